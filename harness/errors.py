@@ -1,0 +1,109 @@
+"""Every error Schemaquake raises on purpose, as one tree.
+
+SchemaquakeError
+├─ PlanError              the plan cannot be run as written (exit 254)
+├─ NotApplicable          this system has no such feature: neither a pass nor a failure
+├─ EnvironmentLacks       this machine lacks something the run needs
+│  └─ FetchError          a distribution could not be had
+├─ ClusterError
+│  ├─ NodeUnreachable     a node does not answer
+│  ├─ StartTimeout        a node was alive but did not serve in time
+│  └─ NodeDied            a node's process ended by itself
+├─ FaultNotAllowed        the cluster's owner does not allow this fault here
+├─ HealError              a fault could not be undone (see the ledger)
+└─ HistoryError           a history that no harness can have written
+
+A message says what happened, where, and what to do next. The command line prints it without a traceback.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = [
+    "ClusterError",
+    "EnvironmentLacks",
+    "ExitCode",
+    "FaultNotAllowed",
+    "FetchError",
+    "HealError",
+    "HistoryError",
+    "NodeDied",
+    "NodeUnreachable",
+    "NotApplicable",
+    "PlanError",
+    "SchemaquakeError",
+    "StartTimeout",
+]
+
+
+class ExitCode(IntEnum):
+    """What the command says to a shell; the numbers are Jepsen's."""
+
+    VALID = 0
+    INVALID = 1
+    UNKNOWN = 2
+    BAD_ARGUMENTS = 254
+    CRASHED = 255
+
+
+class SchemaquakeError(Exception):
+    """The root: whatever is caught at the edge and printed as a sentence."""
+
+    exit_code: ExitCode = ExitCode.CRASHED
+
+
+class PlanError(SchemaquakeError):
+    """The plan cannot be run as written: an unknown name, a value out of range, options that exclude each other."""
+
+    exit_code = ExitCode.BAD_ARGUMENTS
+
+
+class NotApplicable(PlanError):
+    """The workload needs a feature that this system never had; a matrix prints it as such, never as a pass."""
+
+
+class EnvironmentLacks(SchemaquakeError):
+    """This machine lacks a tool, a privilege, memory or a runtime; the message names it and how to get it."""
+
+    exit_code = ExitCode.BAD_ARGUMENTS
+
+
+class FetchError(EnvironmentLacks):
+    """A distribution could not be fetched, or is damaged."""
+
+
+class ClusterError(SchemaquakeError):
+    """The system under test could not be started, reached or stopped."""
+
+
+class NodeUnreachable(ClusterError):
+    """A node does not answer at its address."""
+
+
+class StartTimeout(ClusterError):
+    """A node's process lives but did not serve clients before its deadline."""
+
+
+class NodeDied(ClusterError):
+    """A node's process ended by itself; carries what it said last."""
+
+    def __init__(self, message: str, *, node: str, exit_code: int | None, first_error: str) -> None:
+        super().__init__(message)
+        self.node = node
+        self.process_exit_code = exit_code
+        self.first_error = first_error
+
+
+class FaultNotAllowed(PlanError):
+    """The cluster's owner does not allow this fault here."""
+
+
+class HealError(ClusterError):
+    """A fault could not be undone; the ledger still lists it, and `schemaquake heal RUN` may be tried again."""
+
+
+class HistoryError(SchemaquakeError):
+    """A history that no harness can have written; names the file, the line or index, and the contradiction."""
+
+    exit_code = ExitCode.BAD_ARGUMENTS

@@ -1,0 +1,51 @@
+"""Operations: what one process asked of one coordinator, and what is known of the outcome.
+
+A process invokes, and the same process later completes: `invoke → ok | fail | info`.
+`ok` it happened, `fail` it certainly did not, `info` nobody knows: it may take effect at any later time.
+Process −1 is the nemesis (and the conductor's notes): its events are all `info` and come alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+__all__ = ["JSON", "NEMESIS", "Completion", "MicroOp", "Operation", "OperationType"]
+
+JSON: TypeAlias = Any
+"""Whatever orjson writes and reads back unchanged."""
+
+OperationType: TypeAlias = Literal["invoke", "ok", "fail", "info"]
+MicroOp: TypeAlias = tuple[str, int, int | None, list[int] | None]
+"""(f, key, value, values): `("append", 3, 7, None)`, `("r", 3, None, [1, 7])`, `("w", 3, 7, None)`."""
+
+NEMESIS: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One event of a history, before it has been given its index."""
+
+    process: int
+    type: OperationType
+    f: str
+    node: str | None = None
+    key: str | None = None
+    value: JSON = None
+    time: int = 0
+    """ns on the run's monotonic clock; the merged history counts from the start of the run."""
+    error: str | None = None
+    mops: tuple[MicroOp, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What a client learned: the outcome, the value it brought back, and the error in the server's words.
+
+    `mops` replaces the invoked micro-operations when the client filled in reads.
+    """
+
+    type: Literal["ok", "fail", "info"]
+    value: JSON = None
+    error: str | None = None
+    mops: tuple[MicroOp, ...] | None = None

@@ -1,0 +1,43 @@
+"""The registry: workloads, nemeses, checkers, clusters and commands, found through entry points as pytest finds plugins."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from harness.errors import PlanError
+
+__all__ = ["load", "load_all", "names"]
+
+
+@cache
+def _entries(kind: str) -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in sorted(entry_points(group=f"schemaquake.{kind}"), key=lambda e: e.name)}
+
+
+def names(kind: str) -> list[str]:
+    """The registered names of a kind (`workloads`, `nemeses`, `checkers`, `clusters`, `commands`, …), sorted."""
+    return list(_entries(kind))
+
+
+def load(kind: str, name: str) -> Any:
+    """The implementation of that name: the class is called without arguments, anything else is returned as it is.
+
+    Raises PlanError for an unknown name, with the nearest known one.
+    """
+    entries = _entries(kind)
+    if name not in entries:
+        singular = {"nemeses": "nemesis"}.get(kind, kind.removesuffix("s"))
+        near = difflib.get_close_matches(name, entries, n=1)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        raise PlanError(f'unknown {singular} "{name}".{hint} Known: {", ".join(entries) or "none"}.')
+    found = entries[name].load()
+    return found() if isinstance(found, type) else found
+
+
+def load_all(kind: str) -> dict[str, Any]:
+    """Every implementation of a kind, by name."""
+    return {name: load(kind, name) for name in names(kind)}
