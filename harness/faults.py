@@ -1,0 +1,349 @@
+"""Faults: carries out what the nemeses planned, and undoes all of it whatever happens.
+
+A fault goes through the ledger (`planned`, synced, before anything is touched), is injected, noted in the history with
+the effect that was read back, and healed in time or at the end. Notes: `fault-begins`, `fault-ends`, `fault-failed`
+(injecting or healing raised: the run may be unknown) and `fault-skipped`, each with
+`{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`: inject or heal) or `reason`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from harness.errors import ClusterError, PlanError
+from harness.ledger import Ledger
+from harness.operations import JSON
+from harness.protocols import Cluster, Context, Fault, Nemesis
+
+__all__ = ["FaultExecutor", "FaultSchedule", "FaultSkipped", "Note", "compose", "cut", "heal_open"]
+
+log = logging.getLogger(__name__)
+
+Note: TypeAlias = Callable[[str, JSON], None]
+"""Writes one event of process −1: `f` and `value`. Called by one thread at a time."""
+
+_PROCESS: Final = "process"
+
+
+class FaultSkipped(ClusterError):
+    """A fault was not injected, because of another fault or because its node is already down; noted in the ledger."""
+
+
+@dataclass(slots=True)
+class _Open:
+    nemesis: Nemesis
+    fault: Fault
+    entry: int
+    begun: bool = False
+
+
+class FaultExecutor:
+    """Injects and heals single faults of one run; safe to call from several threads."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, *, note: Note) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._note = note
+        self._lock = threading.RLock()
+        self._open: dict[int, _Open] = {}
+        self._failures: list[str] = []
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
+        with self._lock:
+            return tuple(self._failures)
+
+    def inject(self, nemesis: Nemesis, fault: Fault) -> JSON:
+        """Inject one fault now and return its effect as read back.
+
+        Raises FaultSkipped if it would collide with the state of its nodes. Whatever the injection itself raises is
+        noted and remembered, the fault is healed at once, and the error goes on to the caller.
+        """
+        with self._lock:
+            if fault.id in self._open:
+                raise ValueError(f"fault {fault.id} is already in place: {self._open[fault.id].fault}")
+            reason = self._obstacle(nemesis, fault)
+            entry = self._ledger.plan(fault)
+            if reason is not None:
+                self._skip(entry, fault, reason)
+            opened = self._open[fault.id] = _Open(nemesis, fault, entry)
+        try:
+            effect = nemesis.inject(self._cluster, fault)
+        except BaseException as error:
+            self._fail(opened, "inject", error)
+            self.heal(fault.id)
+            raise
+        with self._lock:
+            opened.begun = True
+            self._ledger.injected(entry, effect)
+            self._tell("fault-begins", fault, effect=effect)
+        return effect
+
+    def heal(self, fault_id: int) -> JSON:
+        """Undo one fault and return what was read back; a fault that is not in place is left alone (null).
+
+        Raises HealError: the fault then stays open, here and in the ledger.
+        """
+        with self._lock:
+            opened = self._open.get(fault_id)
+            if opened is None:
+                return None
+            self._ledger.healing(opened.entry)
+        try:
+            effect = opened.nemesis.heal(self._cluster, opened.fault)
+        except BaseException as error:
+            self._fail(opened, "heal", error)
+            raise
+        with self._lock:
+            self._ledger.healed(opened.entry, effect)
+            del self._open[fault_id]
+            if opened.begun:
+                self._tell("fault-ends", opened.fault, effect=effect)
+        return effect
+
+    @contextmanager
+    def hold(self, nemesis: Nemesis, fault: Fault) -> Iterator[JSON]:
+        """Keep one fault in place for the length of a `with` block; yields its effect."""
+        effect = self.inject(nemesis, fault)
+        try:
+            yield effect
+        finally:
+            self.heal(fault.id)
+
+    def heal_all(self) -> None:
+        """Undo every fault still in place, the latest first.
+
+        All are tried; raises an ExceptionGroup of what could not be undone.
+        """
+        errors: list[Exception] = []
+        with self._lock:
+            latest_first = list(reversed(self._open))
+        for fault_id in latest_first:
+            try:
+                self.heal(fault_id)
+            except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("some faults could not be undone", errors)
+
+    def skip(self, fault: Fault, reason: str) -> None:
+        """Say, in ledger and history, that this fault will not be injected. Raises FaultSkipped with the reason."""
+        with self._lock:
+            self._skip(self._ledger.plan(fault), fault, reason)
+
+    def _skip(self, entry: int, fault: Fault, reason: str) -> None:
+        self._ledger.skipped(entry, reason)
+        self._tell("fault-skipped", fault, reason=reason)
+        log.info("fault skipped", extra={"fault": fault.id, "nemesis": fault.nemesis, "reason": reason})
+        raise FaultSkipped(f"{fault.nemesis} (fault {fault.id}) was skipped: {reason}")
+
+    def _fail(self, opened: _Open, stage: Literal["inject", "heal"], error: BaseException) -> None:
+        text = f"{type(error).__name__}: {error}"
+        fault = opened.fault
+        with self._lock:
+            self._failures.append(f"{fault.nemesis} (fault {fault.id}) on {', '.join(fault.nodes)}: {stage}: {text}")
+            self._ledger.failed(opened.entry, text)
+            self._tell("fault-failed", fault, stage=stage, error=text)
+        log.warning("fault failed", extra={"fault": fault.id, "nemesis": fault.nemesis, "stage": stage, "error": text})
+
+    def _tell(self, f: str, fault: Fault, **more: JSON) -> None:
+        value = {
+            "id": fault.id,
+            "nemesis": fault.nemesis,
+            "nodes": list(fault.nodes),
+            "parameters": dict(fault.parameters),
+        }
+        self._note(f, value | more)
+
+    def _obstacle(self, nemesis: Nemesis, fault: Fault) -> str | None:
+        """Why this fault should not be injected now, or None.
+
+        Two faults that disturb the same thing on the same node would each undo half of the other's work. And faults
+        that each spare a majority must not take one down together, so that what a run does to its cluster is what was
+        asked of it.
+        """
+        disturbed = _disturbs(nemesis)
+        rivals = [opened.fault for opened in self._open.values() if _disturbs(opened.nemesis) == disturbed]
+        for rival in rivals:
+            if shared := sorted(set(rival.nodes) & set(fault.nodes)):
+                return f"{', '.join(shared)} is still under {rival.nemesis} (fault {rival.id})"
+        if disturbed != _PROCESS:
+            return None
+        together = {name for rival in rivals for name in rival.nodes} | set(fault.nodes)
+        if rivals and len(together) > len(self._cluster.nodes) // 2:
+            return f"with fault {rivals[0].id} it would take down {', '.join(sorted(together))}, a majority, at once"
+        for node in self._cluster.nodes:
+            if node.name in fault.nodes and node.state() == "stopped":
+                return f"{node.name} is not running, although no fault stopped it"
+        return None
+
+
+def _disturbs(nemesis: Nemesis) -> str:
+    """What of a node the nemesis takes hold of: its own attribute `disturbs` (`process`, `packets`, `clock`), or its name."""
+    return str(getattr(nemesis, "disturbs", nemesis.name))
+
+
+class FaultSchedule:
+    """Carries out the schedules of several nemeses while the main phase runs.
+
+    Each nemesis has a thread of its own, in which its faults follow one another: a node that takes long to come back
+    delays the next fault of that nemesis, not those of the others.
+    """
+
+    def __init__(self, nemeses: Sequence[Nemesis], context: Context, executor: FaultExecutor) -> None:
+        """Raises PlanError as the nemeses' own schedules do."""
+        self.faults = compose(nemeses, context)
+        self._executor = executor
+        self._stopping = threading.Event()
+        self._began = 0.0
+        self._errors: list[Exception] = []
+        self._threads = [
+            threading.Thread(
+                target=self._carry_out,
+                args=(nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name]),
+                name=f"nemesis {nemesis.name}",
+                daemon=True,
+            )
+            for nemesis in nemeses
+        ]
+
+    def start(self) -> None:
+        """Begin now: this is second 0 of the faults' times."""
+        self._began = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Begin no more faults, wait for the one each nemesis may be working on, and undo everything still in place.
+
+        Raises an ExceptionGroup of what could not be undone and of what went wrong in the threads.
+        """
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        errors, self._errors = self._errors, []
+        try:
+            self._executor.heal_all()
+        except ExceptionGroup as group:
+            errors += group.exceptions
+        if errors:
+            raise ExceptionGroup("some faults could not be carried out or undone", errors)
+
+    def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
+        try:
+            for fault in faults:
+                if self._stopped_before(fault.begins_s):
+                    return
+                if self._inject(nemesis, fault):
+                    if self._stopped_before(fault.ends_s):
+                        return  # stop() undoes it
+                    self._heal(fault)
+        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: stop() raises it
+            self._errors.append(error)
+
+    def _inject(self, nemesis: Nemesis, fault: Fault) -> bool:
+        try:
+            if self._elapsed_s() >= fault.ends_s:
+                self._executor.skip(fault, "the one before it took until after this one should have ended")
+            self._executor.inject(nemesis, fault)
+        except FaultSkipped:
+            return False
+        except Exception:  # noqa: BLE001 - the executor has noted and remembered it; the later faults are still wanted
+            log.debug("injection raised", exc_info=True)
+            return False
+        return True
+
+    def _heal(self, fault: Fault) -> None:
+        try:
+            self._executor.heal(fault.id)
+        except Exception:  # noqa: BLE001 - noted and remembered; it stays open, and stop() tries again and raises
+            log.debug("healing raised", exc_info=True)
+
+    def _stopped_before(self, second: float) -> bool:
+        return self._stopping.wait(max(0.0, second - self._elapsed_s()))
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+
+def compose(nemeses: Sequence[Nemesis], context: Context) -> Sequence[Fault]:
+    """The faults of all nemeses in order of `begins_s`, numbered anew from 0; the same seed gives the same faults.
+
+    Raises PlanError if a nemesis is named twice, or plans a fault that does not fit the run.
+    """
+    names = [nemesis.name for nemesis in nemeses]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f'nemesis "{name}" is named twice')
+    faults = [
+        _checked(fault, nemesis, context)
+        for nemesis in nemeses
+        for fault in nemesis.schedule(context, random=context.random("nemesis", nemesis.name))
+    ]
+    faults.sort(key=lambda fault: (fault.begins_s, names.index(fault.nemesis), fault.id))
+    return [replace(fault, id=number) for number, fault in enumerate(faults)]
+
+
+def _checked(fault: Fault, nemesis: Nemesis, context: Context) -> Fault:
+    if fault.nemesis != nemesis.name:
+        raise PlanError(f'nemesis "{nemesis.name}" planned a fault in the name of "{fault.nemesis}"')
+    if not 0 <= fault.begins_s < fault.ends_s <= context.time_limit_s:
+        raise PlanError(
+            f"{fault.nemesis}: a fault from {fault.begins_s:g} s to {fault.ends_s:g} s does not lie within the "
+            f"{context.time_limit_s:g} s of the main phase"
+        )
+    if unknown := sorted(set(fault.nodes) - set(context.nodes)):
+        raise PlanError(f"{fault.nemesis}: no such node: {', '.join(unknown)}")
+    return fault
+
+
+def cut(isolated: Sequence[str], nodes: Sequence[str], *, fault_id: int, ends_s: float) -> Fault:
+    """The fault of mode `partition`: `isolated` and the rest of `nodes` drop each other's packets on the storage port.
+
+    For the nemesis registered as `partition`. `ends_s` is only told; whoever holds the fault ends it.
+    Raises PlanError unless both sides have a node.
+    """
+    rest = [name for name in nodes if name not in isolated]
+    if not isolated or not rest:
+        raise PlanError(f"a partition needs a node on either side: {', '.join(isolated)} | {', '.join(rest)}")
+    grudge = {name: sorted(rest if name in isolated else isolated) for name in nodes}
+    return Fault(
+        id=fault_id,
+        nemesis="partition",
+        begins_s=0.0,
+        ends_s=ends_s,
+        nodes=tuple(nodes),
+        parameters={"grudge": grudge, "ports": "storage"},
+    )
+
+
+def heal_open(cluster: Cluster, ledger: Ledger, *, nemesis_named: Callable[[str], Nemesis]) -> Sequence[str]:
+    """Undo what a dead run left in place, from nothing but its ledger; the latest first. Returns what was done.
+
+    All are tried; raises an ExceptionGroup of what could not be undone, which the ledger goes on listing.
+    """
+    done: list[str] = []
+    errors: list[Exception] = []
+    for entry in reversed(ledger.open_faults()):
+        fault = entry.fault
+        assert fault is not None
+        ledger.healing(entry.id)
+        try:
+            effect = nemesis_named(fault.nemesis).heal(cluster, fault)
+        except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
+            ledger.failed(entry.id, f"{type(error).__name__}: {error}")
+            errors.append(error)
+        else:
+            ledger.healed(entry.id, effect)
+            done.append(f"{fault.nemesis} (fault {fault.id}) on {', '.join(fault.nodes)} was undone")
+    if errors:
+        raise ExceptionGroup("some faults could not be undone; the ledger still lists them", errors)
+    return done
