@@ -11,6 +11,7 @@ SchemaquakeError
 │  └─ NodeDied            a node's process ended by itself
 ├─ FaultNotAllowed        the cluster's owner does not allow this fault here
 ├─ HealError              a fault could not be undone (see the ledger)
+├─ JournalError           an event could not be written ahead: the run cannot go on
 └─ HistoryError           a history that no harness can have written
 
 A message says what happened, where, and what to do next. The command line prints it without a traceback.
@@ -28,6 +29,7 @@ __all__ = [
     "FetchError",
     "HealError",
     "HistoryError",
+    "JournalError",
     "NodeDied",
     "NodeUnreachable",
     "NotApplicable",
@@ -101,6 +103,10 @@ class FaultNotAllowed(PlanError):
 
 class HealError(ClusterError):
     """A fault could not be undone; the ledger still lists it, and `schemaquake heal RUN` may be tried again."""
+
+
+class JournalError(SchemaquakeError):
+    """An event could not be written ahead (a full disk, a journal that is torn); what was written before is whole."""
 
 
 class HistoryError(SchemaquakeError):

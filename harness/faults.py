@@ -16,17 +16,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from harness.errors import ClusterError, PlanError
+from harness.errors import ClusterError, NodeDied, PlanError
 from harness.ledger import Ledger
 from harness.operations import JSON
 from harness.protocols import Cluster, Context, Fault, Nemesis
+from harness.registry import load
 
 __all__ = ["FaultExecutor", "FaultSchedule", "FaultSkipped", "Note", "compose", "cut", "heal_open"]
 
 log = logging.getLogger(__name__)
 
 Note: TypeAlias = Callable[[str, JSON], None]
-"""Writes one event of process −1: `f` and `value`. Called by one thread at a time."""
+"""Writes one event of the nemesis' process: `f` and `value`. Called by one thread at a time."""
 
 _PROCESS: Final = "process"
 
@@ -89,7 +90,9 @@ class FaultExecutor:
     def heal(self, fault_id: int) -> JSON:
         """Undo one fault and return what was read back; a fault that is not in place is left alone (null).
 
-        Raises HealError: the fault then stays open, here and in the ledger.
+        Raises HealError: the fault then stays open, here and in the ledger, unless what failed is the node and not the
+        healing (the HealError's cause is a NodeDied): a server that was started and ended by itself is a finding, and
+        nothing is left that a second attempt would undo.
         """
         with self._lock:
             opened = self._open.get(fault_id)
@@ -100,6 +103,10 @@ class FaultExecutor:
             effect = opened.nemesis.heal(self._cluster, opened.fault)
         except BaseException as error:
             self._fail(opened, "heal", error)
+            if isinstance(error.__cause__, NodeDied):
+                with self._lock:
+                    self._ledger.healed(opened.entry, {"error": str(error)})
+                    del self._open[fault_id]
             raise
         with self._lock:
             self._ledger.healed(opened.entry, effect)
@@ -120,7 +127,7 @@ class FaultExecutor:
     def heal_all(self) -> None:
         """Undo every fault still in place, the latest first.
 
-        All are tried; raises an ExceptionGroup of what could not be undone.
+        All are tried; raises an ExceptionGroup of the errors of those that are still in place afterwards.
         """
         errors: list[Exception] = []
         with self._lock:
@@ -129,7 +136,8 @@ class FaultExecutor:
             try:
                 self.heal(fault_id)
             except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
-                errors.append(error)
+                if fault_id in self._open:
+                    errors.append(error)
         if errors:
             raise ExceptionGroup("some faults could not be undone", errors)
 
@@ -191,16 +199,21 @@ def _disturbs(nemesis: Nemesis) -> str:
 
 
 class FaultSchedule:
-    """Carries out the schedules of several nemeses while the main phase runs.
+    """Carries out the schedules of several nemeses while the main phase runs, and the cut of mode `partition`.
 
     Each nemesis has a thread of its own, in which its faults follow one another: a node that takes long to come back
     delays the next fault of that nemesis, not those of the others.
     """
 
-    def __init__(self, nemeses: Sequence[Nemesis], context: Context, executor: FaultExecutor) -> None:
-        """Raises PlanError as the nemeses' own schedules do."""
-        self.faults = compose(nemeses, context)
-        self._executor = executor
+    def __init__(
+        self, cluster: Cluster, nemeses: Sequence[str | Nemesis], context: Context, *, ledger: Ledger, note: Note
+    ) -> None:
+        """`nemeses` are registered names or the nemeses themselves. Raises PlanError as their schedules do."""
+        self._nemeses = [load("nemeses", known) if isinstance(known, str) else known for known in nemeses]
+        self.faults = compose(self._nemeses, context)
+        """Every planned fault, in order of `begins_s`."""
+        self.executor = FaultExecutor(cluster, ledger, note=note)
+        self._context = context
         self._stopping = threading.Event()
         self._began = 0.0
         self._errors: list[Exception] = []
@@ -211,8 +224,21 @@ class FaultSchedule:
                 name=f"nemesis {nemesis.name}",
                 daemon=True,
             )
-            for nemesis in nemeses
+            for nemesis in self._nemeses
         ]
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
+        return self.executor.failures
+
+    def cut(self, isolated: Sequence[str]) -> JSON:
+        """Part `isolated` from the rest now, until `stop` or `heal_everything`; returns the effect as read back.
+
+        Raises PlanError unless both sides have a node, and whatever the nemesis `partition` raises.
+        """
+        fault = cut(isolated, self._context.nodes, fault_id=len(self.faults), ends_s=self._context.time_limit_s)
+        return self.executor.inject(load("nemeses", fault.nemesis), fault)
 
     def start(self) -> None:
         """Begin now: this is second 0 of the faults' times."""
@@ -223,7 +249,8 @@ class FaultSchedule:
     def stop(self) -> None:
         """Begin no more faults, wait for the one each nemesis may be working on, and undo everything still in place.
 
-        Raises an ExceptionGroup of what could not be undone and of what went wrong in the threads.
+        May be called again, and before `start`. Raises an ExceptionGroup of what could not be undone and of what went
+        wrong in the threads.
         """
         self._stopping.set()
         for thread in self._threads:
@@ -231,11 +258,15 @@ class FaultSchedule:
                 thread.join()
         errors, self._errors = self._errors, []
         try:
-            self._executor.heal_all()
+            self.executor.heal_all()
         except ExceptionGroup as group:
             errors += group.exceptions
         if errors:
             raise ExceptionGroup("some faults could not be carried out or undone", errors)
+
+    def heal_everything(self) -> None:
+        """Undo every fault still in place; idempotent. Raises an ExceptionGroup of what could not be undone."""
+        self.stop()
 
     def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
         try:
@@ -252,19 +283,19 @@ class FaultSchedule:
     def _inject(self, nemesis: Nemesis, fault: Fault) -> bool:
         try:
             if self._elapsed_s() >= fault.ends_s:
-                self._executor.skip(fault, "the one before it took until after this one should have ended")
-            self._executor.inject(nemesis, fault)
+                self.executor.skip(fault, "the one before it took until after this one should have ended")
+            self.executor.inject(nemesis, fault)
         except FaultSkipped:
             return False
-        except Exception:  # noqa: BLE001 - the executor has noted and remembered it; the later faults are still wanted
+        except Exception:  # noted and remembered by the executor; the later faults are still wanted
             log.debug("injection raised", exc_info=True)
             return False
         return True
 
     def _heal(self, fault: Fault) -> None:
         try:
-            self._executor.heal(fault.id)
-        except Exception:  # noqa: BLE001 - noted and remembered; it stays open, and stop() tries again and raises
+            self.executor.heal(fault.id)
+        except Exception:  # noted and remembered; it stays open, and stop() tries again and raises
             log.debug("healing raised", exc_info=True)
 
     def _stopped_before(self, second: float) -> bool:

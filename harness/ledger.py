@@ -61,20 +61,20 @@ class Ledger:
     Safe to use from several threads of one process. Every line is synced before the method returns.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open or create the ledger in a run's `folder`; raises HistoryError if an existing one is damaged."""
-        self.path = folder / FILE_NAME
+    def __init__(self, path: Path) -> None:
+        """Open or create the ledger at `path` (`FILE_NAME` in a run's folder); raises HistoryError if it is damaged."""
+        self.path = path
         self._lock = threading.Lock()
-        is_new = not self.path.exists()
-        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        is_new = not path.exists()
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         if is_new:
             # The name must survive a power cut as well as the lines do.
-            directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
             os.fsync(directory)
             os.close(directory)
         else:
             self._drop_torn_line()
-        self._entries = {entry.id: entry for entry in read_ledger(self.path)}
+        self._entries = {entry.id: entry for entry in read_ledger(path)}
 
     def close(self) -> None:
         """Close the file; what is open in the ledger stays open there."""

@@ -77,9 +77,7 @@ class Records:
     logs: pa.Table
 
     @classmethod
-    def of(
-        cls, history: pa.Table, observations: pa.Table | None = None, logs: pa.Table | None = None
-    ) -> Records:
+    def of(cls, history: pa.Table, observations: pa.Table | None = None, logs: pa.Table | None = None) -> Records:
         """Bundle a history with empty tables for what is not there."""
         return cls(
             history,

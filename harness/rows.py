@@ -22,9 +22,7 @@ from harness.steps import Invoke
 __all__ = ["delete_row", "insert", "read_rows"]
 
 
-def insert(
-    keyspace: str, table: str, row: Mapping[str, JSON], *, consistency: str, phase: str | None = None
-) -> Invoke:
+def insert(keyspace: str, table: str, row: Mapping[str, JSON], *, consistency: str, phase: str | None = None) -> Invoke:
     """INSERT one row; values are JSON scalars, and a map for a user-defined type."""
     value: dict[str, Any] = {"keyspace": keyspace, "table": table, "row": dict(row), "consistency": consistency}
     if phase is not None:

@@ -155,13 +155,9 @@ def alter_options(keyspace: str, table: str, options: Mapping[str, Any]) -> Invo
     return _change("alter-options", keyspace, table, options=dict(options))
 
 
-def create_type(
-    keyspace: str, name: str, *, fields: Sequence[tuple[str, str]], if_not_exists: bool = False
-) -> Invoke:
+def create_type(keyspace: str, name: str, *, fields: Sequence[tuple[str, str]], if_not_exists: bool = False) -> Invoke:
     """CREATE TYPE."""
-    return _change(
-        "create-type", keyspace, name, fields=[list(field) for field in fields], if_not_exists=if_not_exists
-    )
+    return _change("create-type", keyspace, name, fields=[list(field) for field in fields], if_not_exists=if_not_exists)
 
 
 def add_field(keyspace: str, type_name: str, field: str, cql_type: str) -> Invoke:

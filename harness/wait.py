@@ -11,9 +11,7 @@ __all__ = ["pause_for", "until"]
 T = TypeVar("T")
 
 
-def until(
-    condition: Callable[[], T | None], *, deadline_s: float, what: str, every_s: float = 0.05
-) -> T:
+def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, every_s: float = 0.05) -> T:
     """The first truthy value of `condition`, asked every `every_s`.
 
     Raises TimeoutError after `deadline_s`, naming `what` and the last value seen.

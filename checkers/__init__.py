@@ -1,0 +1,1 @@
+"""Pure functions from a run's records to a verdict."""

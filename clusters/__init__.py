@@ -1,0 +1,1 @@
+"""Where the system under test lives, and what it is."""

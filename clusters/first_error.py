@@ -1,0 +1,31 @@
+"""First error: what a server said when it gave up, cut out of its log."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["first_error"]
+
+_FATAL: Final = re.compile(r"Exception encountered during startup|Fatal exception during initialization|FATAL")
+_ERROR: Final = re.compile(
+    r"^\s*(?:ERROR|FATAL)\b|^Error: |^Exception in thread|^Unrecognized |^OpenJDK .* error", re.MULTILINE
+)
+_CAUSE: Final = re.compile(r"^(?:Caused by: )?[\w.$]+(?:Exception|Error|Columns)\b.*", re.MULTILINE)
+_NEXT_ENTRY: Final = re.compile(r"^\s*(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b", re.MULTILINE)
+_LINES_MAX: Final = 14
+
+
+def first_error(text: str) -> str:
+    """The first fatal entry of a log (else its first ERROR, else its last lines), with its exception and causes."""
+    entries = list(_ERROR.finditer(text))
+    if not entries:
+        return "\n".join(text.strip().splitlines()[-5:]) or "(the log is empty)"
+    start = next((e.start() for e in entries if _FATAL.search(text[e.start() : text.find("\n", e.start() + 1)])), None)
+    begin = entries[0].start() if start is None else start
+    following = _NEXT_ENTRY.search(text, text.find("\n", begin + 1) + 1)
+    entry = text[begin : following.start() if following else len(text)].strip()
+    lines = entry.splitlines()
+    # The frames between are for the log; who reads the message needs the exceptions.
+    kept = lines[:3] + [line for line in lines[3:] if _CAUSE.match(line)]
+    return "\n".join(line.rstrip() for line in kept[:_LINES_MAX])

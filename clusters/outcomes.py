@@ -1,0 +1,81 @@
+"""Outcomes: did it happen? One table says what every error class means for the operation that met it.
+
+Only an error that proves an operation did not happen makes it `fail`; whatever is not listed is `info`. The first row
+that matches decides. The same table feeds the client, `schemaquake list errors` and the documentation.
+Sources: native protocol specification §9; CASSANDRA-18330 for the 6.0 rows; what was seen on real servers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["TABLE", "Outcome", "classify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One row: an error (class name and, where it matters, its text), on which operations, and what it proves."""
+
+    error: str
+    text: str
+    """A regular expression searched in the message; empty matches any."""
+    on: Literal["any", "read", "write", "schema"]
+    means: Literal["ok", "fail", "info"]
+    because: str
+
+
+TABLE: Final[Sequence[Outcome]] = (
+    Outcome("*", "", "read", "fail", "a read changes nothing, whatever became of it"),
+    Outcome("NoHostAvailable", "", "any", "fail", "no connection to the pinned coordinator: it was never sent"),
+    Outcome("SyntaxException", "", "any", "fail", "it could not be parsed"),
+    Outcome("Unauthorized", "", "any", "fail", "the coordinator refused it for lack of permission"),
+    Outcome("AlreadyExists", "", "any", "fail", "the coordinator already knew the object, and did nothing"),
+    Outcome(
+        "InvalidRequest",
+        r"Could not perform commit|Time remaining",
+        "schema",
+        "info",
+        "6.0: the metadata service may have committed it; a timeout arrives as InvalidRequest",
+    ),
+    Outcome(
+        "InvalidRequest",
+        r"Timed out while waiting for the follower to enact",
+        "schema",
+        "info",
+        "6.0: committed, but not yet visible on this coordinator",
+    ),
+    Outcome("InvalidRequest", r"Commits are paused", "schema", "fail", "6.0: the metadata service took nothing"),
+    Outcome("InvalidRequest", "", "any", "fail", "the coordinator refused it before doing anything"),
+    Outcome(
+        "ConfigurationException",
+        "",
+        "schema",
+        "info",
+        "2.1–5.0: the change may already stand in this node's schema tables when loading it fails",
+    ),
+    Outcome("ConfigurationException", "", "any", "fail", "the coordinator refused it before doing anything"),
+    Outcome("Unavailable", "", "write", "fail", "too few replicas were alive, so it was sent to none"),
+    Outcome("IsBootstrappingErrorMessage", "", "any", "fail", "the coordinator does not serve yet"),
+    Outcome("WriteTimeout", "", "any", "info", "some replicas may have it"),
+    Outcome("WriteFailure", "", "any", "info", "some replicas may have it"),
+    Outcome("OperationTimedOut", "", "any", "info", "no answer came in time"),
+    Outcome("ServerError", "", "any", "info", "the server failed somewhere on the way"),
+    Outcome("OverloadedErrorMessage", "", "any", "info", "shed by the coordinator or by a replica: nobody says which"),
+    Outcome("TruncateError", "", "any", "info", "some replicas may have truncated"),
+    Outcome("ConnectionException", "", "any", "info", "the connection broke after the request may have left"),
+    Outcome("ConnectionShutdown", "", "any", "info", "the connection broke after the request may have left"),
+    Outcome("*", "", "any", "info", "not listed: nobody knows"),
+)
+
+
+def classify(error: BaseException, *, on: Literal["read", "write", "schema"]) -> Outcome:
+    """The first row for this error on this kind of operation; matches the error's class and its base classes by name."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    message = str(error)
+    for row in TABLE:
+        if row.on in {"any", on} and (row.error == "*" or row.error in names) and re.search(row.text, message):
+            return row
+    raise AssertionError("the last row matches everything")

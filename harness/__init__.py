@@ -1,0 +1,1 @@
+"""The kernel: operations, history, protocols, workers, schedule, runner, fault ledger, registry, command line."""

@@ -1,0 +1,67 @@
+"""Command line: one `schemaquake`, whose commands are found through entry points.
+
+Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Errors we know are printed as a sentence.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from harness.console import stderr
+from harness.errors import ExitCode, SchemaquakeError
+from harness.registry import load, names
+
+__all__ = ["application", "main"]
+
+# typer carries a click of its own and re-exports only the leaves of its tree of errors.
+_ClickException = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+
+
+def application() -> typer.Typer:
+    """The command with everything that is installed."""
+    app = typer.Typer(
+        name="schemaquake",
+        help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name in names("commands"):
+        load("commands", name)(app)
+    return app
+
+
+def main() -> None:
+    """The entry point: runs, and turns what went wrong into a sentence and an exit code."""
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(argv: list[str]) -> int:
+    console = stderr()
+    try:
+        code = application()(argv, standalone_mode=False)
+    except typer.Exit as done:
+        return int(done.exit_code)
+    except typer.Abort:
+        console.print("interrupted")
+        return int(ExitCode.CRASHED)
+    except _ClickException as error:
+        error.show()  # type: ignore[attr-defined]
+        return int(ExitCode.BAD_ARGUMENTS)
+    except SchemaquakeError as error:
+        console.print(f"schemaquake: {error}", markup=False)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        console.print("interrupted")
+        return int(ExitCode.CRASHED)
+    except OSError as error:
+        console.print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
+        return int(ExitCode.CRASHED)
+    return int(code) if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

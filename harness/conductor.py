@@ -1,0 +1,340 @@
+"""Conductor: takes one run through its phases, from the first boot to the teardown.
+
+Runs inside the cluster's enclosure, as `python -m harness.conductor FOLDER`; the folder holds the plan. It decides
+nothing about the outcome: it leaves journals, logs and a ledger behind, and whoever reads those judges.
+
+boot → setup → settle → prepare → [ main ∥ faults ∥ observer ] → heal → settle → probe → final readings
+     → restart of every node → settle → probe → final readings → teardown
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import orjson
+
+from harness.console import configure_logging
+from harness.errors import EnvironmentLacks, ExitCode, NodeDied, PlanError, SchemaquakeError
+from harness.faults import FaultExecutor, FaultSchedule, cut
+from harness.journal import Journal, start_clock
+from harness.ledger import Ledger
+from harness.observer import Observer
+from harness.operations import JSON, NEMESIS
+from harness.plan import Plan
+from harness.protocols import Boot, Cluster, Context, Node, Provider, Workload
+from harness.registry import load
+from harness.schema_observation import Observation
+from harness.workers import Crew
+
+__all__ = ["Conductor", "main"]
+
+log = logging.getLogger(__name__)
+
+
+def main() -> int:
+    """The run's own process; exit code 0 when the run was completed, whatever it showed."""
+    folder = Path(sys.argv[1])
+    configure_logging(folder / "harness.jsonl")
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    outcome: dict[str, JSON] = {"completed": False, "error": None, "exit_code": int(ExitCode.CRASHED)}
+    try:
+        Conductor(Plan.read(folder), folder).run()
+        outcome = {"completed": True, "error": None, "exit_code": 0}
+    except KeyboardInterrupt:
+        outcome["error"] = "interrupted; every fault was healed and every node ended"
+    except SchemaquakeError as error:
+        outcome |= {"error": str(error), "exit_code": int(error.exit_code)}
+    except ExceptionGroup as group:
+        outcome["error"] = "; ".join(str(error) for error in group.exceptions)
+        log.debug("errors while ending the run", exc_info=group)
+    except OSError as error:
+        outcome["error"] = f"{error.strerror or error} ({error.filename or 'no file'})"
+        log.debug("the operating system refused", exc_info=error)
+    except Exception as error:
+        outcome["error"] = f"{type(error).__name__}: {error} (a defect of the harness; see {folder / 'harness.jsonl'})"
+        log.exception("the harness failed")
+    (folder / "outcome.json").write_bytes(orjson.dumps(outcome))
+    return int(str(outcome["exit_code"]))
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: healing must not be interrupted half-way
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+class Conductor:
+    """One run."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._journals = folder / "journals"
+        self._started_ns = start_clock(self._journals)
+        self._journal = Journal(self._journals / "events-conductor.jsonl", self._started_ns)
+
+    def run(self) -> None:
+        """The whole run; whatever happens, faults are healed and the cluster is torn down."""
+        plan = self._plan
+        provider: Provider = load("clusters", plan.cluster)
+        with ExitStack() as stack:
+            cluster = provider.create(plan, self._folder)
+            stack.callback(cluster.stop)
+            context = plan.context(cluster.features)
+            self._refuse_what_cannot_be(cluster, context)
+            ledger = Ledger(self._folder)
+            stack.callback(ledger.close)
+            executor = FaultExecutor(cluster, ledger, note=self._note)
+            stack.callback(executor.heal_all)
+            schedule = FaultSchedule([load("nemeses", name) for name in plan.nemeses], context, executor)
+            crew = Crew(
+                plan.workloads,
+                context,
+                cluster.connector(),
+                journals=self._journals,
+                started_ns=self._started_ns,
+                request_timeout_s=plan.request_timeout_s,
+            )
+            stack.callback(crew.stop)
+            observer = Observer(
+                cluster.connector(),
+                journal=self._journals / "observations-observer.jsonl",
+                started_ns=self._started_ns,
+                request_timeout_s=plan.request_timeout_s,
+            )
+            stack.callback(observer.stop)
+            with self._phase("boot"):
+                for boot in cluster.start():
+                    self._note_boot(boot, "boot")
+            _Phases(self, plan, context, cluster, crew, observer, executor, schedule).run()
+
+    def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
+        """Before anything is started: features the system lacks, means the machine lacks."""
+        for name in self._plan.workloads:
+            workload: Workload = load("workloads", name)
+            lacking = workload.requires - context.features
+            if lacking:
+                raise PlanError(
+                    f'workload "{name}" is not applicable to {self._plan.system}: it has no {", ".join(sorted(lacking))}'
+                )
+        wanted = [*self._plan.nemeses, *(["partition"] if self._plan.mode == "partition" else [])]
+        refusals = []
+        for name in wanted:
+            missing = load("nemeses", name).missing(cluster)
+            if missing is not None:
+                refusals.append(f'nemesis "{name}" cannot be had here: {missing}')
+        if refusals:
+            raise EnvironmentLacks("; ".join(refusals))
+
+    # ── notes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note(self, f: str, value: JSON, *, node: str | None = None) -> None:
+        """One `info` event of process −1."""
+        self._journal.event(NEMESIS, "info", f, node, None, value)
+
+    def _note_boot(self, boot: Boot, phase: str) -> None:
+        self._note(
+            "node-start",
+            {
+                "phase": phase,
+                "served": boot.served,
+                "seconds": round(boot.seconds, 3),
+                "exit_code": boot.exit_code,
+                "first_error": boot.first_error,
+            },
+            node=boot.node,
+        )
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        log.info("phase begins", extra={"phase": name})
+        self._note("phase", {"phase": name, "state": "begins"})
+        yield
+        self._note("phase", {"phase": name, "state": "ends"})
+        log.info("phase ends", extra={"phase": name, "seconds": round(time.monotonic() - began, 1)})
+
+
+class _Phases:
+    """What happens between boot and teardown."""
+
+    def __init__(
+        self,
+        conductor: Conductor,
+        plan: Plan,
+        context: Context,
+        cluster: Cluster,
+        crew: Crew,
+        observer: Observer,
+        executor: FaultExecutor,
+        schedule: FaultSchedule,
+    ) -> None:
+        self._conductor = conductor
+        self._phase: Callable[[str], Any] = conductor._phase  # noqa: SLF001 - two halves of one idea
+        self._note = conductor._note  # noqa: SLF001
+        self._plan = plan
+        self._context = context
+        self._cluster = cluster
+        self._crew = crew
+        self._observer = observer
+        self._executor = executor
+        self._schedule = schedule
+        self._nodes = {node.name: node for node in cluster.nodes}
+
+    def run(self) -> None:
+        everybody = list(self._nodes)
+        self._crew.connect(everybody)
+        self._observer.connect(everybody)
+        self._observer.sample("running")
+        with self._phase("setup"):
+            self._crew.run("setup", nodes=everybody)
+            self._settle("setup")
+        with self._phase("prepare"):
+            self._crew.run("prepare", nodes=everybody)
+        with self._phase("main"):
+            self._main(everybody)
+        with self._phase("heal"):
+            serving = self._bring_back(everybody)
+        self._judge("settled", serving)
+        if self._plan.restart != "none":
+            with self._phase("restart"):
+                serving = self._restart(serving)
+            self._judge("restarted", serving)
+
+    def _main(self, nodes: Sequence[str]) -> None:
+        with ExitStack() as stack:
+            if self._context.mode == "partition":
+                split = cut(
+                    self._context.isolated,
+                    self._context.nodes,
+                    fault_id=len(self._schedule.faults),
+                    ends_s=self._plan.time_limit_s,
+                )
+                stack.enter_context(self._executor.hold(load("nemeses", "partition"), split))
+            self._schedule.start()
+            stack.callback(self._schedule.stop)
+            self._crew.run("main", nodes=nodes, time_limit_s=self._main_limit_s())
+
+    def _main_limit_s(self) -> float | None:
+        """Racing workloads end by themselves; what never ends, and every schedule of faults, ends at the time limit."""
+        endless = any(getattr(load("workloads", name), "endless", False) for name in self._plan.workloads)
+        return self._plan.time_limit_s if endless or self._plan.nemeses else None
+
+    def _bring_back(self, nodes: Sequence[str]) -> list[str]:
+        """After the faults: every node serves again, or is known not to."""
+        self._executor.heal_all()
+        serving = []
+        for name in nodes:
+            node = self._nodes[name]
+            fell = node.state() == "stopped"
+            if fell:
+                # Every fault that ends a node starts it again when it is healed: this one ended by itself.
+                ended = node.await_serving(deadline_s=0)
+                died = {"exit_code": ended.exit_code, "first_error": ended.first_error}
+                self._note("node-died", died, node=name)
+                node.start()
+            boot = node.await_serving(deadline_s=self._plan.start_timeout_s)
+            if fell:
+                self._conductor._note_boot(boot, "fault")  # noqa: SLF001
+            if boot.served:
+                serving.append(name)
+            else:
+                self._tell_dead(boot, "after the faults were healed")
+        if not serving:
+            raise NodeDied("no node serves after the faults were healed", node="", exit_code=None, first_error="")
+        return serving
+
+    def _tell_dead(self, boot: Boot, when: str) -> None:
+        log.warning(
+            "node does not start",
+            extra={"node": boot.node, "when": when, "exit_code": boot.exit_code, "first_error": boot.first_error},
+        )
+
+    def _settle(self, phase: str) -> None:
+        settled = self._observer.settle(limit_s=self._plan.settle_limit_s)
+        self._note(
+            "settle",
+            {
+                "phase": phase,
+                "agreed": settled.agreed,
+                "seconds": round(settled.seconds, 3),
+                "versions": dict(settled.versions),
+            },
+        )
+        level = logging.INFO if settled.agreed else logging.WARNING
+        outcome = "schema settled" if settled.agreed else "schema versions still differ"
+        log.log(level, outcome, extra={"phase": phase, "seconds": round(settled.seconds, 1)})
+
+    def _judge(self, label: str, serving: Sequence[str]) -> None:
+        """Settle, probe, and the complete readings of every node that serves."""
+        if not serving:
+            log.warning("no node serves: nothing to read", extra={"phase": label})
+            return
+        self._observer.sample(None)
+        self._observer.connect(serving)
+        self._crew.connect(serving)
+        with self._phase(f"settle-{label}"):
+            self._settle(label)
+        with self._phase(f"final-{label}"):
+            # The schema first: a probe that fails may make a server load what it had only on disk.
+            self._observer.read(label)
+            for name in serving:
+                self._observer.record(self._directories(label, name))
+            self._crew.run("probe", label=label, nodes=serving)
+            self._crew.run("final", label=label, nodes=serving)
+
+    def _directories(self, label: str, name: str) -> list[Observation]:
+        return [
+            Observation(
+                time=time.monotonic_ns(),
+                phase=label,
+                node=name,
+                sample=0,
+                kind="data-directory",
+                keyspace=keyspace,
+                name=table,
+                id=identity,
+                definition={"live": live, "snapshots": list(snapshots)},
+            )
+            for keyspace, table, identity, live, snapshots in self._nodes[name].data_directories()
+        ]
+
+    def _restart(self, serving: Sequence[str]) -> list[str]:
+        """Kill every node and start it again, one after another or all at once; which of them serve afterwards."""
+        self._observer.sample(None)
+        nodes = [self._nodes[name] for name in serving]
+        if self._plan.restart == "together":
+            for node in nodes:
+                node.kill()
+            for node in nodes:
+                node.start()
+            return [node.name for node in nodes if self._comes_back(node)]
+        back = []
+        for node in nodes:
+            node.kill()
+            node.start()
+            if self._comes_back(node):
+                back.append(node.name)
+        return back
+
+    def _comes_back(self, node: Node) -> bool:
+        boot = node.await_serving(deadline_s=self._plan.start_timeout_s)
+        self._conductor._note_boot(boot, "restart")  # noqa: SLF001
+        if boot.served:
+            log.info("node restarted", extra={"node": node.name, "seconds": round(boot.seconds, 1)})
+        else:
+            self._tell_dead(boot, "after a restart")
+        return boot.served
+
+
+if __name__ == "__main__":
+    sys.exit(main())

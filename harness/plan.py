@@ -1,0 +1,177 @@
+"""Plan: everything needed to run a test again, as one value that is written into the run's folder.
+
+The plan and the seed fix every operation, race and fault; what remains to chance is what the cluster makes of them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+
+from harness.errors import HistoryError, PlanError
+from harness.protocols import Context, Mode
+
+__all__ = ["Plan", "RestartMode"]
+
+RestartMode = Literal["rolling", "together", "none"]
+
+_VERSION: Final = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run, where, and against what. Times in seconds."""
+
+    system: str
+    workloads: tuple[str, ...]
+    cluster: str = "local"
+    nodes: int = 3
+    nemeses: tuple[str, ...] = ()
+    mode: Mode = "barrier"
+    races: int = 10
+    seed: int = 1
+    time_limit_s: float = 60
+    rate: float | None = None
+    concurrency: int | None = None
+    """Workers of each free-running workload; None: one a node. Racing workloads set their own crew."""
+    replication_factor: int | None = None
+    keyspace_prefix: str = "sq"
+    options: Mapping[str, str] = field(default_factory=dict)
+    request_timeout_s: float = 20
+    start_timeout_s: float = 120
+    settle_limit_s: float = 20
+    restart: RestartMode = "rolling"
+    keep_data: bool = False
+    distribution: Path | None = None
+    schemaquake_version: str = _VERSION
+
+    def __post_init__(self) -> None:
+        """Reject what no run could mean, by name."""
+        for name, least in (
+            ("nodes", 1),
+            ("races", 1),
+            ("time_limit_s", 0),
+            ("settle_limit_s", 0),
+            ("start_timeout_s", 1),
+        ):
+            if getattr(self, name) < least:
+                raise PlanError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
+        if self.nodes > 250:
+            raise PlanError(f"--nodes must be at most 250, not {self.nodes}")
+        if not self.workloads:
+            raise PlanError("no workload: name at least one with --workload (schemaquake list workloads)")
+        if self.mode not in {"barrier", "partition"}:
+            raise PlanError(f'--mode is "barrier" or "partition", not "{self.mode}"')
+        if self.restart not in {"rolling", "together", "none"}:
+            raise PlanError(f'--restart is "rolling", "together" or "none", not "{self.restart}"')
+        if self.replication_factor is not None and not 1 <= self.replication_factor <= self.nodes:
+            raise PlanError(f"--replication-factor must be between 1 and --nodes ({self.nodes})")
+        if self.mode == "partition" and self.nodes < 2:
+            raise PlanError("--mode partition needs at least two nodes to part")
+        if self.rate is not None and self.rate <= 0:
+            raise PlanError(f"--rate must be more than 0 operations a second, not {self.rate:g}")
+        if self.concurrency is not None and self.concurrency < 1:
+            raise PlanError(f"--concurrency must be at least 1, not {self.concurrency}")
+        prefix = self.keyspace_prefix
+        if not (prefix.isidentifier() and prefix == prefix.lower() and len(prefix) <= 16):
+            raise PlanError(
+                f'--keyspace-prefix must be a lower-case identifier of at most 16 characters, not "{prefix}"'
+            )
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """n1, n2, … as Jepsen names them."""
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    def context(self, features: frozenset[str]) -> Context:
+        """What workloads and nemeses may know."""
+        names = self.node_names
+        base = Context(
+            seed=self.seed,
+            nodes=names,
+            mode=self.mode,
+            races=self.races,
+            replication_factor=self.replication_factor or min(3, self.nodes),
+            keyspace_prefix=self.keyspace_prefix,
+            features=features,
+            crew=self.concurrency or self.nodes,
+            time_limit_s=self.time_limit_s,
+            rate=self.rate,
+            options=dict(self.options),
+        )
+        if self.mode == "partition":
+            return replace(base, isolated=(base.random("isolated").choice(names),))
+        return base
+
+    def command_line(self) -> list[str]:
+        """The `schemaquake run …` that repeats this plan: only what differs from the defaults."""
+        argv = ["schemaquake", "run", "--system", self.system, "--workload", ",".join(self.workloads)]
+        argv += ["--nemesis", ",".join(self.nemeses) or "none", "--seed", str(self.seed)]
+        defaults = {f.name: f.default for f in fields(self)}
+        for name in (
+            "cluster",
+            "nodes",
+            "mode",
+            "races",
+            "time_limit_s",
+            "rate",
+            "concurrency",
+            "replication_factor",
+            "keyspace_prefix",
+            "request_timeout_s",
+            "start_timeout_s",
+            "settle_limit_s",
+            "restart",
+            "distribution",
+        ):
+            value = getattr(self, name)
+            if value != defaults[name]:
+                argv += [_option(name), f"{value:g}" if isinstance(value, float) else str(value)]
+        for name, value in sorted(self.options.items()):
+            argv += ["-O", f"{name}={value}"]
+        return argv
+
+    def command(self) -> str:
+        """The same as one line for a shell."""
+        return shlex.join(self.command_line())
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plan.json holds it."""
+        document = asdict(self)
+        document["distribution"] = None if self.distribution is None else str(self.distribution)
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Plan:
+        """Read back what `to_json` wrote; raises PlanError for a field that no plan has."""
+        known = {f.name for f in fields(cls)}
+        unknown = document.keys() - known
+        if unknown:
+            raise PlanError(f"the plan has fields this version does not know: {', '.join(sorted(unknown))}")
+        values = dict(document)
+        for name in ("workloads", "nemeses"):
+            values[name] = tuple(values.get(name, ()))
+        if values.get("distribution") is not None:
+            values["distribution"] = Path(values["distribution"])
+        return cls(**values)
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """The plan of a run's folder; raises HistoryError if it is missing or damaged."""
+        path = folder / "plan.json"
+        try:
+            document = orjson.loads(path.read_bytes())
+        except FileNotFoundError as error:
+            raise HistoryError(f"{folder} is not a run's folder: it has no plan.json") from error
+        except orjson.JSONDecodeError as error:
+            raise HistoryError(f"{path} is damaged: {error}") from error
+        return cls.from_json(document)
+
+
+def _option(name: str) -> str:
+    return "--" + name.removesuffix("_s").replace("_", "-")

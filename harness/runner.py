@@ -1,0 +1,133 @@
+"""Runner: carries a plan out, from outside the cluster's enclosure.
+
+The outside world (downloads, the user's terminal) is here; the run itself is a process of its own behind the
+provider's enclosure. If this process dies, however it dies, so does that one, and with it everything it started.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import orjson
+
+from harness.errors import ExitCode, PlanError
+from harness.plan import Plan
+from harness.protocols import Provider
+from harness.registry import load
+
+__all__ = ["Outcome", "execute", "process_start_time", "still_running"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended: completed, or why not. Says nothing about whether the cluster behaved."""
+
+    completed: bool
+    error: str | None
+    exit_code: ExitCode
+
+
+def execute(plan: Plan, folder: Path) -> Outcome:
+    """Run the plan in `folder` (which exists and is empty).
+
+    Raises PlanError, EnvironmentLacks and FetchError before anything is started; a run that fails later is an Outcome.
+    """
+    provider: Provider = load("clusters", plan.cluster)
+    for name in plan.workloads:
+        load("workloads", name)
+    for name in plan.nemeses:
+        load("nemeses", name)
+    if len(set(plan.workloads)) != len(plan.workloads):
+        raise PlanError("a workload is named twice")
+    (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
+    provider.prepare(plan, folder)
+    argv = [*provider.enclosure(folder), sys.executable, "-m", "harness.conductor", str(folder.resolve())]
+    exit_code = _wait(argv, folder)
+    try:
+        document = orjson.loads((folder / "outcome.json").read_bytes())
+    except FileNotFoundError:
+        how = f"signal {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
+        return Outcome(
+            completed=False,
+            error=f"the run's process ended without a word ({how}); its journals are whole up to that moment",
+            exit_code=ExitCode.CRASHED,
+        )
+    return Outcome(completed=document["completed"], error=document["error"], exit_code=ExitCode(document["exit_code"]))
+
+
+def process_start_time(pid: int) -> str | None:
+    """When the kernel says that process started (clock ticks since boot): with the pid, its identity. None: no such process."""
+    stat = _read(f"/proc/{pid}/stat")
+    return stat.rsplit(")", 1)[1].split()[19] if stat else None
+
+
+def still_running(folder: Path) -> int | None:
+    """The pid of the run's process if it still lives, by pid and start time."""
+    try:
+        document = orjson.loads((folder / "process.json").read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
+    pid = int(document["pid"])
+    return pid if process_start_time(pid) == document["start_time"] else None
+
+
+def _wait(argv: list[str], folder: Path) -> int:
+    """Start the run's process and wait; a signal to us is passed on, and waited for, so that it can heal and tear down."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
+
+    identity = {"pid": process.pid, "start_time": process_start_time(process.pid)}
+    (folder / "process.json").write_bytes(orjson.dumps(identity))
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        log.warning("interrupted: healing and tearing down", extra={"signal": signal.Signals(number).name})
+        _terminate(process)
+
+    restored: list[tuple[int, Any]] = [
+        (n, signal.signal(n, pass_on)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ]
+    try:
+        return process.wait()
+    finally:
+        for number, handler in restored:
+            signal.signal(number, handler)
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the run's own process, below the tools of the enclosure: they would die of it and take it with them."""
+    for pid in _conductors(process.pid):
+        os.kill(pid, signal.SIGTERM)
+
+
+def _conductors(pid: int) -> list[int]:
+    """The descendants of `pid` whose command is the conductor, first generation first."""
+    found: list[int] = []
+    generation = [pid]
+    while generation and not found:
+        for candidate in generation:
+            command = _read(f"/proc/{candidate}/cmdline").split("\0")
+            if command[1:3] == ["-m", "harness.conductor"]:
+                found.append(candidate)
+        generation = [child for parent in generation for child in _children(parent)]
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,355 @@
+"""Workers: several processes, one a node, each with a thread and a pinned session for every worker of that node.
+
+One interpreter cannot drive a cluster, and two racing statements must not share one: a process a node gives racers of
+different coordinators an interpreter each. The conductor talks to the processes over pipes, one command a phase; what
+the workers do in a phase they derive themselves from plan and seed, and write into journals of their own.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
+from harness.journal import Journal
+from harness.operations import NEMESIS
+from harness.protocols import Client, Connector, Context, Phase, Worker, Workload
+from harness.registry import load
+from harness.steps import Invoke, Meet, Note, Step, Wait
+from harness.wait import pause_for
+
+__all__ = ["Crew", "WorkerFailed"]
+
+_MEETING_LIMIT_S: Final = 90.0
+"""How long a barrier waits for a worker that is still busy with a slow operation before the meeting is called off."""
+
+
+class WorkerFailed(ClusterError):
+    """A worker's own code failed (not the cluster): the run goes no further."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """One worker: which workload it serves, as which member, under which number it starts."""
+
+    workload: str
+    member: Worker
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class _PhaseCommand:
+    phase: Phase
+    label: str
+    ends_at: float | None
+    """On time.monotonic; None: when the steps are exhausted."""
+    meetings: bool
+
+
+class Crew:
+    """Every worker process of a run, seen from the conductor."""
+
+    def __init__(
+        self,
+        workloads: Sequence[str],
+        context: Context,
+        connector: Connector,
+        *,
+        journals: Path,
+        started_ns: int,
+        request_timeout_s: float,
+    ) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._stopped = spawn.RawValue("b", 0)
+        self._barriers: dict[str, Barrier] = {}
+        by_node: dict[str, list[_Assignment]] = {node: [] for node in context.nodes}
+        number = 0
+        for name in workloads:
+            workload: Workload = load("workloads", name)
+            members = workload.crew(context)
+            self._barriers[name] = spawn.Barrier(len(members))
+            for member in members:
+                by_node[member.node].append(_Assignment(name, member, number))
+                number += 1
+        self._processes: dict[str, _WorkerProcess] = {
+            node: _WorkerProcess(
+                spawn,
+                node,
+                _Duty(
+                    node=node,
+                    assignments=tuple(assignments),
+                    worker_count=number,
+                    context=context,
+                    connector=connector,
+                    journals=journals,
+                    started_ns=started_ns,
+                    request_timeout_s=request_timeout_s,
+                ),
+                self._barriers,
+                self._stopped,
+            )
+            for node, assignments in by_node.items()
+            if assignments
+        }
+
+    def connect(self, nodes: Iterable[str]) -> None:
+        """Open (or open anew) the sessions of the workers of these nodes; raises NodeUnreachable."""
+        self._command("connect", None, nodes)
+
+    def run(
+        self,
+        phase: Phase,
+        *,
+        label: str = "",
+        nodes: Iterable[str],
+        time_limit_s: float | None = None,
+    ) -> None:
+        """Let the workers of these nodes do one phase, and wait for all of them.
+
+        With a time limit the phase ends when the steps do or when the time is over, whichever is first.
+        Raises WorkerFailed with the worker's traceback.
+        """
+        nodes = tuple(nodes)
+        self._stopped.value = 0
+        for barrier in self._barriers.values():
+            barrier.reset()
+        ends_at = None if time_limit_s is None else time.monotonic() + time_limit_s
+        everybody = set(self._processes) <= set(nodes)
+        self._command("phase", _PhaseCommand(phase, label, ends_at, everybody), nodes, ends_at=ends_at)
+
+    def _command(self, verb: str, argument: Any, nodes: Iterable[str], *, ends_at: float | None = None) -> None:
+        waiting = {}
+        for node in nodes:
+            process = self._processes.get(node)
+            if process is not None:
+                process.connection.send((verb, argument))
+                waiting[process.connection] = process
+        failures: list[SchemaquakeError] = []
+        while waiting:
+            timeout = None if ends_at is None or self._stopped.value else max(0.0, ends_at - time.monotonic())
+            ready = wait([*waiting, *(p.process.sentinel for p in waiting.values())], timeout)
+            if not ready:
+                self._halt()
+                continue
+            for connection, process in list(waiting.items()):
+                if connection in ready or process.process.sentinel in ready:
+                    failure = process.reply()
+                    del waiting[connection]
+                    if failure is not None:
+                        failures.append(failure)
+                        self._halt()
+        if failures:
+            raise failures[0]
+
+    def _halt(self) -> None:
+        """Time is over: nobody takes another step, and whoever waits for a meeting goes home."""
+        self._stopped.value = 1
+        for barrier in self._barriers.values():
+            with suppress(Exception):  # a broken barrier is what we want
+                barrier.abort()
+
+    def stop(self) -> None:
+        """End the processes; idempotent."""
+        self._halt()
+        for process in self._processes.values():
+            process.stop()
+
+
+class _WorkerProcess:
+    """One process and its pipe."""
+
+    def __init__(
+        self, spawn: SpawnContext, node: str, duty: _Duty, barriers: Mapping[str, Barrier], stopped: Any
+    ) -> None:
+        self.node = node
+        self.connection, theirs = spawn.Pipe()
+        self.process: SpawnProcess = spawn.Process(
+            target=_serve, args=(theirs, duty, dict(barriers), stopped), name=f"workers-{node}", daemon=True
+        )
+        self.process.start()
+        theirs.close()
+
+    def reply(self) -> SchemaquakeError | None:
+        """What the process answered to its last command: None if it was carried out."""
+        try:
+            kind, text = self.connection.recv()
+        except (EOFError, OSError):
+            self.process.join(5)
+            return WorkerFailed(f"the worker process of {self.node} ended by itself, exit code {self.process.exitcode}")
+        match kind:
+            case "done":
+                return None
+            case "unreachable":
+                return NodeUnreachable(text)
+        return WorkerFailed(f"a worker of {self.node} failed:\n{text}")
+
+    def stop(self) -> None:
+        """Ask it to end, then end it."""
+        with suppress(OSError):
+            self.connection.send(("end", None))
+        self.process.join(3)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join(5)
+
+
+# ── inside a worker process ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Duty:
+    """What one worker process is told when it is born."""
+
+    node: str
+    assignments: tuple[_Assignment, ...]
+    worker_count: int
+    context: Context
+    connector: Connector
+    journals: Path
+    started_ns: int
+    request_timeout_s: float
+
+
+def _serve(connection: Connection, duty: _Duty, barriers: Mapping[str, Barrier], stopped: Any) -> None:
+    """The life of a worker process: one command after another, until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the conductor's to answer
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    workers = [
+        _ThreadedWorker(assignment, duty, barriers[assignment.workload], stopped) for assignment in duty.assignments
+    ]
+    while True:
+        try:
+            verb, argument = connection.recv()
+        except EOFError:
+            return
+        match verb:
+            case "connect":
+                connection.send(_each(workers, lambda worker: worker.connect()))
+            case "phase":
+                connection.send(_each(workers, lambda worker, command=argument: worker.run(command)))
+            case "end":
+                for worker in workers:
+                    worker.close()
+                return
+
+
+def _each(workers: Sequence[_ThreadedWorker], action: Any) -> tuple[Literal["done", "unreachable", "failed"], str]:
+    """Do it in a thread a worker, and sum up."""
+    answers: list[tuple[Literal["unreachable", "failed"], str]] = []
+
+    def guarded(worker: _ThreadedWorker) -> None:
+        try:
+            action(worker)
+        except NodeUnreachable as error:
+            answers.append(("unreachable", str(error)))
+        except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
+            answers.append(("failed", traceback.format_exc()))
+
+    threads = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers[0] if answers else ("done", "")
+
+
+class _ThreadedWorker:
+    """One worker: its steps, its session, its journal, and the process number it currently goes by."""
+
+    def __init__(self, assignment: _Assignment, duty: _Duty, barrier: Barrier, stopped: Any) -> None:
+        self._assignment = assignment
+        self._duty = duty
+        self._barrier = barrier
+        self._stopped = stopped
+        self._workload: Workload = load("workloads", assignment.workload)
+        self._process = assignment.process
+        self._client: Client | None = None
+        self._journal = Journal(duty.journals / f"events-{assignment.process:04d}.jsonl", duty.started_ns)
+        crew = max(1, len(self._workload.crew(duty.context)))
+        rate = duty.context.rate
+        self._interval_s = None if rate is None else crew / rate
+
+    def connect(self) -> None:
+        self.close_session()
+        self._client = self._duty.connector.connect(
+            self._assignment.member.node, request_timeout_s=self._duty.request_timeout_s
+        )
+
+    def run(self, command: _PhaseCommand) -> None:
+        paced = self._interval_s if command.phase == "main" else None
+        next_at = time.monotonic()
+        for step in self._steps(command):
+            if self._stopped.value or (command.ends_at is not None and time.monotonic() >= command.ends_at):
+                return
+            match step:
+                case Invoke():
+                    if paced is not None:
+                        pause_for(next_at - time.monotonic())
+                        next_at = max(next_at + paced, time.monotonic() - 1)
+                    self._invoke(step)
+                case Meet():
+                    if command.meetings and not self._meet():
+                        return
+                case Wait(seconds):
+                    pause_for(seconds)
+                case Note(f, key, value):
+                    self._journal.event(NEMESIS, "info", f, None, key, value)
+
+    def _steps(self, command: _PhaseCommand) -> Iterator[Step]:
+        return self._workload.steps(
+            command.phase, self._assignment.member, self._duty.context, phase_label=command.label
+        )
+
+    def _invoke(self, step: Invoke) -> None:
+        client = self._client
+        assert client is not None, "a phase before connect"
+        node = self._assignment.member.node
+        journal = self._journal
+        journal.event(self._process, "invoke", step.f, node, step.key, step.value, None, step.mops)
+        completion = client.invoke(step)
+        journal.event(
+            self._process,
+            completion.type,
+            step.f,
+            node,
+            step.key,
+            completion.value,
+            completion.error,
+            completion.mops,
+        )
+        if completion.type == "info":
+            # Nobody knows whether that operation will still happen: whoever goes on must be somebody else.
+            self._process += self._duty.worker_count
+
+    def _meet(self) -> bool:
+        """Wait for the crew; False when the phase is over."""
+        try:
+            self._barrier.wait(_MEETING_LIMIT_S)
+        except threading.BrokenBarrierError:
+            if self._stopped.value:
+                return False
+            raise WorkerFailed(
+                f"the workers of {self._assignment.workload} did not meet within {_MEETING_LIMIT_S:g} s: "
+                "do all of them yield the same number of Meet steps?"
+            ) from None
+        return True
+
+    def close_session(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def close(self) -> None:
+        self.close_session()
+        self._journal.close()

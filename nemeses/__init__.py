@@ -1,0 +1,1 @@
+"""What goes wrong: partitions, kills, pauses, clock skew, packet loss."""

@@ -1,0 +1,1 @@
+"""The store, the Spark pipeline, reports, comparison."""

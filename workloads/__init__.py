@@ -1,0 +1,1 @@
+"""What the workers do: racing DDL, reads and writes, and the reads that judge them."""
