@@ -1,0 +1,80 @@
+"""Racing ALTER TABLE ADD and DROP: every coordinator adds columns of its own to one table, and drops one.
+
+- `columns`: each side adds three int columns and drops one that only it touches
+- `collections`: each side adds three list<int> columns
+
+"Executing lots of schema alters concurrently can lead to dropped alters" (CASSANDRA-10250; scylladb #1207, #10655):
+added columns missing, dropped ones back. 1.2–2.2 keep the types of collections in one cell of the table, so one of two
+added at once is forgotten ("comparators do not match", and no change of that table ever after). Up to 1.0 the second
+migration is refused or forks the schema (seed document 1). Fixed by CEP-21 (CASSANDRA-18330).
+
+Must hold: every acknowledged column is there on every node with its rows, and every dropped one is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from harness.operations import JSON
+from harness.protocols import Context
+from harness.schema_changes import add_column, drop_column
+from harness.steps import Invoke
+from workloads.plain_table import plain_table
+from workloads.races import (
+    WHILE_RACING,
+    Race,
+    RacingWorkload,
+    RowProbe,
+    race_keyspace,
+    racers_max,
+    take_turns,
+)
+
+__all__ = ["AddColumns"]
+
+_COLUMNS_A_SIDE = 3
+
+
+class AddColumns(RacingWorkload):
+    """ALTER TABLE ADD from every node at once, each its own columns."""
+
+    def __init__(self) -> None:
+        super().__init__(name="add-columns", requires=frozenset({"keyspaces", "tables", "columns"}), race=_race)
+
+
+def _race(number: int, _random: Random, context: Context) -> Race:
+    keyspace = race_keyspace(context, "add-columns", number)
+    racers = range(racers_max(context))
+    variant, (cql_type, drops) = take_turns(
+        number, context, [("columns", ("int", True)), ("collections", ("list<int>", False))]
+    )
+    doomed = [f"d{side}" for side in racers] if drops else []
+    added = [[f"c{side}_{n}" for n in range(_COLUMNS_A_SIDE)] for side in racers]
+    return Race(
+        workload="add-columns",
+        variant=variant,
+        number=number,
+        keyspace=keyspace,
+        setup=(plain_table(keyspace, "t", *((column, "int") for column in doomed)),),
+        sides=tuple(_alters(keyspace, added[side], cql_type, doomed[side : side + 1]) for side in racers),
+        tables=(
+            RowProbe(table="t"),
+            *(
+                RowProbe(table="t", row=((column, _cell(cql_type, side)),), phases=WHILE_RACING, side=side)
+                for side in racers
+                for column in added[side]
+            ),
+        ),
+    )
+
+
+def _alters(keyspace: str, added: Sequence[str], cql_type: str, doomed: Sequence[str]) -> tuple[Invoke, ...]:
+    """One side's alterations: its drop comes between its adds, so that both have neighbours to race with."""
+    first, *others = (add_column(keyspace, "t", column, cql_type) for column in added)
+    return (first, *(drop_column(keyspace, "t", column) for column in doomed), *others)
+
+
+def _cell(cql_type: str, side: int) -> JSON:
+    """A value that tells whose column it was written to."""
+    return side if cql_type == "int" else [side, side]
