@@ -88,7 +88,7 @@ class Run(Judgement):
 
     def describe(self) -> str:
         """As for any judgement, with where to read on."""
-        return f"{super().describe()}\nreport: {self.report}\nrepeat: {self.command}"
+        return f"{Judgement.describe(self)}\nreport: {self.report}\nrepeat: {self.command}"
 
 
 class Schemaquake:
@@ -98,7 +98,7 @@ class Schemaquake:
         self._config = config
         self._runs = runs
 
-    def run(self, workload: str | Sequence[str] = "drop-type", *, runs: Path | None = None, **plan: Any) -> Run:
+    def run(self, workload: str | Sequence[str] | None = None, *, runs: Path | None = None, **plan: Any) -> Run:
         """Run a workload on a cluster of its own, judge it, and write its report; takes a minute or more.
 
         `plan` takes the fields of `harness.plan.Plan` (system, nodes, nemesis, mode, seed, races, time_limit, …; times
@@ -108,7 +108,8 @@ class Schemaquake:
         """
         item = self._config.stash.get(_CURRENT, None)
         marked = item.get_closest_marker("schemaquake") if item else None
-        chosen = _plan({**_defaults(self._config), **(marked.kwargs if marked else {}), "workload": workload, **plan})
+        said = plan if workload is None else {**plan, "workload": workload}
+        chosen = _plan({**_defaults(self._config), **(marked.kwargs if marked else {}), **said})
         self._require(chosen)
         document = run_command([*chosen.command_line()[1:], "--runs", str(runs or self._runs)])
         run = Run(_verdict(document["verdict"]), Path(document["folder"]), chosen.command())
@@ -252,7 +253,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def _defaults(config: pytest.Config) -> dict[str, Any]:
     chosen = {"system": config.getoption("schemaquake_system"), "seed": config.getoption("schemaquake_seed")}
-    return {"system": "cassandra:5.0.9", **{name: value for name, value in chosen.items() if value is not None}}
+    standing = {"workload": "drop-type", "system": "cassandra:5.0.9"}
+    return {**standing, **{name: value for name, value in chosen.items() if value is not None}}
 
 
 def _plan(words: Mapping[str, Any]) -> Plan:
