@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["KNOWN_VERSIONS", "Coordinates", "coordinates", "nearest_versions"]
+__all__ = ["KNOWN_VERSIONS", "Coordinates", "coordinates", "nearest_versions", "unwanted"]
 
 KNOWN_VERSIONS = (
     *("0.7.10", "0.8.10", "1.0.12", "1.1.12", "1.2.19", "2.0.17", "2.1.22", "2.2.19", "3.0.22", "3.11.19"),
@@ -34,10 +34,15 @@ def coordinates(version: str) -> Sequence[Coordinates]:
     """Cassandra itself, then what has to be asked for by name (`extra_jars.toml`); the rest follows from these."""
     extras = [
         Coordinates(*extra["jar"].format(version=version).split(":"))
-        for extra in _extras()
+        for extra in _document()["extra"]
         if version.startswith(extra["versions"])
     ]
     return [Coordinates("org.apache.cassandra", "cassandra-all", version), *extras]
+
+
+def unwanted() -> Sequence[tuple[str, str]]:
+    """Group and artifact of what must not be fetched although something asks for it (`extra_jars.toml`)."""
+    return [(group, artifact) for each in _document()["unwanted"] for group, artifact in [each["jar"].split(":")]]
 
 
 def nearest_versions(version: str, *, count: int = 3) -> Sequence[str]:
@@ -57,5 +62,5 @@ def _numbers(version: str) -> tuple[int, int, int]:
 
 
 @cache
-def _extras() -> Sequence[dict[str, str]]:
-    return tuple(tomllib.loads(files("clusters").joinpath("extra_jars.toml").read_text(encoding="utf-8"))["extra"])
+def _document() -> dict[str, list[dict[str, str]]]:
+    return tomllib.loads(files("clusters").joinpath("extra_jars.toml").read_text(encoding="utf-8"))

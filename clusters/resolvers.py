@@ -19,7 +19,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 from clusters.cache import cache_folder, only_one
-from clusters.coordinates import Coordinates
+from clusters.coordinates import Coordinates, unwanted
 from clusters.java import find_java
 from harness.errors import EnvironmentLacks, FetchError
 from harness.wait import until
@@ -80,6 +80,9 @@ class Maven:
         for artifact in artifacts:
             dependency = SubElement(dependencies, "dependency")
             _children(dependency, groupId=artifact.group, artifactId=artifact.artifact, version=artifact.version)
+            exclusions = SubElement(dependency, "exclusions")
+            for group, name in unwanted():
+                _children(SubElement(exclusions, "exclusion"), groupId=group, artifactId=name)
         # -C: a file that does not fit its published checksum is an error, by default Maven only warns.
         # -U: ask again for what was not there last time, which Maven otherwise remembers for a day.
         with TemporaryDirectory(prefix="schemaquake-") as work:
@@ -115,6 +118,8 @@ class Ivy:
         for artifact in artifacts:
             names = {"org": artifact.group, "name": artifact.artifact, "rev": artifact.version}
             SubElement(dependencies, "dependency", names, conf="default->default")
+        for group, name in unwanted():
+            SubElement(dependencies, "exclude", org=group, module=name)
         java = find_java(17, cache=self.repository.parent)
         class_path = os.pathsep.join(map(str, _ivy_jars()))
         main: list[str | Path] = [java.path, "-cp", class_path, "org.apache.ivy.Main", "-cache", self.repository]
