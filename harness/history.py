@@ -6,13 +6,17 @@ process whose operation ended in `info` never invokes again (its worker goes on 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.errors import HistoryError
+from harness.gather import gather_column
 from harness.operations import NEMESIS
-from harness.records import MOPS, plain
+from harness.records import MOPS
 
 __all__ = ["OPERATIONS", "pair"]
 
@@ -34,6 +38,26 @@ OPERATIONS: Final = pa.schema(
     ]
 )
 
+_Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+_Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+_FROM_INVOCATION: Final[Mapping[str, str]] = {
+    "index": "index",
+    "process": "process",
+    "f": "f",
+    "node": "node",
+    "key": "key",
+    "invoked": "time",
+    "argument": "value",
+}
+_FROM_COMPLETION: Final[Mapping[str, str]] = {
+    "completion": "index",
+    "type": "type",
+    "completed": "time",
+    "value": "value",
+    "error": "error",
+}
+
 
 def pair(events: pa.Table) -> pa.Table:
     """One row an operation (`OPERATIONS`, ordered by `index`), from one row an event.
@@ -44,59 +68,81 @@ def pair(events: pa.Table) -> pa.Table:
     Raises HistoryError if a process completes what it did not invoke, invokes twice without completing, or goes on
     after an `info`: names the process and the indices.
     """
-    rows = plain(events).to_pylist()
-    open_operations: dict[int, dict[str, Any]] = {}
-    retired: dict[int, int] = {}
-    paired: list[dict[str, Any]] = []
-    for event in rows:
-        process = event["process"]
-        if process == NEMESIS:
-            continue
-        if event["type"] == "invoke":
-            if process in open_operations:
-                raise HistoryError(
-                    f"process {process} invokes at index {event['index']} while its operation of index "
-                    f"{open_operations[process]['index']} is still open"
-                )
-            if process in retired:
-                raise HistoryError(
-                    f"process {process} invokes at index {event['index']} although its operation ended in info at "
-                    f"index {retired[process]}: such a process is retired"
-                )
-            operation = {
-                "index": event["index"],
-                "completion": None,
-                "process": process,
-                "type": "info",
-                "f": event["f"],
-                "node": event["node"],
-                "key": event["key"],
-                "invoked": event["time"],
-                "completed": None,
-                "argument": event["value"],
-                "value": None,
-                "error": None,
-                "mops": event["mops"],
-            }
-            open_operations[process] = operation
-            paired.append(operation)
-            continue
-        invoked = open_operations.pop(process, None)
-        if invoked is None:
-            raise HistoryError(f"process {process} completes at index {event['index']} what it did not invoke")
-        if invoked["f"] != event["f"]:
-            raise HistoryError(
-                f"process {process} completes {event['f']!r} at index {event['index']}, but invoked "
-                f"{invoked['f']!r} at index {invoked['index']}"
-            )
-        if event["type"] == "info":
-            retired[process] = event["index"]
-        invoked |= {
-            "completion": event["index"],
-            "type": event["type"],
-            "completed": event["time"],
-            "value": event["value"],
-            "error": event["error"],
-            "mops": invoked["mops"] if event["mops"] is None else event["mops"],
-        }
-    return pa.Table.from_pylist(paired, schema=OPERATIONS)
+    processes = events["process"].to_numpy()
+    # Each process' events one after another, in their own order: an invocation stands right before its completion.
+    place = np.flatnonzero(processes != NEMESIS)
+    place = place[np.argsort(processes[place], kind="stable")]
+    follows = np.diff(processes[place], prepend=NEMESIS) == 0
+    invokes = _where(events["type"], "invoke")[place]
+    _refuse_what_no_process_can_do(events, place, follows, invokes)
+
+    # The first event of all follows none, so what `roll` brings round from the other end is always False.
+    completed = np.roll(follows & ~invokes, -1)
+    order = np.argsort(place[invokes])
+    return _operations(
+        events,
+        invocation=place[invokes][order],
+        completion=np.roll(place, -1)[invokes][order],
+        absent=~completed[invokes][order],
+    )
+
+
+def _refuse_what_no_process_can_do(events: pa.Table, place: _Positions, follows: _Mask, invokes: _Mask) -> None:
+    """Raise HistoryError for the first event, by index, that its process cannot have made.
+
+    `follows` says which events have an earlier one of the same process, which then stands right before them.
+    """
+    after_invoke = follows & np.roll(invokes, 1)
+    after_info = follows & np.roll(_where(events["type"], "info")[place], 1)
+    names = _codes(events["f"])[place]
+    wrong = np.where(invokes, after_invoke | after_info, ~after_invoke | (names != np.roll(names, 1)))
+    suspects = np.flatnonzero(wrong)
+    if not len(suspects):
+        return
+    at = int(suspects[np.argmin(place[suspects])])
+    event = events.slice(int(place[at]), 1).to_pylist()[0]
+    process, index = event["process"], event["index"]
+    if not invokes[at] and not after_invoke[at]:
+        raise HistoryError(f"process {process} completes at index {index} what it did not invoke")
+    before = events.slice(int(place[at - 1]), 1).to_pylist()[0]
+    if not invokes[at]:
+        raise HistoryError(
+            f"process {process} completes {event['f']!r} at index {index}, but invoked {before['f']!r} at index "
+            f"{before['index']}"
+        )
+    if after_invoke[at]:
+        raise HistoryError(
+            f"process {process} invokes at index {index} while its operation of index {before['index']} is still open"
+        )
+    raise HistoryError(
+        f"process {process} invokes at index {index} although its operation ended in info at index "
+        f"{before['index']}: such a process is retired"
+    )
+
+
+def _operations(events: pa.Table, *, invocation: _Positions, completion: _Positions, absent: _Mask) -> pa.Table:
+    """The columns of `OPERATIONS` from the positions of both events; where `absent`, there is no second."""
+    first = pa.array(invocation)
+    second = pa.array(completion, mask=absent)
+    columns = {name: gather_column(events[source], first) for name, source in _FROM_INVOCATION.items()}
+    columns |= {name: gather_column(events[source], second) for name, source in _FROM_COMPLETION.items()}
+    columns["type"] = pc.fill_null(columns["type"].cast(pa.string()), "info")
+    # A client that filled in its reads says so in the completion; otherwise the invocation's micro-operations stand.
+    filled = pc.fill_null(gather_column(events["mops"].is_valid(), second), fill_value=False)
+    mops_from = np.where(filled.to_numpy(zero_copy_only=False), completion, invocation)
+    columns["mops"] = gather_column(events["mops"], pa.array(mops_from))
+    return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in OPERATIONS], schema=OPERATIONS)
+
+
+def _where(column: pa.ChunkedArray, value: str) -> _Mask:
+    mask: _Mask = pc.equal(column, value).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _codes(column: pa.ChunkedArray) -> _Positions:
+    """A column of few distinct texts as numbers, equal where the texts are."""
+    joined = column.combine_chunks()
+    codes: _Positions = (
+        joined if pa.types.is_dictionary(column.type) else joined.dictionary_encode()
+    ).indices.to_numpy()
+    return codes

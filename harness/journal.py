@@ -15,14 +15,15 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Self, get_args
 
 import orjson
 
 from harness.errors import HistoryError, JournalError
+from harness.journal_merge import merge_history, merge_observations
 from harness.operations import JSON, MicroOp, Operation, OperationType
 from harness.schema_observation import Observation
 
@@ -32,6 +33,8 @@ __all__ = [
     "STARTED",
     "Journal",
     "ObservationJournal",
+    "merge_history",
+    "merge_observations",
     "read_clock",
     "start_clock",
 ]
@@ -154,7 +157,7 @@ class Journal:
         with self._lock:
             self._file.close()
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -203,7 +206,7 @@ class ObservationJournal:
         with self._lock:
             self._file.close()
 
-    def __enter__(self) -> ObservationJournal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -271,9 +274,9 @@ def _text(text: str) -> bytes:
     return orjson.dumps(text.encode("utf-8", "backslashreplace").decode())
 
 
-def _row(observation: Observation) -> Mapping[str, Any]:
+def _row(observation: Observation) -> dict[str, Any]:
     """The columns of `harness.records.OBSERVATIONS` that are not null."""
-    row = {
+    row: dict[str, Any] = {
         "time": observation.time,
         "phase": observation.phase,
         "node": observation.node,

@@ -8,7 +8,7 @@ wrong with a journal raises HistoryError: it names the file, the line and the re
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
@@ -21,7 +21,7 @@ import pyarrow.json as arrow_json
 
 from harness.errors import HistoryError
 from harness.gather import gather
-from harness.operations import OperationType
+from harness.operations import JSON, OperationType
 from harness.records import HISTORY, OBSERVATIONS
 from harness.schema_observation import KINDS
 
@@ -123,19 +123,32 @@ def _read(path: Path, form: _Format, started_ns: int) -> _Journal:
     finds the damage and says where it is, or finds none (a line was longer than Arrow's block).
     """
     try:
-        text = path.read_bytes()
+        # Mapped, not read: a journal may be larger than what Arrow makes of it.
+        text = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     except OSError as error:
         raise HistoryError(f"cannot read {path}: {error.strerror or error}") from error
-    end = text.rfind(b"\n") + 1
-    torn = len(text) - end
+    end, lines = _whole_lines(text)
+    torn = text.size - end
     if torn:
         log.warning("a journal ends in a torn line, which is left out", extra={"file": str(path), "bytes": torn})
-    table = _parsed(pa.py_buffer(text).slice(0, end), form)
-    if table is None or len(table) != text.count(b"\n") or not _sound(table, form, started_ns):
-        table = _parsed_line_by_line(path, text[:end], form, started_ns)
+    table = _parsed(text.slice(0, end), form)
+    if table is None or len(table) != lines or not _sound(table, form, started_ns):
+        table = _parsed_line_by_line(path, text.slice(0, end), form, started_ns)
     for name in form.dictionaries:  # as early as possible: they are half of the table
         table = table.set_column(table.schema.get_field_index(name), name, table[name].dictionary_encode())
     return _Journal(path, table, torn > 0)
+
+
+def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
+    """Where the last whole line of `text` ends, and how many there are."""
+    octets = np.frombuffer(text, dtype=np.uint8)
+    end, lines = 0, 0
+    for begin in range(0, len(octets), _BLOCK):
+        breaks = np.flatnonzero(octets[begin : begin + _BLOCK] == ord("\n"))
+        if len(breaks):
+            end = begin + int(breaks[-1]) + 1
+            lines += len(breaks)
+    return end, lines
 
 
 def _parsed(text: pa.Buffer, form: _Format) -> pa.Table | None:
@@ -172,11 +185,11 @@ def _sound(table: pa.Table, form: _Format, started_ns: int) -> bool:
     return not np.any(goes_back)
 
 
-def _parsed_line_by_line(path: Path, text: bytes, form: _Format, started_ns: int) -> pa.Table:
+def _parsed_line_by_line(path: Path, text: pa.Buffer, form: _Format, started_ns: int) -> pa.Table:
     """The slow and exact reader; raises HistoryError at the first line that no harness can have written."""
     rows = []
     latest: dict[Any, int] = {}
-    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
+    for number, line in enumerate(text.to_pybytes().split(b"\n")[:-1], start=1):
         row, fault = _row(line, form)
         if fault is None:
             fault = _fault_in_time(row, form, started_ns, latest)
@@ -197,21 +210,28 @@ def _row(line: bytes, form: _Format) -> tuple[dict[str, Any], str | None]:
         return {}, f"it is not JSON ({error})"
     if not isinstance(row, dict):
         return {}, f"{form.what} is a JSON object, and this is not"
-    for name in row:
-        if name not in form.schema.names:
-            return {}, f"{form.what} has no {name!r}"
-    for name in form.required:
-        if row.get(name) is None:
-            return {}, f"{form.what} must have a {name!r}"
-    for field in form.schema:
-        try:
-            pa.array([row.get(field.name)], field.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            return {}, f"its {field.name!r} should be {field.type}, and is {row[field.name]!r}"
+    return row, next(_faults(row, form), None)
+
+
+def _faults(row: dict[str, Any], form: _Format) -> Iterator[str]:
     column, values = form.closed
+    yield from (f"{form.what} has no {name!r}" for name in row if name not in form.schema.names)
+    yield from (f"{form.what} must have a {name!r}" for name in form.required if row.get(name) is None)
+    for field in form.schema:
+        if not _fits(row.get(field.name), field.type):
+            yield f"its {field.name!r} should be {field.type}, and is {row[field.name]!r}"
     if row[column] not in values:
-        return {}, f"its {column!r} is {row[column]!r}, not one of {', '.join(sorted(values))}"
-    return row, None
+        yield f"its {column!r} is {row[column]!r}, not one of {', '.join(sorted(values))}"
+
+
+def _fits(value: JSON, type_: pa.DataType) -> bool:
+    if value is not None and pa.types.is_integer(type_) and type(value) is not int:
+        return False  # Arrow would cut 0.5 down to 0
+    try:
+        pa.array([value], type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
 
 
 def _fault_in_time(row: dict[str, Any], form: _Format, started_ns: int, latest: dict[Any, int]) -> str | None:
@@ -247,7 +267,7 @@ def _without_half_a_reading(journal: _Journal) -> _Journal:
 
 def _ranks(events: pa.Table) -> _Numbers:
     """0 for an invocation, 1 for anything else; an event is never ranked below an earlier one of its own process and time."""
-    ranks = (~pc.equal(events["type"], "invoke").to_numpy(zero_copy_only=False)).astype(np.int64)
+    ranks: _Numbers = pc.not_equal(events["type"], "invoke").to_numpy(zero_copy_only=False).astype(np.int64)
     times = events["time"].to_numpy()
     if np.all(np.diff(times) > 0):  # what `Journal` writes
         return ranks
