@@ -103,7 +103,7 @@ class FaultExecutor:
             effect = opened.nemesis.heal(self._cluster, opened.fault)
         except BaseException as error:
             self._fail(opened, "heal", error)
-            if isinstance(error.__cause__, NodeDied):
+            if _nothing_is_left(error):
                 with self._lock:
                     self._ledger.healed(opened.entry, {"error": str(error)})
                     del self._open[fault_id]
@@ -191,6 +191,11 @@ class FaultExecutor:
             if node.name in fault.nodes and node.state() == "stopped":
                 return f"{node.name} is not running, although no fault stopped it"
         return None
+
+
+def _nothing_is_left(error: BaseException) -> bool:
+    """Whether healing failed because a server that was started again ended by itself."""
+    return isinstance(error.__cause__, NodeDied)
 
 
 def _disturbs(nemesis: Nemesis) -> str:
@@ -371,6 +376,8 @@ def heal_open(cluster: Cluster, ledger: Ledger, *, nemesis_named: Callable[[str]
             effect = nemesis_named(fault.nemesis).heal(cluster, fault)
         except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
             ledger.failed(entry.id, f"{type(error).__name__}: {error}")
+            if _nothing_is_left(error):
+                ledger.healed(entry.id, {"error": str(error)})
             errors.append(error)
         else:
             ledger.healed(entry.id, effect)

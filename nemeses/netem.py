@@ -1,0 +1,128 @@
+"""netem: losing and delaying what a node *sends* to chosen peers, by the kernel's network emulator.
+
+On the device towards the peers, a `prio` qdisc with one band more than usual; filters lead into that band, and netem
+stands at its end, so that all other traffic of the node goes its usual way. The root's handle is ours (7371, "sq"), the
+emulator's bears the fault's id. A device whose root qdisc somebody has set is left alone: tc refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.errors import ClusterError, HealError
+from harness.operations import JSON
+from harness.protocols import Executed, Node
+from nemeses.commands import run, words
+from nemeses.drops import STORAGE_PORTS, ip_version
+from nemeses.routes import route_to
+
+__all__ = ["Impairment", "impair", "refusal", "restore"]
+
+_ROOT: Final = "7371:"
+_BAND: Final = "7371:4"
+_USUAL_PRIORITIES: Final = "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
+_QUEUE_PACKETS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impairment:
+    """What happens to packets on their way out; `ports` as in `nemeses.drops.Drop`."""
+
+    fault_id: int
+    ports: tuple[int, ...] = STORAGE_PORTS
+    loss: float = 0.0
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+
+    @property
+    def handle(self) -> str:
+        """Of the emulator; below the range from which the kernel numbers its own."""
+        return f"{0x1000 + self.fault_id % 0x6000:x}:"
+
+
+def refusal(node: Node) -> str | None:
+    """Why the node's kernel has no such emulator, null if it has; tried on the loopback of a namespace that ends at once."""
+    batch = _batch("lo", ["192.0.2.1"], Impairment(fault_id=0, delay_ms=1))
+    try:
+        tried = node.exec(["unshare", "--net", "tc", "-batch", "-"], stdin=batch)
+    except FileNotFoundError as error:
+        tried = Executed(127, "", str(error))
+    return None if tried.exit_code == 0 else f"netem: {words(tried)}"
+
+
+def impair(node: Node, peers: Sequence[str], what: Impairment) -> list[str]:
+    """Impair what this node sends to these addresses; returns the emulators as read back. Raises ClusterError."""
+    ways: dict[str, list[str]] = {}
+    for peer in peers:
+        ways.setdefault(route_to(node, peer).device, []).append(peer)
+    for device, behind in ways.items():
+        done = node.exec(["tc", "-batch", "-"], stdin=_batch(device, behind, what))
+        if done.exit_code != 0:
+            raise ClusterError(f"tc failed on {node.name}, device {device}: {words(done)}")
+    made = [json.dumps(emulator["options"]) for emulator in _emulators(node, what)]
+    if len(made) != len(ways):
+        raise ClusterError(f"{node.name} has {len(made)} emulators where {len(ways)} were made: {made}")
+    return made
+
+
+def restore(node: Node, what: Impairment) -> dict[str, JSON] | None:
+    """Take this fault's emulators away; returns their counters as a filter's `remove` does, null if there were none.
+
+    `packets` are those that felt it: the lost ones, and with a delay all. Raises HealError if they stay.
+    """
+    made = _emulators(node, what)
+    for emulator in made:
+        run(node, "tc", "qdisc", "del", "dev", emulator["dev"], "root", "handle", _ROOT)
+    if _emulators(node, what):
+        raise HealError(f"a network emulator is still there on {node.name}")
+    if not made:
+        return None
+    return {
+        "means": "netem",
+        "rules": [json.dumps(emulator["options"]) for emulator in made],
+        "packets": sum(emulator["drops"] + _delayed(emulator) for emulator in made),
+        "bytes": sum(emulator["bytes"] for emulator in made),
+    }
+
+
+def _delayed(emulator: dict[str, Any]) -> int:
+    return int(emulator["packets"]) if emulator["options"].get("delay", {}).get("delay", 0) else 0
+
+
+def _emulators(node: Node, what: Impairment) -> list[dict[str, Any]]:
+    """The emulators of one fault, with their statistics; none where there is no tc."""
+    listed = run(node, "tc", "-j", "-s", "qdisc", "show")
+    if listed.exit_code != 0:
+        return []
+    return [
+        qdisc
+        for qdisc in json.loads(listed.stdout or "[]")
+        if qdisc.get("kind") == "netem" and qdisc.get("handle") == what.handle and qdisc.get("parent") == _BAND
+    ]
+
+
+def _batch(device: str, peers: Sequence[str], what: Impairment) -> str:
+    loss = f" loss random {100 * what.loss:.4f}%" if what.loss else ""
+    jitter = f" {what.jitter_ms:g}ms" if what.jitter_ms else ""
+    delay = f" delay {what.delay_ms:g}ms{jitter}" if what.delay_ms else ""
+    lines = [
+        f"qdisc add dev {device} root handle {_ROOT} prio bands 4 priomap {_USUAL_PRIORITIES}",
+        f"qdisc add dev {device} parent {_BAND} handle {what.handle} netem limit {_QUEUE_PACKETS}{delay}{loss}",
+    ]
+    for peer in peers:
+        family, protocol, length = ("ip", "ip", 32) if ip_version(peer) == 4 else ("ip6", "ipv6", 128)
+        ports = [
+            f" match {family} protocol 6 0xff match {family} {end} {port} 0xffff"
+            for port in what.ports
+            for end in ("sport", "dport")
+        ]
+        # Filters of different protocols must not share a priority.
+        lines += [
+            f"filter add dev {device} parent {_ROOT} protocol {protocol} prio {1 if length == 32 else 2} "
+            f"u32 match {family} dst {peer}/{length}{match} flowid {_BAND}"
+            for match in ports or [""]
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,132 @@
+"""Packet filter: dropping what arrives at a node from chosen peers, and taking exactly that away again.
+
+Three means, tried on each node in this order, all through argument vectors on the node itself: iptables, nftables, and
+misleading neighbour entries on the senders (`nemeses.iptables`, `nemeses.nftables`, `nemeses.neighbours`).
+
+What is made bears the fault's id, so healing needs nothing else, spares everybody else's rules, and faults that overlap
+spare each other's. Rules name the peers' addresses as source: traffic of the harness, and of clients that are not
+nodes, never matches. Counters are read before the rules are removed: they prove that packets were dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.errors import ClusterError, HealError
+from harness.operations import JSON
+from harness.protocols import Cluster, Node
+from nemeses import neighbours
+from nemeses.commands import runs_commands
+from nemeses.drops import Drop, Filter
+from nemeses.every_node import on_every
+from nemeses.grudges import Grudge
+from nemeses.iptables import Iptables
+from nemeses.nftables import Nftables
+from nemeses.targets import named
+
+__all__ = ["drop", "lift", "missing"]
+
+_FILTERS: Final[tuple[Filter, ...]] = (Iptables(), Nftables())
+_INSTALL: Final = "install iptables or nftables (Debian: apt-get install iptables) and allow CAP_NET_ADMIN"
+
+
+def drop(cluster: Cluster, grudge: Grudge, what: Drop) -> JSON:
+    """Make every node of the grudge drop what arrives from the nodes it names; returns the rules as read back.
+
+    `{"observed": True, "nodes": {node: {"means", "cuts", "rules": [text]}}}`. Raises ClusterError, saying what to
+    install, if some node has no means; rules may then stand on others until `lift`.
+    """
+    addresses = {node.name: node.address for node in cluster.nodes}
+    receivers = named(cluster, [name for name, dropped in grudge.items() if dropped])
+    chosen = on_every(receivers, lambda node: _filter_for(node, what), what="probing for a packet filter")
+    unfiltered = [name for name, (means, _) in chosen.items() if means is None]
+    if unfiltered and what.probability < 1:
+        raise ClusterError(_no_means(unfiltered[0], chosen[unfiltered[0]][1]))
+
+    def install(node: Node) -> JSON:
+        means = chosen[node.name][0]
+        assert means is not None
+        rules = means.install(node, [addresses[peer] for peer in sorted(grudge[node.name])], what)
+        return {"means": means.name, "cuts": what.text, "rules": rules}
+
+    filtering = [node for node in receivers if node.name not in unfiltered]
+    effects = on_every(filtering, install, what="dropping packets")
+    # A sender that loses its way to the receivers stands in for the filter they lack.
+    lost = {
+        node.name: [addresses[name] for name in unfiltered if node.name in grudge[name]]
+        for node in cluster.nodes
+        if any(node.name in grudge[name] for name in unfiltered)
+    }
+
+    def misdirect(node: Node) -> JSON:
+        return {"means": "neighbour", "cuts": "everything", "rules": neighbours.misdirect(node, lost[node.name], what)}
+
+    misled = on_every(named(cluster, list(lost)), misdirect, what="dropping packets without a filter")
+    for name, effect in misled.items():
+        effects[f"{name} (sending)" if name in effects else name] = effect
+    return {"observed": bool(effects), "nodes": effects}
+
+
+def lift(cluster: Cluster, fault_id: int) -> JSON:
+    """Remove what `drop` made for this fault, wherever it is; idempotent. Returns the counters read before.
+
+    `{"observed", "packets", "nodes": {node: [{"means", "rules": [text], "packets", "bytes"}]}}`; `observed` says that
+    packets were dropped, or that a misleading neighbour entry (which counts nothing) was found standing. Nodes that had
+    nothing of this fault are left out. Raises HealError if something is still there, or a node could not be asked.
+    """
+    what = Drop(fault_id=fault_id)
+
+    def clear(node: Node) -> list[dict[str, JSON]]:
+        removed = [found for means in _FILTERS if (found := means.remove(node, what)) is not None]
+        if (found := neighbours.lead_back(node, what)) is not None:
+            removed.append(found)
+        return removed
+
+    removed = on_every(list(cluster.nodes), clear, what=f"lifting fault {fault_id}", error=HealError)
+    nodes = {name: found for name, found in removed.items() if found}
+    pieces = [piece for found in nodes.values() for piece in found]
+    packets = sum(piece["packets"] or 0 for piece in pieces)
+    return {
+        "observed": packets > 0 or any(piece["means"] == "neighbour" for piece in pieces),
+        "packets": packets,
+        "nodes": nodes,
+    }
+
+
+def missing(cluster: Cluster, *, probability: float = 1.0) -> str | None:
+    """Why packets cannot be dropped on some node, and what to install; null if they can.
+
+    Nodes that do not run commands yet (a cluster that is not started) are not asked; `drop` asks again.
+    """
+    reason = cluster.missing("packets")
+    if reason is not None:
+        return reason
+    what = Drop(fault_id=0, probability=probability)
+    for node in cluster.nodes:
+        if not runs_commands(node):
+            continue
+        means, refusals = _filter_for(node, what)
+        if means is not None:
+            continue
+        if probability < 1:
+            return _no_means(node.name, refusals)
+        peers = [peer.address for peer in cluster.nodes if peer.name != node.name]
+        if (refusal := neighbours.refusal(node, peers)) is not None:
+            return _no_means(node.name, [*refusals, refusal])
+    return None
+
+
+def _no_means(name: str, refusals: Sequence[str]) -> str:
+    return f"node {name} has no means to drop packets: {'; '.join(refusals)}. On that node, {_INSTALL}"
+
+
+def _filter_for(node: Node, what: Drop) -> tuple[Filter | None, list[str]]:
+    """The first filter that works there, and what those before it said."""
+    refusals: list[str] = []
+    for means in _FILTERS:
+        refusal = means.refusal(node, what)
+        if refusal is None:
+            return means, refusals
+        refusals.append(f"{means.name}: {refusal}")
+    return None, refusals

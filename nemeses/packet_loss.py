@@ -1,0 +1,144 @@
+"""Packet loss: packets between some nodes and the rest are lost at random, or late.
+
+Loss alone is done by the receivers' packet filters, where they can count by chance; delay, and loss where no filter
+works, by the kernel's network emulator on the senders. Parameters: `{"grudge", "ports", "loss", "delay_ms",
+"jitter_ms"}`, the grudge naming whose packets suffer on arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from harness.errors import HealError, PlanError
+from harness.operations import JSON
+from harness.protocols import Cluster, Context, Fault, Node
+from nemeses import netem, packet_filter
+from nemeses.commands import runs_commands
+from nemeses.drops import Drop, ports_named
+from nemeses.every_node import on_every
+from nemeses.grudges import from_json, split, to_json
+from nemeses.netem import Impairment
+from nemeses.options import configured
+from nemeses.targets import named
+from nemeses.timetable import targeted
+
+__all__ = ["PacketLoss"]
+
+_INSTALL = (
+    "install iproute2 and a kernel with sch_prio, sch_netem and cls_u32, and allow CAP_NET_ADMIN and CAP_SYS_ADMIN"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacketLoss:
+    """`--nemesis packet-loss`; `-O packet-loss.loss=0.1`, `-O packet-loss.delay_ms=200`, `-O packet-loss.targets=all`."""
+
+    name = "packet-loss"
+    disturbs = "packets"
+
+    targets: tuple[str, ...] = ("one", "minority", "all")
+    """Whose packets, to and from everybody, suffer; one of these is drawn for each fault."""
+    ports: str = "storage"
+    loss: float = 0.2
+    """The share of packets that is lost; 0 to only delay them."""
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Asks every node that already runs for a means to lose packets at random, or to delay them."""
+        filtered = packet_filter.missing(cluster, probability=0.5)
+        if filtered is None and not self.delay_ms:
+            return None
+        if (reason := cluster.missing("packets")) is not None:
+            return reason
+        for node in cluster.nodes:
+            if runs_commands(node) and (refusal := netem.refusal(node)) is not None:
+                lacking = f"node {node.name} cannot delay or lose packets: {refusal}. On that node, {_INSTALL}"
+                return lacking if filtered is None else f"{filtered}; or: {lacking}"
+        return None
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Faults of 5 to 15 s with quiet between them. Raises PlanError for parameters that do nothing."""
+        configuration = configured(self, context)
+        configuration.check()
+        planned = targeted(
+            self.name,
+            context,
+            random,
+            targets=configuration.targets,
+            ports=configuration.ports,
+            loss=configuration.loss,
+            delay_ms=configuration.delay_ms,
+            jitter_ms=configuration.jitter_ms,
+        )
+        return [
+            replace(
+                fault,
+                nodes=context.nodes,
+                parameters={**fault.parameters, "grudge": _between(fault.nodes, context.nodes)},
+            )
+            for fault in planned
+        ]
+
+    def check(self) -> None:
+        """Raises PlanError, naming the parameter, unless packets would suffer."""
+        ports_named(self.ports)
+        if not 0 <= self.loss <= 1:
+            raise PlanError(f"packet-loss.loss={self.loss:g}: a share of all packets lies between 0 and 1")
+        if self.delay_ms < 0 or self.jitter_ms < 0:
+            raise PlanError("packet-loss: a delay cannot be negative")
+        if self.loss == 0 and self.delay_ms == 0:
+            raise PlanError("packet-loss: with neither loss nor delay_ms nothing would happen")
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Lose or delay; returns rules or emulators as read back. Raises ClusterError."""
+        grudge = from_json(fault.parameters["grudge"])
+        ports = ports_named(str(fault.parameters["ports"]))
+        impairment = Impairment(
+            fault_id=fault.id,
+            ports=ports,
+            loss=float(fault.parameters["loss"]),
+            delay_ms=float(fault.parameters["delay_ms"]),
+            jitter_ms=float(fault.parameters["jitter_ms"]),
+        )
+        filterable = not impairment.delay_ms and packet_filter.missing(cluster, probability=impairment.loss) is None
+        if filterable:
+            return packet_filter.drop(
+                cluster, grudge, Drop(fault_id=fault.id, ports=ports, probability=impairment.loss)
+            )
+        addresses = {node.name: node.address for node in cluster.nodes}
+        receivers = {
+            name: [addresses[receiver] for receiver, dropped in sorted(grudge.items()) if name in dropped]
+            for name in sorted({name for dropped in grudge.values() for name in dropped})
+        }
+
+        def impair(node: Node) -> JSON:
+            return {"means": "netem", "rules": netem.impair(node, receivers[node.name], impairment)}
+
+        effects = on_every(named(cluster, list(receivers)), impair, what="losing or delaying packets")
+        return {"observed": bool(effects), "nodes": effects}
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Remove all of it; returns the counters, in the shape of `nemeses.packet_filter.lift`. Raises HealError."""
+        impairment = Impairment(fault_id=fault.id)
+        emulated = on_every(
+            list(cluster.nodes),
+            lambda node: netem.restore(node, impairment),
+            what=f"removing the network emulators of fault {fault.id}",
+            error=HealError,
+        )
+        lifted = packet_filter.lift(cluster, fault.id)
+        for name, piece in emulated.items():
+            if piece is not None:
+                lifted["nodes"].setdefault(name, []).append(piece)
+                lifted["packets"] += piece["packets"]
+                lifted["observed"] |= piece["packets"] > 0
+        return lifted
+
+
+def _between(chosen: Sequence[str], nodes: Sequence[str]) -> JSON:
+    """Between each of the chosen and everybody else, both ways."""
+    rest = [name for name in nodes if name not in chosen]
+    return to_json(split(*([name] for name in chosen), rest))
