@@ -155,7 +155,7 @@ class _Counted:
         self._progress = progress
         self._told_at = time.monotonic()
 
-    def __call__(self, files: int) -> None:
-        if files and time.monotonic() - self._told_at >= _REPORT_EVERY_S:
+    def __call__(self, jars: int) -> None:
+        if jars > 1 and time.monotonic() - self._told_at >= _REPORT_EVERY_S:
             self._told_at = time.monotonic()
-            self._progress(f"cassandra {self._version}: {files} jars downloaded so far")
+            self._progress(f"cassandra {self._version}: {jars} jars so far")

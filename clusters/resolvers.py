@@ -44,7 +44,7 @@ class Resolver(Protocol):
     def retrieve(self, artifacts: Sequence[Coordinates], target: Path, *, counted: Callable[[int], None]) -> None:
         """Put the artifacts and all they need at run time into `target`, as artifact-version.jar.
 
-        `counted` hears now and then how many files were downloaded so far. Raises FetchError with the program's words.
+        `counted` hears now and then how many jars it has come to. Raises FetchError with the program's words.
         """
         ...
 
@@ -92,7 +92,7 @@ class Maven:
                 self.name,
                 ["mvn", "-B", "-C", "-U", "-f", pom, _COPY, "-DincludeScope=runtime", f"-DoutputDirectory={target}"],
                 log=Path(work, "log"),
-                downloaded=re.compile(r"Downloaded from \S+: \S+\.jar"),
+                progressed=re.compile(r"Downloaded from \S+: \S+\.jar"),
                 complaint=re.compile(r"\[ERROR\] (?:.*(?=Could not (?:find|transfer) artifact))?(.+)"),
                 counted=counted,
             )
@@ -132,7 +132,7 @@ class Ivy:
                 self.name,
                 [*main, "-ivy", asked, "-confs", "default", "-retrieve", pattern],
                 log=Path(work, "log"),
-                downloaded=re.compile(r"\[SUCCESSFUL \] \S+\.jar"),
+                progressed=re.compile(r"^\tfound \S+ in ", re.MULTILINE),
                 complaint=re.compile(r"^\s+(?:::\s+)?((?:Host|Server|module not found|\[FAILED|download failed) ?.*)"),
                 counted=counted,
             )
@@ -158,7 +158,7 @@ def _run(
     argv: Sequence[str | Path],
     *,
     log: Path,
-    downloaded: re.Pattern[str],
+    progressed: re.Pattern[str],
     complaint: re.Pattern[str],
     counted: Callable[[int], None],
 ) -> None:
@@ -170,7 +170,7 @@ def _run(
         )
 
     def ended() -> bool:
-        counted(len(downloaded.findall(log.read_text(errors="replace"))))
+        counted(len(progressed.findall(log.read_text(errors="replace"))))
         return process.poll() is not None
 
     try:
