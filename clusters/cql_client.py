@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -34,6 +35,8 @@ __all__ = ["CqlClient", "CqlConnector"]
 
 _READS: Final = frozenset({"read-rows", "read-schema"})
 _SECONDS_TO_CONNECT: Final = 20.0
+_SECONDS_TO_RECONNECT: Final = 1.5
+_READINGS_MAX: Final = 4
 
 
 class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is untyped
@@ -139,6 +142,7 @@ class CqlClient:
             return Completion(type=outcome.means, error=_say(error))
 
     def _invoke(self, operation: Invoke) -> Completion:
+        self._await_connection()
         value = operation.value
         text = statement(operation.f, value)
         consistency = ConsistencyLevel.name_to_value[value.get("consistency", "ONE")]
@@ -152,17 +156,42 @@ class CqlClient:
             return Completion(type="ok", value={**value, "applied": bool(future.custom_payload)})
         return Completion(type="ok", value=value)
 
+    def _await_connection(self) -> None:
+        """Give a broken connection a moment to come back before sending; nothing was sent yet, so this is no retry.
+
+        It also keeps a worker whose node is down from failing thousands of operations a second.
+        """
+
+        def connected() -> bool:
+            return any(state["open_count"] for state in self._session.get_pool_state().values())
+
+        with suppress(TimeoutError):
+            until(connected, deadline_s=_SECONDS_TO_RECONNECT, what="a connection", every_s=0.1)
+
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
         """The node's account of its schema; see `clusters.schema_reading`."""
         try:
+            self._await_connection()
             if not complete:
                 version, epoch = read_version(self._rows, self._era)
                 if version == self._known_version:
                     return [self._version(phase, sample, version, epoch)]
-            observed = list(read_schema(self._rows, era=self._era, phase=phase, node=self._node, sample=sample))
+            observed = self._read_schema(phase, sample)
         except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
             return [self._version(phase, sample, None, None, error=_say(error))]
         return observed if complete else self._changes(observed)
+
+    def _read_schema(self, phase: str, sample: int) -> Sequence[Observation]:
+        """A reading during which the node's schema stood still, if it does so within a few tries.
+
+        The tables are read one after another; a change in between would look like a table without columns.
+        """
+        observed: list[Observation] = []
+        for _ in range(_READINGS_MAX):
+            observed = list(read_schema(self._rows, era=self._era, phase=phase, node=self._node, sample=sample))
+            if read_version(self._rows, self._era)[0] == observed[0].id:
+                break
+        return observed
 
     def _version(
         self, phase: str, sample: int, version: str | None, epoch: int | None, *, error: str | None = None

@@ -28,7 +28,7 @@ from clusters.first_error import first_error
 from clusters.java import find_java
 from clusters.native_protocol import answers_cql
 from clusters.recipe import Recipe, System, parse_system, recipe_for
-from clusters.startup_archive import archive_arguments
+from clusters.startup_archive import archive_arguments, ensure_archive
 from harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
 from harness.plan import Plan
 from harness.protocols import Boot, Connector, Executed
@@ -62,6 +62,7 @@ class LocalProvider:
         java = find_java(17, 21)
         distribution = fetch(system.version, distribution=plan.distribution)
         _require_disk(folder)
+        ensure_archive(plan.system, java.path, distribution.class_path)
         document = {
             "java": str(java.path),
             "class_path": [str(jar) for jar in distribution.class_path],
@@ -116,9 +117,11 @@ class LocalCluster:
         folder: Path,
         names: Sequence[str],
         start_timeout_s: float,
-        skewable_clocks: bool,
-        keep_data: bool,
+        skewable_clocks: bool = False,
+        keep_data: bool = False,
+        java_options: Sequence[str] | None = None,
     ) -> None:
+        """`java_options` replace the startup archive's, for whoever makes one."""
         self.system = system
         self.features = recipe.features
         self._recipe = recipe
@@ -142,6 +145,7 @@ class LocalCluster:
                 class_path=class_path,
                 folder=folder / "nodes" / name,
                 faketime=library,
+                java_options=archive_arguments(java, class_path) if java_options is None else java_options,
             )
             for number, (name, address) in enumerate(zip(names, addresses, strict=True))
         ]
@@ -155,14 +159,11 @@ class LocalCluster:
         namespaces.lay_network([node.name for node in self.nodes])
         self._network_laid = True
         boots: list[Boot] = []
-        if self._recipe.start == "together":
-            for node in self.nodes:
+        alone = 1 if self._recipe.start == "first-alone" else 0
+        for group in (self.nodes[:alone], self.nodes[alone:]):
+            for node in group:
                 node.start()
-            boots = [self._await(node) for node in self.nodes]
-        else:
-            for node in self.nodes:
-                node.start()
-                boots.append(self._await(node))
+            boots += [self._await(node) for node in group]
         if self._recipe.cms is not None and len(self.nodes) > 1:
             self._widen_metadata_service(min(self._recipe.cms, len(self.nodes)))
         return boots
@@ -246,6 +247,7 @@ class LocalNode:
         class_path: Sequence[Path],
         folder: Path,
         faketime: Path | None,
+        java_options: Sequence[str],
     ) -> None:
         self.name = name
         self.address = address
@@ -257,6 +259,7 @@ class LocalNode:
         self._java = java
         self._class_path = class_path
         self._faketime = faketime
+        self._java_options = java_options
         self._process: subprocess.Popen[bytes] | None = None
         self._boot = -1
         self._started_at = 0.0
@@ -307,12 +310,11 @@ class LocalNode:
             until(serves_or_ended, deadline_s=deadline_s, what=f"an answer from {self.name}", every_s=0.1)
         seconds = time.monotonic() - self._started_at
         if self.state() == "stopped":
-            code = None if self._process is None else self._process.poll()
             return Boot(
                 node=self.name,
                 served=False,
                 seconds=seconds,
-                exit_code=code if code is not None else -1,
+                exit_code=None if self._process is None else self._process.wait(10),
                 first_error=first_error(self.log_text()),
             )
         served = answers_cql(self.address, _CQL_PORT)
@@ -404,9 +406,7 @@ class LocalNode:
         return self.exec(
             [
                 str(self._java),
-                "-Xmx96m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
+                *self._recipe.java.arguments(heap=["-Xmx128m"]),
                 "-Dcom.sun.jndi.rmiURLParsing=legacy",
                 f"-Duser.home={self.folder}",
                 "-Dlogback.configurationFile=" + str(self.folder / "logback.xml"),
@@ -477,7 +477,7 @@ class LocalNode:
         return [
             str(self._java),
             *self._recipe.java.arguments(),
-            *archive_arguments(self._java, self._class_path),
+            *self._java_options,
             f"-Dcassandra.config=file://{self.folder / 'cassandra.yaml'}",
             f"-Dlogback.configurationFile={self.folder / 'logback.xml'}",
             f"-Dcassandra.storagedir={self.folder}",

@@ -39,10 +39,10 @@ class JavaOptions:
     exports: Sequence[str]
     opens: Sequence[str]
 
-    def arguments(self) -> list[str]:
-        """As an argument vector."""
+    def arguments(self, *, heap: Sequence[str] | None = None) -> list[str]:
+        """As an argument vector; a tool may have another heap than the server."""
         return [
-            *self.heap,
+            *(self.heap if heap is None else heap),
             *self.flags,
             *(f"--add-exports={package}=ALL-UNNAMED" for package in self.exports),
             *(f"--add-opens={package}=ALL-UNNAMED" for package in self.opens),
@@ -57,7 +57,7 @@ class Recipe:
     era: Literal["system_schema", "tcm"]
     main: str
     features: frozenset[str]
-    start: Literal["together", "one-by-one"]
+    start: Literal["together", "first-alone"]
     cms: int | None
     memory_mb: int
     properties: Sequence[str]

@@ -23,9 +23,9 @@ import orjson
 
 from harness.console import configure_logging
 from harness.errors import EnvironmentLacks, ExitCode, NodeDied, PlanError, SchemaquakeError
-from harness.faults import FaultExecutor, FaultSchedule, cut
+from harness.faults import FaultSchedule
 from harness.journal import Journal, start_clock
-from harness.ledger import Ledger
+from harness.ledger import FILE_NAME, Ledger
 from harness.observer import Observer
 from harness.operations import JSON, NEMESIS
 from harness.plan import Plan
@@ -91,11 +91,10 @@ class Conductor:
             stack.callback(cluster.stop)
             context = plan.context(cluster.features)
             self._refuse_what_cannot_be(cluster, context)
-            ledger = Ledger(self._folder)
+            ledger = Ledger(self._folder / FILE_NAME)
             stack.callback(ledger.close)
-            executor = FaultExecutor(cluster, ledger, note=self._note)
-            stack.callback(executor.heal_all)
-            schedule = FaultSchedule([load("nemeses", name) for name in plan.nemeses], context, executor)
+            faults = FaultSchedule(cluster, plan.nemeses, context, ledger=ledger, note=self._note)
+            stack.callback(faults.heal_everything)
             crew = Crew(
                 plan.workloads,
                 context,
@@ -115,7 +114,7 @@ class Conductor:
             with self._phase("boot"):
                 for boot in cluster.start():
                     self._note_boot(boot, "boot")
-            _Phases(self, plan, context, cluster, crew, observer, executor, schedule).run()
+            _Phases(self, plan, context, cluster, crew, observer, faults).run()
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
         """Before anything is started: features the system lacks, means the machine lacks."""
@@ -175,8 +174,7 @@ class _Phases:
         cluster: Cluster,
         crew: Crew,
         observer: Observer,
-        executor: FaultExecutor,
-        schedule: FaultSchedule,
+        faults: FaultSchedule,
     ) -> None:
         self._conductor = conductor
         self._phase: Callable[[str], Any] = conductor._phase  # noqa: SLF001 - two halves of one idea
@@ -186,8 +184,7 @@ class _Phases:
         self._cluster = cluster
         self._crew = crew
         self._observer = observer
-        self._executor = executor
-        self._schedule = schedule
+        self._faults = faults
         self._nodes = {node.name: node for node in cluster.nodes}
 
     def run(self) -> None:
@@ -211,18 +208,13 @@ class _Phases:
             self._judge("restarted", serving)
 
     def _main(self, nodes: Sequence[str]) -> None:
-        with ExitStack() as stack:
-            if self._context.mode == "partition":
-                split = cut(
-                    self._context.isolated,
-                    self._context.nodes,
-                    fault_id=len(self._schedule.faults),
-                    ends_s=self._plan.time_limit_s,
-                )
-                stack.enter_context(self._executor.hold(load("nemeses", "partition"), split))
-            self._schedule.start()
-            stack.callback(self._schedule.stop)
+        if self._context.mode == "partition":
+            self._faults.cut(self._context.isolated)
+        self._faults.start()
+        try:
             self._crew.run("main", nodes=nodes, time_limit_s=self._main_limit_s())
+        finally:
+            self._faults.stop()
 
     def _main_limit_s(self) -> float | None:
         """Racing workloads end by themselves; what never ends, and every schedule of faults, ends at the time limit."""
@@ -231,7 +223,7 @@ class _Phases:
 
     def _bring_back(self, nodes: Sequence[str]) -> list[str]:
         """After the faults: every node serves again, or is known not to."""
-        self._executor.heal_all()
+        self._faults.heal_everything()
         serving = []
         for name in nodes:
             node = self._nodes[name]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import PlanError
-from harness.ledger import Ledger
+from harness.ledger import FILE_NAME, Ledger
 from harness.plan import Plan
 from harness.protocols import Provider
 from harness.registry import load
@@ -28,7 +28,7 @@ def heal(folder: Path) -> Sequence[str]:
         )
     provider: Provider = load("clusters", plan.cluster)
     done = list(provider.heal(folder))
-    ledger = Ledger(folder)
+    ledger = Ledger(folder / FILE_NAME)
     for entry in (*ledger.open_faults(), *ledger.open_resources()):
         what = (
             entry.kind
