@@ -16,6 +16,7 @@ help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/fetched ## everything that is needed, into .venv and the user's cache
+	@echo "Ready: $(BIN)/schemaquake"
 
 demo: setup ## the same race on Cassandra 5.0 and 6.0, and the report
 	$(BIN)/schemaquake demo
