@@ -44,6 +44,7 @@ _STORAGE_PORT: Final = 7000
 _JMX_PORT: Final = 7199
 _KEPT_FREE_MB: Final = 1500
 _RING: Final = 2**64
+_SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "tmp")
 
 
 class LocalProvider:
@@ -101,7 +102,8 @@ class LocalProvider:
                 os.kill(pid, signal.SIGKILL)
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
-        return done
+        emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if _drop_data(node)]
+        return done + [f"node {name}: its data was deleted" for name in emptied]
 
 
 class LocalCluster:
@@ -432,15 +434,14 @@ class LocalNode:
 
     def drop_data(self) -> None:
         """Delete what only the server needed; logs and configuration stay."""
-        for folder in ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "tmp", "accord"):
-            shutil.rmtree(self.folder / folder, ignore_errors=True)
+        _drop_data(self.folder)
         (self.folder / "process.json").unlink(missing_ok=True)
 
     # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _configure(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for folder in ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "tmp"):
+        for folder in _SERVER_FOLDERS:
             (self.folder / folder).mkdir(exist_ok=True)
         (self.folder / "logback.xml").write_text(
             files("clusters").joinpath("logback.xml").read_text(), encoding="utf-8"
@@ -490,6 +491,15 @@ class LocalNode:
             os.pathsep.join(map(str, self._class_path)),
             self._recipe.main,
         ]
+
+
+def _drop_data(node_folder: Path) -> list[Path]:
+    """Delete what only a server needs; returns the folders that were there."""
+    folders = [node_folder / name for name in _SERVER_FOLDERS]
+    there = [folder for folder in folders if folder.exists()]
+    for folder in there:
+        shutil.rmtree(folder, ignore_errors=True)
+    return there
 
 
 def _process_state(pid: int) -> str | None:

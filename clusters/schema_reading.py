@@ -99,7 +99,7 @@ def _tables(query: Query) -> Iterator[tuple[str, str, str, str | None, JSON]]:
         heads[row["keyspace_name"], row["view_name"]] = ("view", row)
     for key in sorted(heads.keys() | columns.keys() | indexes.keys()):
         kind, row = heads.get(key, ("table", {}))
-        definition: dict[str, JSON] = {
+        described: dict[str, JSON] = {
             "columns": {
                 column["column_name"]: {
                     "type": column["type"],
@@ -122,9 +122,9 @@ def _tables(query: Query) -> Iterator[tuple[str, str, str, str | None, JSON]]:
         }
         if kind == "view":
             base = row.get("base_table_id")
-            definition |= {"base_table_id": base.hex if base else None, "base_table_name": row.get("base_table_name")}
+            described |= {"base_table_id": base.hex if base else None, "base_table_name": row.get("base_table_name")}
         identity = row.get("id")
-        yield kind, key[0], key[1], identity.hex if identity is not None else None, definition
+        yield kind, key[0], key[1], identity.hex if identity is not None else None, described
 
 
 def _grouped(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:

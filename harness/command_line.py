@@ -6,6 +6,7 @@ Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Error
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
@@ -16,7 +17,7 @@ from harness.registry import load, names
 __all__ = ["application", "main"]
 
 # typer carries a click of its own and re-exports only the leaves of its tree of errors.
-_ClickException = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+_CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def application() -> typer.Typer:
@@ -48,8 +49,8 @@ def _run(argv: list[str]) -> int:
     except typer.Abort:
         console.print("interrupted")
         return int(ExitCode.CRASHED)
-    except _ClickException as error:
-        error.show()  # type: ignore[attr-defined]
+    except _CLICK_ERRORS as error:
+        error.show()
         return int(ExitCode.BAD_ARGUMENTS)
     except SchemaquakeError as error:
         console.print(f"schemaquake: {error}", markup=False)

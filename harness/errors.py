@@ -66,7 +66,7 @@ class NotApplicable(PlanError):
 
 
 class EnvironmentLacks(SchemaquakeError):
-    """This machine lacks a tool, a privilege, memory or a runtime; the message names it and how to get it."""
+    """The machine lacks a tool, a privilege, memory or a runtime; the message names it and how to get it."""
 
     exit_code = ExitCode.BAD_ARGUMENTS
 

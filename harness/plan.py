@@ -5,11 +5,12 @@ The plan and the seed fix every operation, race and fault; what remains to chanc
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import orjson
 
@@ -21,6 +22,7 @@ __all__ = ["Plan", "RestartMode"]
 RestartMode = Literal["rolling", "together", "none"]
 
 _VERSION: Final = "0.1.0"
+_NODES_MAX: Final = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,27 +63,41 @@ class Plan:
         ):
             if getattr(self, name) < least:
                 raise PlanError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
-        if self.nodes > 250:
-            raise PlanError(f"--nodes must be at most 250, not {self.nodes}")
-        if not self.workloads:
-            raise PlanError("no workload: name at least one with --workload (schemaquake list workloads)")
-        if self.mode not in {"barrier", "partition"}:
-            raise PlanError(f'--mode is "barrier" or "partition", not "{self.mode}"')
-        if self.restart not in {"rolling", "together", "none"}:
-            raise PlanError(f'--restart is "rolling", "together" or "none", not "{self.restart}"')
-        if self.replication_factor is not None and not 1 <= self.replication_factor <= self.nodes:
-            raise PlanError(f"--replication-factor must be between 1 and --nodes ({self.nodes})")
-        if self.mode == "partition" and self.nodes < 2:
-            raise PlanError("--mode partition needs at least two nodes to part")
-        if self.rate is not None and self.rate <= 0:
-            raise PlanError(f"--rate must be more than 0 operations a second, not {self.rate:g}")
-        if self.concurrency is not None and self.concurrency < 1:
-            raise PlanError(f"--concurrency must be at least 1, not {self.concurrency}")
-        prefix = self.keyspace_prefix
-        if not (prefix.isidentifier() and prefix == prefix.lower() and len(prefix) <= 16):
-            raise PlanError(
-                f'--keyspace-prefix must be a lower-case identifier of at most 16 characters, not "{prefix}"'
-            )
+        for broken, sentence in self._objections():
+            if broken:
+                raise PlanError(sentence)
+
+    def _objections(self) -> Sequence[tuple[bool, str]]:
+        prefix, factor = self.keyspace_prefix, self.replication_factor
+        return (
+            (self.nodes > _NODES_MAX, f"--nodes must be at most {_NODES_MAX}, not {self.nodes}"),
+            (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
+            (
+                self.mode not in get_args(Mode),
+                f'--mode is "barrier" or "partition", not "{self.mode}"',
+            ),
+            (
+                self.restart not in get_args(RestartMode),
+                f'--restart is "rolling", "together" or "none", not "{self.restart}"',
+            ),
+            (
+                factor is not None and not 1 <= factor <= self.nodes,
+                f"--replication-factor must be between 1 and --nodes ({self.nodes}), not {factor}",
+            ),
+            (self.mode == "partition" and self.nodes == 1, "--mode partition needs at least two nodes to part"),
+            (
+                self.rate is not None and self.rate <= 0,
+                f"--rate must be more than 0 operations a second, not {self.rate}",
+            ),
+            (
+                self.concurrency is not None and self.concurrency < 1,
+                f"--concurrency must be at least 1, not {self.concurrency}",
+            ),
+            (
+                re.fullmatch(r"[a-z][a-z0-9_]{0,15}", prefix) is None,
+                f'--keyspace-prefix must be a lower-case identifier of at most 16 characters, not "{prefix}"',
+            ),
+        )
 
     @property
     def node_names(self) -> tuple[str, ...]:
