@@ -1,0 +1,38 @@
+"""Atomic files: whoever looks sees the old content or the whole new one, also after a crash."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["replacing", "write_bytes"]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; what was written replaces `path` when the block ends, and is gone if it raises."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        yield draft
+        _sync(draft, os.O_RDWR)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # the name must survive a power cut as well
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the file's content."""
+    with replacing(path) as draft:
+        draft.write_bytes(content)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,327 @@
+"""Store: a run's folder as an object. Every file of it has its name, its reader and its writer here.
+
+Files are written whole or not at all (`results.atomic`), tables as Parquet with zstd that any tool reads. What is
+missing, damaged or incomplete raises a HistoryError or PlanError that says whether `schemaquake recover RUN` helps.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HistoryError, PlanError
+from harness.gather import gather
+from harness.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock
+from harness.journal_merge import merge_history, merge_observations, torn_lines
+from harness.ledger import FILE_NAME as LEDGER
+from harness.plan import Plan
+from harness.records import HISTORY, OBSERVATIONS, Records
+from harness.runner import still_running
+from harness.verdict import Verdict
+from results.atomic import replacing, write_bytes
+from results.node_logs import read_logs
+
+__all__ = ["FILES", "Recovered", "Store", "read_table", "write_table"]
+
+log = logging.getLogger(__name__)
+
+FILES: Final[Mapping[str, str]] = {
+    "plan.json": "everything needed to repeat the run",
+    "history.parquet": "one row an event: what was asked of which coordinator, and what is known of the outcome",
+    "observations.parquet": "what each node itself said of its schema, and what its data directories hold",
+    "journals": "the events and observations as they were written ahead, one file a worker",
+    LEDGER: "every fault: what was broken, where, and how it was healed",
+    "nodes": "each node's logs, configuration and crash output",
+    "verdict.json": "what the checkers say of the history",
+    "analysis": "tables made from the history: operations, rates, latencies, races, schema timeline",
+    "outcome.json": "whether the run was completed, and if not, why",
+    "harness.jsonl": "the harness' own log",
+    "report.html": "the report for a person",
+    "report.md": "the same in Markdown",
+    "junit.xml": "the same for a build server",
+    "reproduce.sh": "the command that repeats the run",
+}
+"""What each file of a run's folder is for."""
+
+_ROW_GROUP: Final = 1 << 17  # rows
+_LATEST: Final = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What `Store.recover` found. `torn` journals ended in a line, or a reading, that was cut short and left out."""
+
+    events: int
+    observations: int
+    torn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The folder of one run. `Store(folder)` touches nothing; `Store.create` makes a new one."""
+
+    folder: Path
+
+    @classmethod
+    def create(cls, runs: Path, workload: str, system: str) -> Store:
+        """A new folder `<UTC time>-<workload>-<system>` in `runs`, its own even if another run starts this second.
+
+        `runs/latest` points to it afterwards. Raises PlanError if it cannot be made.
+        """
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        name = "-".join(
+            [moment, *(re.sub(r"[^A-Za-z0-9._]+", "-", part)[:60].strip("-") for part in (workload, system))]
+        )
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            store = cls(_new_folder(runs, name))
+            _point(runs / _LATEST, store.folder)
+        except OSError as error:
+            raise PlanError(f"cannot make a folder for the run in {runs}: {error.strerror or error}") from error
+        return store
+
+    def path(self, name: str) -> Path:
+        """Where a file of `FILES` is, or a file below one of its folders."""
+        return self.folder / name
+
+    # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read_plan(self) -> Plan:
+        """The plan. Raises HistoryError if the folder has none, PlanError if this version cannot run it."""
+        try:
+            return Plan.read(self.folder)
+        except TypeError as error:
+            raise PlanError(
+                f"{self.path('plan.json')} is incomplete: {error}. No recovery can bring it back."
+            ) from error
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write plan.json."""
+        write_bytes(self.path("plan.json"), orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+
+    def started(self) -> datetime:
+        """When the run began, by the harness' wall clock. Raises HistoryError if its journals do not say."""
+        path = self.path("journals") / STARTED
+        try:
+            return datetime.fromisoformat(orjson.loads(path.read_bytes())["started_utc"])
+        except FileNotFoundError as error:
+            raise HistoryError(f"{path} is missing: when the run began is not known.") from error
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            raise HistoryError(f"{path} is damaged ({error}): when the run began is not known.") from error
+
+    # ── what the run left behind ─────────────────────────────────────────────────────────────────────────────────────
+
+    def read_history(self) -> pa.Table:
+        """The history, by index. Raises HistoryError."""
+        return self._read("history.parquet", HISTORY, "index")
+
+    def write_history(self, history: pa.Table) -> None:
+        """Write history.parquet; raises ValueError for anything but a `HISTORY`."""
+        write_table(self.path("history.parquet"), history.cast(HISTORY.with_metadata(history.schema.metadata)))
+
+    def read_observations(self) -> pa.Table:
+        """The observations, by time and node. Raises HistoryError."""
+        return self._read("observations.parquet", OBSERVATIONS, None)
+
+    def write_observations(self, observations: pa.Table) -> None:
+        """Write observations.parquet; raises ValueError for anything but `OBSERVATIONS`."""
+        table = observations.cast(OBSERVATIONS.with_metadata(observations.schema.metadata))
+        write_table(self.path("observations.parquet"), table)
+
+    def read_logs(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
+        """The warnings and errors of the nodes' logs (`results.node_logs.read_logs`)."""
+        return read_logs(self.path("nodes"), noted=noted)
+
+    def records(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> Records:
+        """The three tables a checker judges. Raises HistoryError."""
+        return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted))
+
+    def recover(self) -> Recovered:
+        """Merge the journals into history.parquet and observations.parquet; as often as one likes.
+
+        A folder that has both tables and no journals is left as it is. Raises PlanError while the run is going on, and
+        HistoryError if there is nothing to merge or a journal is damaged elsewhere than at its end.
+        """
+        pid = still_running(self.folder)
+        if pid is not None:
+            raise PlanError(f"{self.folder} is still being written (process {pid}). Recover it when the run has ended.")
+        journals = self.path("journals")
+        if not (journals / STARTED).exists() and self.path("history.parquet").exists():
+            history, observations = self.read_history(), self.read_observations()
+        else:
+            if not journals.is_dir():
+                raise HistoryError(f"{self.folder} has neither a history nor journals: its run ended before it began.")
+            started_ns = read_clock(journals)
+            history = merge_history(sorted(journals.glob(EVENT_JOURNALS)), started_ns)
+            observations = merge_observations(sorted(journals.glob(OBSERVATION_JOURNALS)), started_ns)
+            self.write_observations(observations)
+            self.write_history(history)
+        return Recovered(len(history), len(observations), torn_lines(history) + torn_lines(observations))
+
+    # ── what was made of it ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def read_verdict(self) -> Verdict:
+        """The verdict. Raises HistoryError if the run has not been judged, or the file is damaged."""
+        path = self.path("verdict.json")
+        try:
+            return Verdict.from_json(orjson.loads(path.read_bytes()))
+        except FileNotFoundError as error:
+            raise HistoryError(
+                f'{self.folder} has no verdict yet: "schemaquake check {self.folder}" judges it.'
+            ) from error
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise HistoryError(
+                f'{path} is damaged ({error}). "schemaquake check {self.folder}" writes it anew.'
+            ) from error
+
+    def write_verdict(self, verdict: Verdict) -> None:
+        """Write verdict.json, the same bytes for the same verdict."""
+        text = json.dumps(verdict.to_json(), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        write_bytes(self.path("verdict.json"), text.encode() + b"\n")
+
+    def read_analysis(self, name: str) -> pa.Table:
+        """The table `analysis/<name>.parquet`. Raises HistoryError if it has not been made."""
+        path = self.path("analysis") / f"{name}.parquet"
+        try:
+            return pq.read_table(path)
+        except FileNotFoundError as error:
+            raise HistoryError(f'{path} is missing: "schemaquake check {self.folder}" makes it.') from error
+        except (pa.ArrowInvalid, OSError) as error:
+            raise HistoryError(
+                f'{path} is damaged ({error}). "schemaquake check {self.folder}" makes it anew.'
+            ) from error
+
+    def write_analysis(self, name: str, table: pa.Table) -> None:
+        """Write `analysis/<name>.parquet`."""
+        self.path("analysis").mkdir(exist_ok=True)
+        write_table(self.path("analysis") / f"{name}.parquet", table)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write one of the text files of `FILES` (a report, a script)."""
+        write_bytes(self.path(name), text.encode())
+
+    def _read(self, name: str, schema: pa.Schema, order: str | None) -> pa.Table:
+        path = self.path(name)
+        try:
+            return read_table(path, schema, order=order)
+        except FileNotFoundError as error:
+            raise HistoryError(f"{self.folder} has no {name}. {self._advice()}") from error
+        except HistoryError as error:
+            raise HistoryError(f"{error} {self._advice()}") from error
+
+    def _advice(self) -> str:
+        """Whether recovery helps."""
+        if still_running(self.folder) is not None:
+            return "The run is still going on."
+        if (self.path("journals") / STARTED).exists():
+            return f'Its journals are there: "schemaquake recover {self.folder}" makes it anew.'
+        if not self.path("plan.json").exists():
+            return "Is it a run's folder? It has no plan.json either."
+        return "There are no journals to recover it from."
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """One Parquet file, whole or not at all."""
+    with replacing(path) as draft:
+        pq.write_table(table, draft, compression="zstd", row_group_size=_ROW_GROUP)
+
+
+def read_table(path: Path, schema: pa.Schema, *, order: str | None = None) -> pa.Table:
+    """A Parquet file as a table of `schema`, sorted by the column `order`, in which no value may come twice.
+
+    The file may be the work of another tool: columns in any order, texts large or small, null columns left out.
+    Raises FileNotFoundError, and HistoryError for a file that cannot hold such a table.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            found = file.read([name for name in schema.names if name in file.schema_arrow.names])
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, OSError) as error:
+        raise HistoryError(f"{path} is not a whole Parquet file ({error}).") from error
+    columns = [_column(path, found, field) for field in schema]
+    table = pa.Table.from_arrays(columns, schema=schema.with_metadata(_own_metadata(found)))
+    return table if order is None else _ordered(path, table, order)
+
+
+def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    if field.name not in found.schema.names:
+        if not field.nullable:
+            raise HistoryError(f"{path} has no column {field.name!r}, which it cannot do without.")
+        return pa.chunked_array([pa.nulls(len(found), field.type)])
+    column = found[field.name]
+    if column.null_count and not field.nullable:
+        raise HistoryError(f"{path} has nulls in column {field.name!r}, which can have none.")
+    try:
+        if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
+            column = column.cast(field.type.value_type).dictionary_encode()
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise HistoryError(
+            f"{path} has a column {field.name!r} of {column.type}, not {field.type} ({error})."
+        ) from error
+
+
+def _own_metadata(table: pa.Table) -> dict[bytes, bytes] | None:
+    """What the merge noted; not what pandas and others add for themselves."""
+    kept = {key: value for key, value in (table.schema.metadata or {}).items() if key == b"torn_lines"}
+    return kept or None
+
+
+def _ordered(path: Path, table: pa.Table, by: str) -> pa.Table:
+    values = table[by].to_numpy()
+    if np.all(np.diff(values) > 0):
+        return table
+    order = np.argsort(values, kind="stable")
+    twice = np.flatnonzero(np.diff(values[order]) == 0)
+    if len(twice):
+        raise HistoryError(f"{path} has {by} {values[order][twice[0]]} more than once.")
+    return gather(table, order)
+
+
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _new_folder(runs: Path, name: str) -> Path:
+    """A folder that was not there; two runs of one second get different ones."""
+    number = 1
+    while True:
+        folder = runs / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def _point(link: Path, folder: Path) -> None:
+    """Make `link` a link to `folder`, in one step."""
+    if link.exists() and not link.is_symlink():
+        log.warning("not a link, left as it is", extra={"file": str(link)})
+        return
+    draft = link.with_name(f".{link.name}.{secrets.token_hex(6)}")
+    try:
+        draft.symlink_to(folder.name, target_is_directory=True)
+        draft.replace(link)
+    except OSError as error:
+        # A link is a convenience, and some file systems know none.
+        if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}:
+            raise
+        log.warning("this file system has no links", extra={"file": str(link)})
