@@ -1,0 +1,178 @@
+"""Findings: a run's anomalies by type, with the races they broke, and the sentence that sums the run up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.catalogue import CATALOGUE
+from harness.records import keyspace_of
+from harness.verdict import Anomaly
+from results.report.material import Material, Race, anomalies_of, checkers_of, races_of
+from results.report.recipe import Recipe, recipe_of
+from results.report.wording import counted, joined, shortened, system_name
+
+__all__ = ["Finding", "Reference", "WorkloadSummary", "findings_of", "headline", "workloads_of"]
+
+_TICKET: Final = re.compile(r"^CASSANDRA-(\d+)$")
+_BARE_TICKET: Final = re.compile(r"^(\d{4,5})$")
+_SCYLLA: Final = re.compile(r"^(?:scylladb?(?:/scylladb?)?)[ ]?#(\d+)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A ticket or a document. `url` null: it has no page of its own."""
+
+    text: str
+    url: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """All anomalies of one type. `tried` counts every race of the workloads that `races` belong to."""
+
+    type: str
+    title: str
+    description: str
+    worst: str
+    anomalies: tuple[Anomaly, ...]
+    races: tuple[Race, ...]
+    tried: int
+    nodes: tuple[str, ...]
+    references: tuple[Reference, ...]
+    recipe: Recipe | None
+    """How to repeat the first of the races."""
+
+    def how_often(self) -> str:
+        """`in 5 of 6 drop-type races`, or how many times where no race is concerned."""
+        if not self.races:
+            return "once" if len(self.anomalies) == 1 else f"{len(self.anomalies):,} times"
+        workloads = joined(sorted({race.workload for race in self.races}))
+        return f"in {len(self.races)} of {self.tried} {workloads} races"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSummary:
+    """One racing workload: how often it was tried, how often it broke, and what broke how often."""
+
+    workload: str
+    mode: str
+    races: tuple[Race, ...]
+    broken: tuple[Race, ...]
+    broke: Mapping[str, int]
+    """Anomaly type → races."""
+    ok: int
+    fail: int
+    info: int
+
+
+def findings_of(material: Material) -> tuple[Finding, ...]:
+    """Anomalies by type: those that broke most races first."""
+    by_type: dict[str, list[Anomaly]] = {}
+    for anomaly in anomalies_of(material.verdict):
+        by_type.setdefault(anomaly.type, []).append(anomaly)
+    races = races_of(material.races)
+    found = [_finding(material, kind, anomalies, races) for kind, anomalies in by_type.items()]
+    return tuple(sorted(found, key=lambda finding: (-len(finding.races), -len(finding.anomalies), finding.type)))
+
+
+def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
+    """The racing workloads, in order of name."""
+    races = races_of(material.races)
+    return tuple(
+        _summary(workload, [race for race in races if race.workload == workload])
+        for workload in sorted({race.workload for race in races})
+    )
+
+
+def headline(material: Material) -> str:
+    """One sentence: what was found, or why nothing can be said, or what held."""
+    system = system_name(str(material.plan.get("system", "the system")))
+    races = races_of(material.races)
+    if material.verdict.valid is False:
+        broken = [race for race in races if race.broken]
+        where = f" in {len(broken)} of {counted(len(races), 'race')}" if broken else ""
+        ways = len({anomaly.type for anomaly in anomalies_of(material.verdict)})
+        return f"{system} broke{where}, in {counted(ways, 'way')}." if ways else f"{system} broke{where}."
+    if material.verdict.valid == "unknown":
+        return f"Not decided: {shortened('; '.join(reasons_of(material)) or 'no checker gave a reason', 300)}."
+    judged = f"{counted(len(races), 'race')} and " if races else ""
+    return (
+        f"{system} held: {judged}{counted(material.operations.num_rows, 'operation')}, and no checker found an anomaly."
+    )
+
+
+def reasons_of(material: Material) -> tuple[str, ...]:
+    """Why checks are unknown, each with its checker."""
+    undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown"]
+    return tuple(f"{part.checker}: {part.reason or 'no reason given'}" for part in undecided)
+
+
+def references_of(texts: Iterable[str]) -> tuple[Reference, ...]:
+    """Tickets with the address of their page; anything else as it stands. Each once."""
+    return tuple(_reference(text) for text in dict.fromkeys(texts))
+
+
+def keyspaces_of(anomaly: Anomaly) -> tuple[str, ...]:
+    """The keyspaces an anomaly's objects live in, in order."""
+    return tuple(dict.fromkeys(keyspace_of(name) or name for name in anomaly.objects))
+
+
+def _finding(material: Material, kind: str, anomalies: Sequence[Anomaly], races: Sequence[Race]) -> Finding:
+    known = CATALOGUE.get(kind)
+    concerned = {keyspace for anomaly in anomalies for keyspace in keyspaces_of(anomaly)}
+    broken = tuple(race for race in races if race.keyspace in concerned or kind in race.anomalies)
+    workloads = {race.workload for race in broken}
+    references = [*(known.references if known else ()), *(ref for anomaly in anomalies for ref in anomaly.references)]
+    return Finding(
+        type=kind,
+        title=known.title if known else anomalies[0].title or kind,
+        description=known.description if known else "",
+        worst=known.worst if known else "",
+        anomalies=tuple(anomalies),
+        races=broken,
+        tried=sum(race.workload in workloads for race in races),
+        nodes=tuple(sorted({node for anomaly in anomalies for node in anomaly.nodes})),
+        references=references_of(references),
+        recipe=_first_recipe(material, anomalies, broken),
+    )
+
+
+def _first_recipe(material: Material, anomalies: Sequence[Anomaly], races: Sequence[Race]) -> Recipe | None:
+    for anomaly in anomalies:
+        for keyspace in keyspaces_of(anomaly):
+            found = recipe_of(material, keyspace, anomaly)
+            if found is not None:
+                return found
+    recipes = (recipe_of(material, race.keyspace) for race in races)
+    return next((recipe for recipe in recipes if recipe is not None), None)
+
+
+def _summary(workload: str, races: Sequence[Race]) -> WorkloadSummary:
+    broke: dict[str, int] = {}
+    for race in races:
+        for kind in race.anomalies:
+            broke[kind] = broke.get(kind, 0) + 1
+    return WorkloadSummary(
+        workload=workload,
+        mode=joined(sorted({race.mode for race in races})),
+        races=tuple(races),
+        broken=tuple(race for race in races if race.broken),
+        broke=dict(sorted(broke.items(), key=lambda entry: (-entry[1], entry[0]))),
+        ok=sum(race.ok for race in races),
+        fail=sum(race.fail for race in races),
+        info=sum(race.info for race in races),
+    )
+
+
+def _reference(text: str) -> Reference:
+    ticket = _TICKET.match(text) or _BARE_TICKET.match(text)
+    if ticket:
+        name = f"CASSANDRA-{ticket[1]}"
+        return Reference(name, f"https://issues.apache.org/jira/browse/{name}")
+    scylla = _SCYLLA.match(text)
+    if scylla:
+        return Reference(text, f"https://github.com/scylladb/scylladb/issues/{scylla[1]}")
+    return Reference(text, None)

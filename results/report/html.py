@@ -1,0 +1,461 @@
+"""report.html: one file that stands alone. No network, no server; whatever the cluster said in it is hostile text.
+
+Templates escape everything; numbers for the charts are JSON with every `<` written as an escape; a content security
+policy allows only the scripts that this module put in, by their hashes, and no connection to anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow.compute as pc
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.records import plain
+from harness.verdict import Anomaly, Verdict
+from results.report.charts import chart_data
+from results.report.findings import Finding, Reference, WorkloadSummary, findings_of, headline, reasons_of, workloads_of
+from results.report.material import Material, checkers_of, races_of
+from results.report.overview import Overview, disagreement_s, overview_of
+from results.report.recipe import Recipe
+from results.report.reproduce import command_line, command_lines
+from results.report.scene import Scene, scenes_of
+from results.report.wording import (
+    VERDICT_MARK,
+    counted,
+    first_of,
+    joined,
+    length_of_time,
+    nemesis_names,
+    shortened,
+    size_in_words,
+    system_name,
+    verdict_name,
+    verdict_word,
+)
+
+__all__ = ["Scripts", "render", "report_html", "safe_json"]
+
+_HERE: Final = Path(__file__).parent
+ANOMALIES_SHOWN: Final = 10
+"""Of one type, with explanation and evidence; the verdict in the run's folder has all of them."""
+EVIDENCE_LIMIT: Final = 20_000
+LOG_ENTRIES_SHOWN: Final = 8
+_STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
+
+
+def report_html(material: Material) -> str:
+    """The whole page, below 1.5 MB for any ordinary run."""
+    page = _page(material)
+    return render(
+        "report.html.j2", page=page, chart_json=safe_json(page.charts) if page.charts else "", charts=bool(page.charts)
+    )
+
+
+# ── rendering ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Scripts:
+    """The scripts of a page, and the policy that allows these and nothing else."""
+
+    uplot: str
+    charts: str
+    page: str
+
+    def policy(self, *, charts: bool) -> str:
+        """Content-Security-Policy: no connection, no image, no frame, no form; these scripts by hash."""
+        allowed = [self.uplot, self.charts, self.page] if charts else [self.page]
+        hashes = " ".join(f"'sha256-{_digest(script)}'" for script in allowed)
+        return (
+            f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; base-uri 'none'; form-action 'none'"
+        )
+
+
+def render(template: str, *, charts: bool, **values: Any) -> str:
+    """A page from its template, with styles and scripts inlined. Every value is escaped unless it is `Markup`."""
+    scripts = _scripts()
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            styles=Markup(_styles(charts=charts)),  # noqa: S704 - our own files, checked by a test to hold no "</style"
+            uplot=Markup(scripts.uplot),  # noqa: S704 - vendored, its hash is under test
+            charts_script=Markup(scripts.charts),  # noqa: S704 - our own file
+            page_script=Markup(scripts.page),  # noqa: S704 - our own file
+            policy=scripts.policy(charts=charts),
+            **values,
+        )
+    )
+
+
+def safe_json(document: Any) -> Markup:
+    """JSON that can stand inside a `<script>`: nothing in it can end the element or begin a comment."""
+    text = orjson.dumps(document).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - escaped just above
+
+
+def code_spans(text: str) -> Markup:
+    """Text with its `backticks` as code, everything escaped."""
+    parts = str(text).split("`")
+    if len(parts) % 2 == 0:  # one without a partner: leave the text as it is
+        return Markup.escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else Markup.escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"code_spans": code_spans, "anchor": _anchor}
+    return environment
+
+
+@cache
+def _scripts() -> Scripts:
+    return Scripts(
+        uplot=(_HERE / "vendor" / "uPlot.iife.min.js").read_text(encoding="utf-8"),
+        charts=(_HERE / "templates" / "charts.js").read_text(encoding="utf-8"),
+        page=(_HERE / "templates" / "page.js").read_text(encoding="utf-8"),
+    )
+
+
+def _styles(*, charts: bool) -> str:
+    own = (_HERE / "templates" / "report.css").read_text(encoding="utf-8")
+    return (_HERE / "vendor" / "uPlot.min.css").read_text(encoding="utf-8") + own if charts else own
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+# ── what the template is given ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AnomalyView:
+    where: str
+    explanation: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FindingView:
+    type: str
+    anchor: str
+    title: str
+    how_often: str
+    squares: Sequence[bool]
+    description: str
+    worst: str
+    shown: Sequence[_AnomalyView]
+    left_out: int
+    recipe: Recipe | None
+    same_recipe: str | None
+    """The type of an earlier finding that the same recipe repeats."""
+    references: Sequence[Reference]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    type: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SummaryView:
+    workload: str
+    mode: str
+    squares: Sequence[bool]
+    broken: int
+    tried: int
+    broke: Sequence[tuple[_Kind, int]]
+    ok: int
+    info: int
+    fail: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CheckerView:
+    name: str
+    verdict: str
+    mark: str
+    style: str
+    anomalies: int
+    reason: str
+    stats: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LogEntry:
+    level: str
+    style: str
+    boot: int
+    line: int
+    timestamp: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NodeLog:
+    name: str
+    count: str
+    entries: Sequence[_LogEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    name: str
+    word: str
+    mark: str
+    version: str
+    run: str
+    run_quoted: str
+    system: str
+    workloads: str
+    headline: str
+    facts: Sequence[tuple[str, str]]
+    findings: Sequence[_FindingView]
+    nothing_found: str
+    reasons: Sequence[str]
+    summaries: Sequence[_SummaryView]
+    overview: Overview | None
+    disagreement: str
+    scenes: Sequence[Scene]
+    scenes_left_out: int
+    charts: Mapping[str, Any] | None
+    checkers: Sequence[_CheckerView]
+    logs: Sequence[_NodeLog]
+    phases: Sequence[Mapping[str, str]]
+    starts: Sequence[Mapping[str, Any]]
+    faults: Sequence[str]
+    environment: Sequence[tuple[str, str]]
+    files: Sequence[Mapping[str, str]]
+    command: str
+    command_line: str
+
+
+def _page(material: Material) -> _Page:
+    plan, name = material.plan, verdict_name(material.verdict.valid)
+    scenes, left_out = scenes_of(material)
+    chronicle = material.chronicle
+    return _Page(
+        name=name,
+        word=verdict_word(material.verdict.valid),
+        mark=VERDICT_MARK[name],
+        version=str(plan.get("schemaquake_version", "")),
+        run=material.run,
+        run_quoted=shlex.quote(f"runs/{material.run}"),
+        system=system_name(str(plan.get("system", ""))),
+        workloads=joined(plan.get("workloads", ())),
+        headline=headline(material),
+        facts=_facts(material),
+        findings=_finding_views(material),
+        nothing_found=_nothing_found(material),
+        reasons=reasons_of(material),
+        summaries=[_summary_view(summary) for summary in workloads_of(material)],
+        overview=overview_of(material),
+        disagreement=length_of_time(disagreement_s(material)),
+        scenes=scenes,
+        scenes_left_out=left_out,
+        charts=chart_data(material) if material.operations.num_rows else None,
+        checkers=[_checker_view(part) for part in checkers_of(material.verdict)],
+        logs=_logs(material),
+        phases=[
+            {
+                "name": phase.name,
+                "note": phase.note,
+                "begins": f"{phase.begins / 1e9:.2f} s",
+                "took": length_of_time(phase.seconds),
+            }
+            for phase in chronicle.phases
+        ],
+        starts=[
+            {
+                "node": start.boot.node,
+                "phase": start.phase,
+                "served": start.boot.served,
+                "took": length_of_time(start.boot.seconds),
+                "error": start.boot.first_error or "",
+            }
+            for start in chronicle.starts
+        ],
+        faults=[fault.title() for fault in chronicle.faults],
+        environment=list(material.environment.items()),
+        files=[
+            {"path": file.path, "size": size_in_words(file.size), "meaning": file.meaning} for file in material.files
+        ],
+        command=command_lines(plan),
+        command_line=shlex.join(command_line(plan)),
+    )
+
+
+def _facts(material: Material) -> list[tuple[str, str]]:
+    plan, chronicle = material.plan, material.chronicle
+    settling = chronicle.settling("settled")
+    facts = [
+        ("System", system_name(str(plan.get("system", "")))),
+        ("Nodes", f"{plan.get('nodes')}, {plan.get('cluster')}"),
+        ("Workload", ", ".join(plan.get("workloads", ()))),
+        ("Mode", str(plan.get("mode"))),
+        ("Nemesis", nemesis_names(plan)),
+        ("Seed", str(plan.get("seed"))),
+        ("Races", f"{len(races_of(material.races)):,}"),
+        ("Operations", f"{material.operations.num_rows:,}"),
+    ]
+    if settling is not None:
+        word = length_of_time(settling.seconds)
+        facts.append(("Time to agreement", word if settling.agreed else f"never ({word} waited)"))
+    if material.started is not None:
+        facts.append(("Started", f"{material.started:%Y-%m-%d %H:%M:%S} UTC"))
+    return [*facts, ("Lasted", length_of_time(material.duration / 1e9))]
+
+
+def _nothing_found(material: Material) -> str:
+    if material.verdict.valid is True:
+        return "Every checker judged this run, and none found an anomaly."
+    if material.verdict.valid == "unknown":
+        return "No anomaly was proven, but this run cannot be called valid: some checks could not decide."
+    return "The run is invalid, but no checker described an anomaly; see the checkers below."
+
+
+def _finding_views(material: Material) -> list[_FindingView]:
+    shown: dict[Recipe, str] = {}
+    views = []
+    for finding in findings_of(material):
+        same = shown.get(finding.recipe) if finding.recipe else None
+        views.append(_finding_view(material, finding, same_recipe=same))
+        if finding.recipe:
+            shown.setdefault(finding.recipe, finding.type)
+    return views
+
+
+def _finding_view(material: Material, finding: Finding, *, same_recipe: str | None) -> _FindingView:
+    workloads = {race.workload for race in finding.races}
+    broken = set(finding.races)
+    return _FindingView(
+        type=finding.type,
+        anchor=_anchor(finding.type),
+        title=finding.title,
+        how_often=finding.how_often(),
+        squares=[race in broken for race in races_of(material.races) if race.workload in workloads],
+        description=finding.description,
+        worst=finding.worst,
+        shown=[_anomaly_view(anomaly) for anomaly in finding.anomalies[:ANOMALIES_SHOWN]],
+        left_out=max(0, len(finding.anomalies) - ANOMALIES_SHOWN),
+        recipe=finding.recipe,
+        same_recipe=same_recipe,
+        references=finding.references,
+    )
+
+
+def _anomaly_view(anomaly: Anomaly) -> _AnomalyView:
+    where = [
+        f"On {first_of(anomaly.objects, 4)}" if anomaly.objects else "",
+        f"seen on {joined(anomaly.nodes)}" if anomaly.nodes else "",
+        f"operations {first_of([str(op) for op in anomaly.ops], 8)} of the history" if anomaly.ops else "",
+    ]
+    return _AnomalyView(
+        where="; ".join(part for part in where if part),
+        explanation=anomaly.explanation,
+        evidence=_pretty(anomaly.evidence),
+    )
+
+
+def _pretty(evidence: Any) -> str:
+    if evidence is None:
+        return ""
+    text = orjson.dumps(evidence, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    return text if len(text) <= EVIDENCE_LIMIT else f"{text[:EVIDENCE_LIMIT]}\n… cut here; verdict.json has all of it"
+
+
+def _summary_view(summary: WorkloadSummary) -> _SummaryView:
+    return _SummaryView(
+        workload=summary.workload,
+        mode=summary.mode,
+        squares=[race.broken for race in summary.races],
+        broken=len(summary.broken),
+        tried=len(summary.races),
+        broke=[(_Kind(type=kind, anchor=_anchor(kind)), count) for kind, count in summary.broke.items()],
+        ok=summary.ok,
+        info=summary.info,
+        fail=summary.fail,
+    )
+
+
+def _anchor(kind: str) -> str:
+    """An id for a type, from letters that need no escaping in an address."""
+    return "broke-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kind)
+
+
+def _checker_view(verdict: Verdict) -> _CheckerView:
+    name = verdict_name(verdict.valid)
+    return _CheckerView(
+        name=verdict.checker,
+        verdict=name,
+        mark=VERDICT_MARK[name],
+        style=_STYLES[name],
+        anomalies=len(verdict.anomalies),
+        reason=verdict.reason or "",
+        stats=shortened(", ".join(f"{key} {_brief(value)}" for key, value in verdict.stats.items()), 600),
+    )
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return (
+        str(value)
+        if isinstance(value, str | int)
+        else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()
+    )
+
+
+_LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}
+
+
+def _logs(material: Material) -> list[_NodeLog]:
+    """The first errors of every node; warnings only where a node has no error."""
+    logs = plain(material.logs)
+    found = []
+    for node in material.nodes:
+        own = logs.filter(pc.equal(logs.column("node"), node)).to_pylist()
+        errors = [row for row in own if row["level"] in {"ERROR", "FATAL"}]
+        shown = (errors or [row for row in own if row["level"] == "WARN"])[:LOG_ENTRIES_SHOWN]
+        if shown:
+            warnings = sum(row["level"] == "WARN" for row in own)
+            count = f"{counted(len(errors), 'error')}, {counted(warnings, 'warning')}"
+            found.append(_NodeLog(name=node, count=count, entries=[_log_entry(row) for row in shown]))
+    return found
+
+
+def _log_entry(row: Mapping[str, Any]) -> _LogEntry:
+    stack = f"\n{row['stack']}" if row["stack"] else ""
+    thread = f"[{row['thread']}] " if row["thread"] else ""
+    return _LogEntry(
+        level=row["level"],
+        style=_LEVELS.get(row["level"], "other"),
+        boot=row["boot"],
+        line=row["line"],
+        timestamp=row["timestamp"] or "no time",
+        text=shortened(f"{thread}{row['message']}{stack}", 4_000),
+    )

@@ -1,0 +1,199 @@
+"""Lanes: what each node said of one schema object, from the race to the end of the run.
+
+From observations: `running` rows are changes, the last `settled` and `restarted` reading of a node are complete, so an
+object without a row there is absent. A node that could not be read is never drawn as if it had nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+import pyarrow.compute as pc
+
+from harness.records import plain
+from results.report.material import Material
+
+__all__ = ["FinalReading", "Lane", "ObjectLanes", "State", "object_lanes"]
+
+Presence: TypeAlias = Literal["present", "absent", "unread", "down"]
+FinalReading: TypeAlias = Literal["settled", "restarted"]
+
+KINDS_DRAWN: Final = ("keyspace", "type", "function", "aggregate", "table", "view", "live")
+"""In the order in which they depend on one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One object as one node knows it. `unread`: the node did not say; `down`: it did not start."""
+
+    presence: Presence
+    id: str | None = None
+    digest: str | None = None
+    definition: str = ""
+    """In a line, for the reader; two states are the same if `id` and `digest` are."""
+
+    def short(self) -> str:
+        """`5f3ca1 · 9a1b` (id and definition), or what there is instead."""
+        if self.presence != "present":
+            return {"absent": "absent", "unread": "no answer", "down": "did not start"}[self.presence]
+        shown_id = "" if self.id is None else f"{self.id[:6]} · "
+        return f"{shown_id}{self.digest}"
+
+    def same_as(self, other: State) -> bool:
+        """Whether two nodes that hold these states agree."""
+        return (self.presence, self.id, self.digest) == (other.presence, other.id, other.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One node's states of one object: changes in order of time (ns), and the final readings."""
+
+    node: str
+    changes: tuple[tuple[int, State], ...]
+    final: Mapping[FinalReading, State]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLanes:
+    """One object, a lane a node."""
+
+    kind: str
+    name: str
+    lanes: tuple[Lane, ...]
+
+    def states(self) -> tuple[State, ...]:
+        """Every distinct presence of the object, in order of first appearance."""
+        seen: dict[tuple[str | None, str | None], State] = {}
+        ordered = sorted(
+            ((time, state) for lane in self.lanes for time, state in lane.changes), key=lambda change: change[0]
+        )
+        finals = [state for lane in self.lanes for state in lane.final.values()]
+        for state in [*(state for _, state in ordered), *finals]:
+            if state.presence == "present":
+                seen.setdefault((state.id, state.digest), state)
+        return tuple(seen.values())
+
+    def agrees(self, reading: FinalReading) -> bool:
+        """Whether every node that answered said the same in that reading."""
+        said = [lane.final[reading] for lane in self.lanes if reading in lane.final]
+        answers = [state for state in said if state.presence in {"present", "absent"}]
+        return all(state.same_as(answers[0]) for state in answers)
+
+    def diverges(self) -> bool:
+        """Whether some final reading has nodes that contradict one another."""
+        return not (self.agrees("settled") and self.agrees("restarted"))
+
+
+def object_lanes(material: Material, keyspace: str) -> tuple[ObjectLanes, ...]:
+    """Every object of a keyspace that some node has ever shown, in order of kind and name.
+
+    What the nodes' memory says (`live`) is shown only where it differs between nodes: it mostly repeats the tables.
+    """
+    observations = plain(material.observations)
+    own = observations.filter(
+        pc.and_kleene(pc.equal(observations.column("keyspace"), keyspace), pc.is_null(observations.column("error")))
+    ).to_pylist()
+    answered = _answered(observations.filter(pc.equal(observations.column("kind"), "version")).to_pylist())
+    down = set(material.chronicle.never_back())
+    objects = sorted(
+        {(row["kind"], row["name"] or keyspace) for row in own if row["kind"] in KINDS_DRAWN},
+        key=lambda found: (KINDS_DRAWN.index(found[0]), found[1]),
+    )
+    lanes = [
+        ObjectLanes(
+            kind,
+            name,
+            tuple(
+                _lane(node, [row for row in own if _is(row, kind, name, keyspace, node)], answered, down)
+                for node in material.nodes
+            ),
+        )
+        for kind, name in objects
+    ]
+    return tuple(one for one in lanes if one.kind != "live" or one.diverges())
+
+
+def _is(row: Mapping[str, Any], kind: str, name: str, keyspace: str, node: str) -> bool:
+    return row["kind"] == kind and (row["name"] or keyspace) == name and row["node"] == node
+
+
+def _answered(versions: Iterable[Mapping[str, Any]]) -> Mapping[tuple[str, str], int]:
+    """(phase, node) → its last sample that succeeded."""
+    last: dict[tuple[str, str], int] = {}
+    for row in versions:
+        if row["error"] is None:
+            last[row["phase"], row["node"]] = row["sample"]
+    return last
+
+
+def _lane(
+    node: str, rows: Sequence[Mapping[str, Any]], answered: Mapping[tuple[str, str], int], down: set[str]
+) -> Lane:
+    changes = tuple((row["time"], _state(row)) for row in rows if row["phase"] == "running")
+    phases = {phase for phase, _ in answered}
+    final = {reading: _final(node, rows, reading, answered, down) for reading in _READINGS if reading in phases}
+    if "restarted" not in final and down:
+        final["restarted"] = _final(node, rows, "restarted", answered, down)
+    return Lane(node, changes, final)
+
+
+_READINGS: Final[tuple[FinalReading, ...]] = ("settled", "restarted")
+
+
+def _final(
+    node: str,
+    rows: Sequence[Mapping[str, Any]],
+    reading: FinalReading,
+    answered: Mapping[tuple[str, str], int],
+    down: set[str],
+) -> State:
+    sample = answered.get((reading, node))
+    if sample is None:
+        return State("down" if reading == "restarted" and node in down else "unread")
+    said = [row for row in rows if row["phase"] == reading and row["sample"] == sample]
+    return _state(said[-1]) if said else State("absent")
+
+
+def _state(row: Mapping[str, Any]) -> State:
+    if row["definition"] is None:
+        return State("absent")
+    definition = orjson.loads(row["definition"])
+    canonical = orjson.dumps(definition, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.blake2b(canonical, digest_size=2).hexdigest()
+    return State("present", row["id"], digest, _in_a_line(row["kind"], definition))
+
+
+def _in_a_line(kind: str, definition: Any) -> str:
+    """A definition as a reader knows it: columns with * for the partition key, fields, arguments."""
+    if not isinstance(definition, Mapping):
+        return str(definition)
+    match kind:
+        case "table" | "view":
+            columns = sorted(definition.get("columns", {}).items(), key=_declared)
+            text = ", ".join(
+                f"{name} {column.get('type', '?')}{_KEY_MARKS.get(column.get('kind'), '')}" for name, column in columns
+            )
+            return f"({text})" if columns else "(no columns)"
+        case "type":
+            return "(" + ", ".join(" ".join(map(str, field)) for field in definition.get("fields", ())) + ")"
+        case "function":
+            arguments = ", ".join(" ".join(map(str, one)) for one in definition.get("arguments", ()))
+            return f"({arguments}) → {definition.get('returns')}"
+        case "aggregate":
+            return f"({', '.join(map(str, definition.get('arguments', ())))}) by {definition.get('state_function')}"
+        case "live":
+            return str(definition.get("statement", ""))
+    return orjson.dumps(definition, option=orjson.OPT_SORT_KEYS).decode()
+
+
+_KEY_MARKS: Final = {"partition_key": "*", "clustering": "+", "static": "!"}
+_KEY_ORDER: Final = {"partition_key": 0, "clustering": 1, "static": 2}
+
+
+def _declared(column: tuple[str, Mapping[str, Any]]) -> tuple[int, int, str]:
+    name, definition = column
+    return _KEY_ORDER.get(str(definition.get("kind")), 3), definition.get("position") or 0, name

@@ -1,0 +1,190 @@
+"""Material: everything a report is made from, as plain values.
+
+Reports are functions of this and of nothing else: no store, no Spark, no clock. Times are ns since the run started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.history import OPERATIONS
+from harness.records import HISTORY, LOGS, OBSERVATIONS, plain
+from harness.verdict import Anomaly, Verdict
+from results.report.chronicle import Chronicle, chronicle_of
+
+__all__ = [
+    "LATENCIES",
+    "RACES",
+    "RATES",
+    "Material",
+    "Race",
+    "RunFile",
+    "anomalies_of",
+    "checkers_of",
+    "races_of",
+]
+
+RATES: Final = pa.schema([("window", pa.int64()), ("f", pa.string()), ("type", pa.string()), ("count", pa.int64())])
+"""Completed operations a window: `window` in whole seconds since the run started."""
+
+LATENCIES: Final = pa.schema(
+    [
+        ("window", pa.int64()),  # s since the run started
+        ("f", pa.string()),
+        ("type", pa.string()),
+        ("count", pa.int64()),
+        ("p50", pa.int64()),  # ns, as the other three
+        ("p95", pa.int64()),
+        ("p99", pa.int64()),
+        ("max", pa.int64()),
+    ]
+)
+
+RACES: Final = pa.schema(
+    [
+        ("keyspace", pa.string()),
+        ("workload", pa.string()),
+        ("number", pa.int64()),
+        ("mode", pa.string()),
+        ("sides", pa.list_(pa.list_(pa.string()))),  # the statements of each coordinator, in the order they begin
+        ("broken", pa.bool_()),
+        ("anomalies", pa.list_(pa.string())),  # types, each once
+        ("ok", pa.int64()),  # outcomes of the keyspace's operations
+        ("fail", pa.int64()),
+        ("info", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFile:
+    """A file of the run's folder. `path` is relative to it; `size` in bytes."""
+
+    path: str
+    size: int
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """One try of a racing workload in a keyspace of its own. `anomalies` are types; counts are of its operations."""
+
+    keyspace: str
+    workload: str
+    number: int
+    mode: str
+    sides: tuple[tuple[str, ...], ...] = ()
+    """The statements of each coordinator that took part, in the order in which they begin."""
+    broken: bool = False
+    anomalies: tuple[str, ...] = ()
+    ok: int = 0
+    fail: int = 0
+    info: int = 0
+
+    def title(self) -> str:
+        """`drop-type, race 3`."""
+        return f"{self.workload}, race {self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """One finished run. Tables follow `HISTORY`, `OPERATIONS`, `RATES`, `LATENCIES`, `RACES`, `OBSERVATIONS`, `LOGS`."""
+
+    run: str
+    """The folder's name."""
+    plan: Mapping[str, Any]
+    verdict: Verdict
+    history: pa.Table = field(default_factory=HISTORY.empty_table)
+    operations: pa.Table = field(default_factory=OPERATIONS.empty_table)
+    rates: pa.Table = field(default_factory=RATES.empty_table)
+    latencies: pa.Table = field(default_factory=LATENCIES.empty_table)
+    races: pa.Table = field(default_factory=RACES.empty_table)
+    observations: pa.Table = field(default_factory=OBSERVATIONS.empty_table)
+    logs: pa.Table = field(default_factory=LOGS.empty_table)
+    started: datetime | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[RunFile] = ()
+    chronicle: Chronicle = field(init=False)
+    """Phases, faults, boots and settlings, as the history notes them."""
+
+    def __post_init__(self) -> None:
+        """Read the history's notes once."""
+        object.__setattr__(self, "chronicle", chronicle_of(self.history))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Every node's name, in order: those that spoke, else those of the plan."""
+        named = {
+            name
+            for table in (self.observations, self.operations)
+            for name in pc.unique(plain(table).column("node")).to_pylist()
+            if name is not None
+        }
+        if not named:
+            named = {f"n{number + 1}" for number in range(int(self.plan.get("nodes", 0)))}
+        return tuple(sorted(named, key=_natural))
+
+    @property
+    def duration(self) -> int:
+        """Time of the last thing that happened."""
+        ends = [pc.max(table.column("time")).as_py() for table in (self.history, self.observations) if table.num_rows]
+        return max(ends, default=0)
+
+
+def anomalies_of(verdict: Verdict) -> tuple[Anomaly, ...]:
+    """Every anomaly of a verdict and of its parts, each once, in the order they are first named."""
+    seen: dict[bytes, Anomaly] = {}
+    for part in _walk(verdict):
+        for anomaly in part.anomalies:
+            identity = orjson.dumps(anomaly.to_json(), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+            seen.setdefault(identity, anomaly)
+    return tuple(seen.values())
+
+
+def checkers_of(verdict: Verdict) -> tuple[Verdict, ...]:
+    """One verdict a checker: the parts of a combined verdict, or the verdict itself."""
+    return verdict.parts or (verdict,)
+
+
+def races_of(races: pa.Table) -> tuple[Race, ...]:
+    """The races in order of workload and number; `sides` decoded."""
+    rows = [_race(row) for row in plain(races).to_pylist()]
+    return tuple(sorted(rows, key=lambda race: (race.workload, race.number, race.keyspace)))
+
+
+def _race(row: Mapping[str, Any]) -> Race:
+    sides = row["sides"]
+    if isinstance(sides, str):  # a history of someone's own tool may have noted them as JSON text
+        sides = orjson.loads(sides)
+    return Race(
+        keyspace=row["keyspace"],
+        workload=row["workload"],
+        number=row["number"],
+        mode=row["mode"],
+        sides=tuple(tuple(side) for side in sides or ()),
+        broken=row["broken"],
+        anomalies=tuple(row["anomalies"] or ()),
+        ok=row["ok"],
+        fail=row["fail"],
+        info=row["info"],
+    )
+
+
+def _walk(verdict: Verdict) -> Iterator[Verdict]:
+    yield verdict
+    for part in verdict.parts:
+        yield from _walk(part)
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """n2 before n10."""
+    head = name.rstrip("0123456789")
+    digits = name[len(head) :]
+    return head, int(digits) if digits else -1, name

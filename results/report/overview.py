@@ -1,0 +1,247 @@
+"""Overview: the whole run in one picture. Phases, faults, restarts, and which schema version each node claimed when.
+
+Geometry only; the page's template draws it. A version lives as long as the node's next reading says nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import pyarrow.compute as pc
+
+from harness.records import plain
+from results.report.axis import Axis, Tick
+from results.report.chronicle import NodeStart, Phase
+from results.report.material import Material
+from results.report.wording import counted, length_of_time
+
+__all__ = ["Overview", "disagreement_s", "overview_of"]
+
+WIDTH: Final = 1160
+PLOT_LEFT: Final = 132
+PLOT_RIGHT: Final = 1000
+LANE: Final = 24
+COLOURS: Final = 8
+CHARACTER: Final = 6.1
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A rectangle with a word in it."""
+
+    x: float
+    y: float
+    width: float
+    label: str
+    title: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The moment a node's restart began; `served` says whether it came back."""
+
+    x: float
+    y: float
+    served: bool
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """Coordinates in px of a box `width` by `height`."""
+
+    height: float
+    ticks: tuple[Tick, ...]
+    phases: tuple[Stretch, ...]
+    faults: tuple[Stretch, ...]
+    names: tuple[tuple[float, str], ...]
+    lanes: tuple[Stretch, ...]
+    agreement: tuple[Stretch, ...]
+    agreement_y: float
+    restarts: tuple[Boundary, ...]
+    finals: tuple[tuple[float, str, str], ...]
+    """y, text and style of what each node claims in the end."""
+    verdict: str
+    summary: str
+    plot: tuple[float, float] = (PLOT_LEFT, PLOT_RIGHT)
+    width: float = WIDTH
+
+
+def overview_of(material: Material) -> Overview | None:
+    """The picture; null if the run left neither a phase nor a schema version."""
+    versions = _versions(material)
+    if not versions and not material.chronicle.phases:
+        return None
+    axis = Axis(0, max(material.duration, 1), PLOT_LEFT, PLOT_RIGHT)
+    down = _never_back(material)
+    agreement_y = 66.0
+    first_lane = agreement_y + LANE + 6
+    rows = {node: first_lane + number * LANE for number, node in enumerate(material.nodes)}
+    colours = _colours(versions)
+    bottom = first_lane + LANE * len(rows)
+    differing = disagreement_s(material)
+    return Overview(
+        height=bottom + 10,
+        ticks=axis.ticks(9),
+        phases=tuple(_phase(axis, phase, number) for number, phase in enumerate(material.chronicle.phases)),
+        faults=tuple(
+            Stretch(*_placed(axis, fault.begins, fault.ends, 44), fault.nemesis, fault.title(), "fault")
+            for fault in material.chronicle.faults
+        ),
+        names=tuple((y + LANE / 2, node) for node, y in rows.items()),
+        lanes=tuple(
+            stretch
+            for node, y in rows.items()
+            for stretch in _lane(axis, node, versions.get(node, []), y, colours, down.get(node))
+        ),
+        agreement=_agreement(axis, versions, down, agreement_y),
+        agreement_y=agreement_y + LANE / 2,
+        restarts=tuple(
+            _boundary(axis, restart, rows) for restart in material.chronicle.restarts() if restart.boot.node in rows
+        ),
+        finals=tuple((y + LANE / 2, *_final(versions.get(node, []), node in down)) for node, y in rows.items()),
+        verdict=_in_the_end(versions, down),
+        summary=f"Schema versions of {counted(len(rows), 'node')} over {length_of_time(material.duration / 1e9)}; "
+        f"they differed for {length_of_time(differing)} in all. {_in_the_end(versions, down)}.",
+    )
+
+
+def disagreement_s(material: Material) -> float:
+    """For how many seconds of the run at least two nodes claimed different schema versions."""
+    versions = _versions(material)
+    down = _never_back(material)
+    return sum((end - begin) / 1e9 for begin, end, count in _stretches(versions, down, material.duration) if count > 1)
+
+
+def _phase(axis: Axis, phase: Phase, number: int) -> Stretch:
+    x, y, width = _placed(axis, phase.begins, phase.ends, 24)
+    label = phase.name if len(phase.name) * CHARACTER + 8 < width else ""
+    note = f"; {phase.note}" if phase.note else ""
+    return Stretch(x, y, width, label, f"{phase.name}: {length_of_time(phase.seconds)}{note}", f"phase-{number % 2}")
+
+
+_Changes = list[tuple[int, str]]
+
+
+def _versions(material: Material) -> Mapping[str, _Changes]:
+    """Node → (time, version) wherever its claim changed."""
+    observations = plain(material.observations)
+    rows = observations.filter(
+        pc.and_kleene(pc.equal(observations.column("kind"), "version"), pc.is_null(observations.column("error")))
+    ).select(["time", "node", "id"])
+    changes: dict[str, _Changes] = {}
+    for row in rows.sort_by("time").to_pylist():
+        own = changes.setdefault(row["node"], [])
+        if row["id"] is not None and (not own or own[-1][1] != row["id"]):
+            own.append((row["time"], row["id"]))
+    return changes
+
+
+def _never_back(material: Material) -> Mapping[str, int]:
+    """Node → when the restart began from which it did not come back."""
+    return {node: start.begins for node, start in material.chronicle.never_back().items()}
+
+
+def _colours(versions: Mapping[str, _Changes]) -> Mapping[str, int]:
+    """A colour a version, in order of appearance: neighbours in time never share one until the colours run out."""
+    ordered = sorted((time, version) for own in versions.values() for time, version in own)
+    return {version: number % COLOURS for number, version in enumerate(dict.fromkeys(v for _, v in ordered))}
+
+
+def _placed(axis: Axis, begins: int, ends: int | None, y: float) -> tuple[float, float, float]:
+    x, width = axis.span(begins, ends)
+    return x, y, max(width, 1.5)
+
+
+def _lane(
+    axis: Axis, node: str, changes: _Changes, y: float, colours: Mapping[str, int], down_from: int | None
+) -> list[Stretch]:
+    end = axis.ends if down_from is None else down_from
+    kept = _drawable(axis, [change for change in changes if change[0] < end])
+    stretches = []
+    for (begins, version), (until, _) in pairwise([*kept, (end, "")]):
+        x, _, width = _placed(axis, begins, until, y)
+        label = version[:8] if width > 58 else ""
+        title = f"{node} claims {version} from {begins / 1e9:.2f} s"
+        stretches.append(Stretch(x, y, width, label, title, f"k{colours[version]}"))
+    if down_from is not None:
+        x, _, width = _placed(axis, down_from, None, y)
+        stretches.append(Stretch(x, y, width, "did not start" if width > 104 else "", f"{node} did not start", "down"))
+    return stretches
+
+
+def _drawable(axis: Axis, changes: _Changes) -> _Changes:
+    """At most one change a pixel, the last: a long run of DDL has more versions than a screen has columns."""
+    by_pixel = {int(axis.x(time) * 2): (time, version) for time, version in changes}
+    return list(by_pixel.values())
+
+
+def _stretches(versions: Mapping[str, _Changes], down: Mapping[str, int], end: int) -> list[tuple[int, int, int]]:
+    """(begins, ends, how many different versions nodes claim), joined where the number stays the same."""
+    moments: list[tuple[int, str, str | None]] = [
+        (time, node, version) for node, own in versions.items() for time, version in own
+    ]
+    moments += [(begins, node, None) for node, begins in down.items()]
+    moments.sort(key=lambda moment: moment[0])
+    claimed: dict[str, str] = {}
+    found: list[tuple[int, int, int]] = []
+    for (time, node, version), until in zip(moments, [*(m[0] for m in moments[1:]), end], strict=True):
+        if version is None:
+            claimed.pop(node, None)
+        elif node not in down or time < down[node]:
+            claimed[node] = version
+        count = len(set(claimed.values()))
+        if found and found[-1][2] == count:
+            found[-1] = (found[-1][0], until, count)
+        elif until > time:
+            found.append((time, until, count))
+    return found
+
+
+def _agreement(axis: Axis, versions: Mapping[str, _Changes], down: Mapping[str, int], y: float) -> tuple[Stretch, ...]:
+    drawn = []
+    for begins, ends, count in _stretches(versions, down, int(axis.ends)):
+        if count == 0:
+            continue
+        x, _, width = _placed(axis, begins, ends, y)
+        if count == 1:
+            word, style = "agree", "agree"
+        else:
+            word, style = f"{count} versions", "differ"
+        label = word if width > 7 * len(word) else ""
+        lasted = length_of_time((ends - begins) / 1e9)
+        drawn.append(Stretch(x, y, width, label, f"{word} for {lasted}, from {begins / 1e9:.2f} s", style))
+    return tuple(drawn)
+
+
+def _boundary(axis: Axis, restart: NodeStart, rows: Mapping[str, float]) -> Boundary:
+    boot = restart.boot
+    ended = (
+        f"served after {length_of_time(boot.seconds)}" if boot.served else f"did not start: {boot.first_error or '?'}"
+    )
+    return Boundary(axis.x(restart.begins), rows[boot.node], boot.served, f"{boot.node} restarted, {ended}")
+
+
+def _final(changes: _Changes, down: bool) -> tuple[str, str]:
+    if down:
+        return "did not start", "down"
+    return (changes[-1][1][:13], "") if changes else ("no answer", "unread")
+
+
+def _in_the_end(versions: Mapping[str, _Changes], down: Mapping[str, int]) -> str:
+    claimed = {own[-1][1] for node, own in versions.items() if own and node not in down}
+    parts: Sequence[str] = [
+        *([f"{counted(len(down), 'node')} did not start"] if down else []),
+        *(
+            [f"{len(claimed)} versions"]
+            if len(claimed) > 1
+            else ["the others agree" if down else "all agree"]
+            if claimed
+            else []
+        ),
+    ]
+    return "In the end: " + ", ".join(parts) if parts else "No schema version was read"

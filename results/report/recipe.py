@@ -1,0 +1,184 @@
+"""Recipe: the shortest list of statements that repeats a race by hand, coordinator by coordinator.
+
+A race has statements that come before it (each entirely before the first contested one), and statements that meet:
+issued through different coordinators at the same time, or on the two sides of a cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.cql import statement
+from harness.records import plain
+from harness.schema_changes import SCHEMA_CHANGES
+from harness.verdict import Anomaly
+from results.report.material import Material, Race, races_of
+from results.report.wording import joined
+
+__all__ = ["Recipe", "Side", "Statement", "recipe_of", "statements"]
+
+WRITES_SHOWN: Final = 3
+"""Writes quoted a side after the contested statements; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One operation as a statement, with what its client was told. Times in ns; `completed` null: never answered."""
+
+    index: int
+    node: str
+    process: int
+    f: str
+    key: str | None
+    text: str
+    type: Literal["ok", "fail", "info"]
+    error: str | None
+    invoked: int
+    completed: int | None
+
+    def outcome(self) -> str:
+        """`ok at 8.214 s`, as a comment behind the statement would say it."""
+        when = "no answer" if self.completed is None else f"at {self.completed / 1e9:.3f} s"
+        return f"{self.type}, {when}" if self.completed is None else f"{self.type} {when}"
+
+    def overlaps(self, other: Statement) -> bool:
+        """Whether neither was certainly over before the other began. Intervals are closed."""
+        return _end(self) >= other.invoked and _end(other) >= self.invoked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """What one coordinator was asked to do in the race."""
+
+    node: str
+    statements: tuple[Statement, ...]
+    left_out: int = 0
+    """Further writes of the same kind that are not quoted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How to repeat a race by hand."""
+
+    before: tuple[Statement, ...]
+    sides: tuple[Side, ...]
+    manner: str
+    """How the sides meet, in a sentence without a full stop."""
+    afterwards: str
+
+
+def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) -> tuple[Statement, ...]:
+    """Operations (`harness.history.OPERATIONS`) as statements, ordered by invocation; of `keyspaces` only, if given.
+
+    An operation that CQL has no words for is given by its name and key.
+    """
+    table = plain(operations)
+    if keyspaces is not None:
+        owners = pc.list_element(pc.split_pattern(pc.fill_null(table.column("key"), ""), ".", max_splits=1), 0)
+        table = table.filter(pc.is_in(owners, value_set=pa.array(sorted(keyspaces), pa.string())))
+    return tuple(_statement(row) for row in table.to_pylist())
+
+
+def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None) -> Recipe | None:
+    """The recipe of the race in `keyspace`; null if nothing was asked of it by more than one coordinator.
+
+    With an anomaly, the writes it names are quoted behind the statements that met.
+    """
+    every = statements(material.operations, keyspaces=[keyspace])
+    changes = [one for one in every if one.f in SCHEMA_CHANGES or one.f == "cql"]
+    race = next((race for race in races_of(material.races) if race.keyspace == keyspace), None)
+    contested = contested_changes(material, changes, race=race, named=anomaly.ops if anomaly else ())
+    if not contested:
+        return None
+    begins = min(one.invoked for one in contested)
+    before = tuple(one for one in changes if one.type != "fail" and one not in contested and _end(one) < begins)
+    writes = [one for one in every if anomaly and one.index in anomaly.ops and one.f in {"insert", "delete-row"}]
+    sides = tuple(_side(node, contested, writes) for node in sorted({one.node for one in contested}))
+    return Recipe(
+        before=before, sides=sides, manner=_manner(material, contested), afterwards=_afterwards(material.plan)
+    )
+
+
+def contested_changes(
+    material: Material, changes: Sequence[Statement], *, race: Race | None, named: Sequence[int] = ()
+) -> tuple[Statement, ...]:
+    """The schema changes of one keyspace that met.
+
+    Those that the race's note lists as its sides. Without a note: those that overlap one of another coordinator; where
+    none does (the sides of a cut act one after another), all of the main phase if they came through several
+    coordinators; else those an anomaly names.
+    """
+    main = [one for one in changes if _in_main(material, one)]
+    sides = {text for side in race.sides for text in side} if race is not None else set()
+    met = [one for one in main if one.text in sides]
+    if not met:
+        met = [one for one in main if any(one.node != other.node and one.overlaps(other) for other in main)]
+    if not met and len({one.node for one in main}) > 1:
+        met = main
+    if not met:
+        met = [one for one in changes if one.index in named]
+    return tuple(met)
+
+
+def _in_main(material: Material, one: Statement) -> bool:
+    main = material.chronicle.phase("main")
+    return main is None or main.begins <= one.invoked <= main.ends
+
+
+def _side(node: str, contested: Sequence[Statement], writes: Sequence[Statement]) -> Side:
+    own = [one for one in writes if one.node == node]
+    quoted = [one for one in contested if one.node == node] + own[:WRITES_SHOWN]
+    return Side(
+        node=node,
+        statements=tuple(sorted(quoted, key=lambda one: one.invoked)),
+        left_out=max(0, len(own) - WRITES_SHOWN),
+    )
+
+
+def _manner(material: Material, contested: Sequence[Statement]) -> str:
+    nodes = sorted({one.node for one in contested})
+    if len(nodes) == 1:
+        return f"one after another through {nodes[0]}"
+    spread_s = (max(one.invoked for one in contested) - min(one.invoked for one in contested)) / 1e9
+    if material.plan.get("mode") == "partition":
+        return f"while the network between {joined(nodes)} is cut, {spread_s:.2f} s apart; then heal the network"
+    return f"at the same moment ({1000 * spread_s:.1f} ms apart here), each through the node named"
+
+
+def _afterwards(plan: Mapping[str, Any]) -> str:
+    settle = f"wait until all nodes report one schema version, at most {plan.get('settle_limit_s', 30):g} s"
+    read = "then read system_schema on every node"
+    if plan.get("restart", "none") == "none":
+        return f"{settle}, {read}"
+    return f"{settle}, {read}, kill and start every node, and read it again"
+
+
+def _statement(row: Mapping[str, Any]) -> Statement:
+    argument: Any = None if row["argument"] is None else orjson.loads(row["argument"])
+    try:
+        text = statement(row["f"], argument)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        # An operation of somebody else's workload or history, which the dialect has no words for.
+        text = f"{row['f']} {row['key'] or ''}".rstrip()
+    return Statement(
+        index=row["index"],
+        node=row["node"] or "-",
+        process=row["process"],
+        f=row["f"],
+        key=row["key"],
+        text=text,
+        type=row["type"],
+        error=row["error"],
+        invoked=row["invoked"],
+        completed=row["completed"],
+    )
+
+
+def _end(one: Statement) -> float:
+    return float("inf") if one.completed is None or one.type == "info" else one.completed

@@ -1,0 +1,69 @@
+"""reproduce.sh: the command that repeats the run, and what to expect of it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.plan import Plan
+from results.report.findings import findings_of, headline
+from results.report.material import Material
+from results.report.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
+
+__all__ = ["command_line", "command_lines", "reproduce_script"]
+
+_EXIT_CODE: Final = {"valid": 0, "invalid": 1, "unknown": 2}
+
+
+def command_line(plan: Mapping[str, Any]) -> list[str]:
+    """The `schemaquake run …` that repeats a plan as `plan.json` holds it. Raises PlanError for what is no plan."""
+    return Plan.from_json(plan).command_line()
+
+
+def command_lines(plan: Mapping[str, Any]) -> str:
+    """The same for a shell, an option a line."""
+    argv = [shlex.quote(word) for word in command_line(plan)]
+    lines = [" ".join(argv[:2])]
+    for word in argv[2:]:
+        if word.startswith("-"):
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n".join(lines)
+
+
+def reproduce_script(material: Material) -> str:
+    """A POSIX shell script. Exit code as `schemaquake run`: 0 valid, 1 invalid, 2 unknown, 254 not installed."""
+    plan = material.plan
+    version = str(plan.get("schemaquake_version", ""))
+    expected = verdict_name(material.verdict.valid)
+    expectation = [f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}"]
+    expectation += [f"  - {finding.title} ({finding.type}), {finding.how_often()}" for finding in findings_of(material)]
+    comment = "\n".join(f"# {_one_line(line)}" for line in expectation)
+    return f"""#!/bin/sh
+# Repeats the run {_one_line(material.run)} against {_one_line(system_name(str(plan.get("system", ""))))}.
+# The seed fixes every operation, race and fault; what a race makes of them may differ from run to run.
+#
+# What it showed then (exit code {_EXIT_CODE[expected]}):
+{comment}
+set -eu
+
+if ! command -v schemaquake >/dev/null 2>&1; then
+  echo "schemaquake is not installed. Install it with: pip install {_plain_version(version)}" >&2
+  exit 254
+fi
+
+exec {command_lines(plan)}
+"""
+
+
+def _one_line(text: str) -> str:
+    """A comment must not end before its line does, whatever the text holds."""
+    return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+", " ", text).strip()
+
+
+def _plain_version(version: str) -> str:
+    """The requirement to install, without quotes of its own: it stands between double quotes."""
+    return f"schemaquake=={version}" if re.fullmatch(r"[0-9A-Za-z.+]+", version) else "schemaquake"

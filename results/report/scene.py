@@ -1,0 +1,426 @@
+"""Scene: one race as a picture, from the statements that met to what each node says in the end.
+
+Above, a row a process, with a bar from invocation to completion; below, on the same axis, a lane a node for each schema
+object; at the right the final readings. Geometry only: the page's template draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.records import keyspace_of, plain
+from harness.schema_changes import SCHEMA_CHANGES
+from harness.verdict import Anomaly
+from results.report.axis import Axis, Tick
+from results.report.findings import keyspaces_of
+from results.report.lanes import FinalReading, Lane, ObjectLanes, State, object_lanes
+from results.report.material import Material, Race, anomalies_of, races_of
+from results.report.recipe import Statement, contested_changes, statements
+from results.report.wording import counted, joined, shortened
+
+__all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "scenes_of"]
+
+OPERATIONS_DRAWN: Final = 10_000
+"""In the whole report, as Jepsen's timeline has it: beyond that a page helps nobody."""
+SCENES_DRAWN: Final = 12
+OBJECTS_DRAWN: Final = 6
+PROCESSES_DRAWN: Final = 40
+COLOURS: Final = 8
+
+WIDTH: Final = 1160
+PLOT_LEFT: Final = 132
+PLOT_RIGHT: Final = 812
+FINAL_LEFT: Final[Mapping[FinalReading, float]] = {"settled": 836, "restarted": 1002}
+FINAL_WIDTH: Final = 146
+ROW: Final = 22
+BAR: Final = 14
+TOP: Final = 34
+CHARACTER: Final = 6.4
+"""Width of a character of a label, px: what decides whether a label fits."""
+LABEL_LEAST: Final = 18
+"""Characters of a statement worth showing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An operation. `label_x` null: there is no room for a label, hovering tells."""
+
+    x: float
+    y: float
+    width: float
+    type: str
+    title: str
+    label: str
+    label_x: float | None
+    contested: bool
+    own: bool
+    """Whether it belongs to this scene's keyspace; others are drawn faintly."""
+    open: bool
+    """Whether it never completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch in which a node said one thing; `colour` null: it had nothing."""
+
+    x: float
+    y: float
+    width: float
+    presence: str
+    colour: int | None
+    label: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A row's name."""
+
+    y: float
+    text: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Whether the nodes agree on an object in a final reading: a bracket beside the cells."""
+
+    x: float
+    y: float
+    height: float
+    agree: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A fault while it was in place."""
+
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Where a contested statement reached its coordinator."""
+
+    x: float
+    y: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One definition of an object that some node showed: its colour, and what it says."""
+
+    object: str
+    colour: int
+    short: str
+    definition: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A picture of one keyspace. Coordinates in px of a box `WIDTH` by `height`."""
+
+    keyspace: str
+    title: str
+    broke: tuple[str, ...]
+    height: float
+    ticks: tuple[Tick, ...]
+    bands: tuple[Band, ...] = ()
+    rows: tuple[Label, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    groups: tuple[Label, ...] = ()
+    lanes: tuple[Label, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    cells: tuple[Segment, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
+    markers: tuple[Marker, ...] = ()
+    known: tuple[Known, ...] = ()
+    notes: tuple[str, ...] = ()
+    readings: tuple[tuple[float, str], ...] = ()
+    """x and heading of the columns of final readings."""
+    summary: str = ""
+    """The picture in words, for those who cannot see it."""
+    plot: tuple[float, float] = (PLOT_LEFT, PLOT_RIGHT)
+    width: float = WIDTH
+
+
+def scenes_of(material: Material) -> tuple[tuple[Scene, ...], int]:
+    """Pictures of the contested keyspaces, those with anomalies first, and how many keyspaces are not drawn."""
+    subjects = _subjects(material)
+    budget = OPERATIONS_DRAWN
+    scenes = []
+    for subject in subjects[:SCENES_DRAWN]:
+        scene = _scene(material, subject, budget=budget)
+        budget -= len(scene.bars)
+        scenes.append(scene)
+    return tuple(scenes), max(0, len(subjects) - SCENES_DRAWN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    keyspace: str
+    race: Race | None
+    anomalies: tuple[Anomaly, ...]
+
+    def title(self) -> str:
+        return self.keyspace if self.race is None else self.race.title()
+
+    def broke(self) -> tuple[str, ...]:
+        types = [anomaly.type for anomaly in self.anomalies]
+        return tuple(dict.fromkeys([*(self.race.anomalies if self.race else ()), *types]))
+
+
+def _subjects(material: Material) -> list[_Subject]:
+    anomalies: dict[str, list[Anomaly]] = {}
+    for anomaly in anomalies_of(material.verdict):
+        for keyspace in keyspaces_of(anomaly):
+            anomalies.setdefault(keyspace, []).append(anomaly)
+    races = {race.keyspace: race for race in races_of(material.races)}
+    names = dict.fromkeys([*races, *anomalies])
+    subjects = [_Subject(name, races.get(name), tuple(anomalies.get(name, ()))) for name in names]
+    return _varied(sorted(subjects, key=lambda subject: not subject.broke()))
+
+
+def _varied(subjects: Sequence[_Subject]) -> list[_Subject]:
+    """The first of every workload, then the second of every workload …: few pictures show most."""
+    met: dict[str | None, int] = {}
+    ranks = []
+    for subject in subjects:
+        workload = subject.race.workload if subject.race else None
+        ranks.append((not subject.broke(), met.setdefault(workload, 0)))
+        met[workload] += 1
+    return [subject for _, subject in sorted(zip(ranks, subjects, strict=True), key=lambda ranked: ranked[0])]
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """A scene while it is drawn from top to bottom."""
+
+    axis: Axis
+    y: float = TOP
+    parts: dict[str, list[object]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, part: object) -> None:
+        self.parts.setdefault(kind, []).append(part)
+
+
+def _scene(material: Material, subject: _Subject, *, budget: int) -> Scene:
+    own = statements(material.operations, keyspaces=[subject.keyspace])
+    named = [index for anomaly in subject.anomalies for index in anomaly.ops]
+    changes = [one for one in own if one.f in SCHEMA_CHANGES or one.f == "cql"]
+    contested = contested_changes(material, changes, race=subject.race, named=named)
+    objects = object_lanes(material, subject.keyspace)
+    axis = Axis(*_window(material, own, contested, objects), PLOT_LEFT, PLOT_RIGHT)
+    drawing = _Drawing(axis)
+    _draw_operations(drawing, material, subject.keyspace, {one.index for one in contested}, budget)
+    shown = _most_telling(objects, subject.anomalies)
+    hidden = [one for one in objects if one not in shown and one.kind != "keyspace"]
+    if hidden:
+        drawing.notes.append(f"{counted(len(hidden), 'more object')} of this keyspace not drawn.")
+    for one in shown:
+        _draw_object(drawing, one, subject.keyspace, contested)
+    return _finished(drawing, material, subject, shown)
+
+
+def _finished(drawing: _Drawing, material: Material, subject: _Subject, shown: Sequence[ObjectLanes]) -> Scene:
+    axis = drawing.axis
+    readings = {reading for one in shown for lane in one.lanes for reading in lane.final}
+    headings = {"settled": _heading(material, "settled"), "restarted": _heading(material, "restarted")}
+    return Scene(
+        keyspace=subject.keyspace,
+        title=subject.title(),
+        broke=subject.broke(),
+        height=drawing.y + 8,
+        ticks=axis.ticks(),
+        bands=tuple(
+            Band(*axis.span(fault.begins, fault.ends), fault.title())
+            for fault in material.chronicle.faults
+            if fault.begins < axis.ends and (fault.ends is None or fault.ends > axis.begins)
+        ),
+        readings=tuple((FINAL_LEFT[name], headings[name]) for name in FINAL_LEFT if name in readings),
+        notes=tuple(drawing.notes),
+        summary=_summary(subject, shown),
+        **{kind: tuple(parts) for kind, parts in drawing.parts.items()},  # type: ignore[arg-type]  # one list a field, filled by name
+    )
+
+
+def _window(
+    material: Material, own: Sequence[Statement], contested: Sequence[Statement], objects: Sequence[ObjectLanes]
+) -> tuple[int, int]:
+    """From just before the statements met until the nodes' schemas stopped changing, or the cluster was settled."""
+    met = contested or own
+    begins = min((one.invoked for one in met), default=0)
+    ends = max((one.invoked if one.completed is None else one.completed for one in met), default=material.duration)
+    phase = material.chronicle.phase("settle-settled")
+    settled = material.duration if phase is None else phase.ends
+    changed = [time for one in objects for lane in one.lanes for time, _ in lane.changes if begins <= time <= settled]
+    ends = max([ends, *changed])
+    margin = max((ends - begins) // 12, 2_000_000)
+    return begins - margin, ends + margin
+
+
+def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, contested: set[int], budget: int) -> None:
+    every = statements(_within(material.operations, drawing.axis))
+    processes = sorted({(one.node, one.process) for one in every if keyspace_of(one.key) == keyspace})
+    if len(processes) > PROCESSES_DRAWN:
+        drawing.notes.append(f"Only {PROCESSES_DRAWN} of {len(processes)} processes are drawn.")
+    drawn = 0
+    for node, process in processes[:PROCESSES_DRAWN]:
+        drawing.add("rows", Label(drawing.y + ROW / 2, f"p{process}", node))
+        own = [one for one in every if (one.node, one.process) == (node, process)]
+        if drawn + len(own) > budget:
+            own = own[: budget - drawn]
+            drawing.notes.append(f"Operations beyond {OPERATIONS_DRAWN:,} in this report are not drawn.")
+        for one, following in zip(own, [*own[1:], None], strict=True):
+            room = PLOT_RIGHT if following is None else drawing.axis.x(following.invoked)
+            drawing.add("bars", _bar(drawing, one, keyspace, room=room, contested=one.index in contested))
+        drawn += len(own)
+        drawing.y += ROW
+    drawing.y += 10
+
+
+def _bar(drawing: _Drawing, one: Statement, keyspace: str, *, room: float, contested: bool) -> Bar:
+    x, width = drawing.axis.span(one.invoked, one.completed)
+    width = max(width, 3)
+    words = one.text.replace(f"{keyspace}.", "") if contested else one.f
+    label, label_x = _label(words, one.f, x, width, room)
+    lasted = "never answered" if one.completed is None else f"{(one.completed - one.invoked) / 1e6:.1f} ms"
+    error = f"\n{shortened(one.error, 400)}" if one.error else ""
+    return Bar(
+        x=x,
+        y=drawing.y + (ROW - BAR) / 2,
+        width=width,
+        type=one.type,
+        title=f"op {one.index}: p{one.process} {one.node}\n{shortened(one.text, 600)}\n"
+        f"{one.invoked / 1e9:.3f} s, {lasted}: {one.type}{error}",
+        label=label,
+        label_x=label_x,
+        contested=contested,
+        own=keyspace_of(one.key) == keyspace,
+        open=one.completed is None,
+    )
+
+
+def _label(words: str, f: str, x: float, width: float, room: float) -> tuple[str, float | None]:
+    """A label and its place: inside the bar or behind it up to `room`, wherever more of it can be read.
+
+    A statement is cut if enough of it remains to tell it from others, else its `f` stands for it; a null place means
+    that there is no room for either.
+    """
+    inside, behind = int((width - 8) / CHARACTER), int((room - x - width - 10) / CHARACTER)
+    fits = max(inside, behind) if max(inside, behind) < len(words) else inside if inside >= len(words) else behind
+    place = x + 5 if fits == inside else x + width + 4
+    if fits >= min(len(words), LABEL_LEAST):
+        return shortened(words, fits), place
+    return (f, place) if fits >= len(f) else ("", None)
+
+
+def _within(operations: pa.Table, axis: Axis) -> pa.Table:
+    """The operations that are open at some time of the axis; those that never completed only if invoked in it."""
+    invoked, completed = operations.column("invoked"), operations.column("completed")
+    ended = pc.fill_null(completed, invoked)
+    return operations.filter(pc.and_(pc.less_equal(invoked, int(axis.ends)), pc.greater_equal(ended, int(axis.begins))))
+
+
+def _most_telling(objects: Sequence[ObjectLanes], anomalies: Iterable[Anomaly]) -> list[ObjectLanes]:
+    """What an anomaly names, what nodes contradict one another about, then the rest; keyspaces only if they tell."""
+    named = {name.split(".", 1)[-1] for anomaly in anomalies for name in anomaly.objects}
+
+    def telling(one: ObjectLanes) -> bool:
+        return one.diverges() or (one.name in named and one.kind != "keyspace")
+
+    worth = [one for one in objects if one.kind != "keyspace" or telling(one)]
+    chosen = sorted(worth, key=lambda one: not telling(one))[:OBJECTS_DRAWN]
+    return [one for one in objects if one in chosen]
+
+
+def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: Sequence[Statement]) -> None:
+    colours = {(state.id, state.digest): index % COLOURS for index, state in enumerate(one.states())}
+    kind = "in memory" if one.kind == "live" else one.kind
+    drawing.add("groups", Label(drawing.y + 11, f"{kind} {one.name}"))
+    drawing.y += 18
+    top = drawing.y
+    for lane in one.lanes:
+        drawing.add("lanes", Label(drawing.y + ROW / 2 - 2, lane.node))
+        for segment in _segments(drawing, lane, colours):
+            drawing.add("segments", segment)
+        for reading, state in lane.final.items():
+            drawing.add("cells", _cell(drawing, reading, state, colours))
+        for statement in contested:
+            if statement.node == lane.node and statement.key == f"{keyspace}.{one.name}":
+                drawing.add("markers", Marker(drawing.axis.x(statement.invoked), drawing.y, statement.text))
+        drawing.y += ROW - 2
+    for reading, left in FINAL_LEFT.items():
+        if any(reading in lane.final for lane in one.lanes):
+            height = drawing.y - top - 4
+            drawing.add("agreements", Agreement(left + FINAL_WIDTH + 4, top, height, one.agrees(reading)))
+    for state in one.states():
+        colour = colours[state.id, state.digest]
+        drawing.add("known", Known(f"{kind} {one.name}", colour, state.short(), state.definition))
+    drawing.y += 12
+
+
+def _segments(drawing: _Drawing, lane: Lane, colours: Mapping[tuple[str | None, str | None], int]) -> list[Segment]:
+    axis = drawing.axis
+    before = [state for time, state in lane.changes if time <= axis.begins]
+    changes = [(int(axis.begins), before[-1] if before else State("absent"))]
+    changes += [(time, state) for time, state in lane.changes if axis.begins < time < axis.ends]
+    ends = [time for time, _ in changes[1:]] + [int(axis.ends)]
+    segments = []
+    for (begins, state), end in zip(changes, ends, strict=True):
+        x, width = axis.span(begins, end)
+        short = state.short()
+        segments.append(
+            Segment(
+                x=x,
+                y=drawing.y,
+                width=width,
+                presence=state.presence,
+                colour=colours.get((state.id, state.digest)) if state.presence == "present" else None,
+                label=short if len(short) * CHARACTER + 12 < width else "",
+                title=f"{lane.node} from {begins / 1e9:.3f} s: {short} {shortened(state.definition, 400)}",
+            )
+        )
+    return segments
+
+
+def _cell(
+    drawing: _Drawing, reading: FinalReading, state: State, colours: Mapping[tuple[str | None, str | None], int]
+) -> Segment:
+    return Segment(
+        x=FINAL_LEFT[reading],
+        y=drawing.y,
+        width=FINAL_WIDTH,
+        presence=state.presence,
+        colour=colours.get((state.id, state.digest)) if state.presence == "present" else None,
+        label=state.short(),
+        title=f"{state.short()} {shortened(state.definition, 400)}",
+    )
+
+
+def _heading(material: Material, reading: str) -> str:
+    name = {"settled": "settled", "restarted": "after restart"}[reading]
+    observations = plain(material.observations)
+    rows = observations.filter(pc.equal(observations.column("phase"), reading))
+    times = rows.column("time")
+    return f"{name}, {pc.max(times).as_py() / 1e9:.1f} s" if rows.num_rows else name
+
+
+def _summary(subject: _Subject, shown: Sequence[ObjectLanes]) -> str:
+    sentences = []
+    for one in shown:
+        for reading, word in (("settled", "settled"), ("restarted", "after restart")):
+            finals = {lane.node: lane.final[reading].short() for lane in one.lanes if reading in lane.final}  # type: ignore[index]  # a literal of FinalReading
+            if finals:
+                said = joined(f"{node}: {what}" for node, what in finals.items())
+                sentences.append(f"{one.kind} {one.name}, {word}: {said}")
+    return f"{subject.title()} in {subject.keyspace}. {counted(len(shown), 'object')}. {'. '.join(sentences)}."
