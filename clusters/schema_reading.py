@@ -77,8 +77,8 @@ def read_schema(query: Query, *, era: str, phase: str, node: str, sample: int) -
         yield observed("aggregate", row["keyspace_name"], row["aggregate_name"], definition=definition)
     for row in _user(query("DESCRIBE SCHEMA")):
         live = {"kind": row["type"], "statement": row["create_statement"]}
-        name = None if row["type"] == "keyspace" else row["name"]
-        yield observed("live", row["keyspace_name"], name, definition=live)
+        within = None if row["type"] == "keyspace" else row["name"]
+        yield observed("live", row["keyspace_name"], within, definition=live)
 
 
 def _tables(query: Query) -> Iterator[tuple[str, str, str, str | None, JSON]]:
