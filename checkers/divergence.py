@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.catalogue import anomaly
-from checkers.explanation import explain, listing, seconds, where
+from checkers.explanation import explain, listing, phase_text, where
 from checkers.judgement import Case, Findings, judge
 from checkers.paired import PairedOperation
 from checkers.schema_effects import SchemaObject, target
@@ -83,30 +83,31 @@ def _disagreement(case: Case) -> Anomaly | None:
         }
         for phase, nodes in readings.items()
     }
-    waited = [f"{told['seconds']} s" for phase in readings if (told := settles.get(phase)) and "seconds" in told]
-    then = "a cluster that is at rest has one schema version" + (
-        f"; it was given {listing(waited)}." if waited else "."
-    )
-    disks = [
-        f"the differing objects are {listing(e['differences_on_disk'])}"
-        if e["differences_on_disk"]
-        else "their disks are equal"
-        for e in evidence.values()
-    ]
+    acknowledged = [operation for operation in case.changes.all if operation.acknowledged]
+    last = sorted(acknowledged, key=lambda operation: operation.completed or 0)[-1:]
     return anomaly(
         "schema-disagreement",
         nodes=[node for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in last],
         evidence=evidence,
         explanation=explain(
-            [
-                f"{node} = version {schema.version}, read at {seconds(schema.time)}"
-                for nodes in readings.values()
-                for node, schema in nodes.items()
-            ],
-            then,
-            f"{where(readings)} show different versions, and {disks[-1]}.",
+            last,
+            "the last acknowledged schema change was T1, and a cluster at rest comes to one schema version.",
+            "; ".join(_versions_apart(phase, told) for phase, told in evidence.items()) + ".",
         ),
     )
+
+
+def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
+    groups: dict[str, list[str]] = {}
+    for node, version in told["versions"].items():
+        groups.setdefault(version, []).append(node)
+    settle = told["settle"] or {}
+    waited = f" (after {settle['seconds']} s of waiting)" if "seconds" in settle else ""
+    shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
+    apart = told["differences_on_disk"][:4]
+    disks = f"and their disks differ in {listing(apart)}" if apart else "while their disks are equal"
+    return f"{phase_text(phase)}{waited} the versions are {shown}, {disks}"
 
 
 def _still_moving(case: Case, settle: Mapping[str, Any] | None) -> bool:
@@ -170,7 +171,7 @@ def _hidden_anomaly(
 ) -> Anomaly:
     suspects = _suspects(case, subject)
     versions = {phase: case.readings.of(phase)[0].version for readings in places.values() for phase in readings}
-    told = listing(f"{place} {_groups(readings)}" for place, readings in places.items())
+    agreed = listing(sorted({str(version) for version in versions.values()}))
     return anomaly(
         "hidden-divergence",
         objects=[subject.key],
@@ -179,25 +180,29 @@ def _hidden_anomaly(
         evidence={"versions": versions, "definitions": places},
         explanation=explain(
             suspects,
-            f"all nodes report one schema version ({listing(sorted({str(v) for v in versions.values()}))}), so all must have the same {subject.kind} {subject.key}.",
-            f"{told}.",
+            f"all nodes report the schema version {agreed}, so all must have the same {subject.kind} {subject.key}.",
+            "; ".join(_apart(place, readings) for place, readings in places.items()) + ".",
         ),
     )
 
 
-def _groups(readings: Mapping[str, Mapping[str, JSON]]) -> str:
-    """Who has the same, who lacks it: `n1 has none, n2 and n3 have the same (after the cluster settled)`."""
-    phrases = []
+def _apart(place: str, readings: Mapping[str, Mapping[str, JSON]]) -> str:
+    """Who has which: `in memory n1 lacks it, n2 and n3 have definition A (after the cluster settled)`."""
+    letters: dict[bytes, str] = {}
+    told: dict[str, list[str]] = {}
     for phase, nodes in readings.items():
-        groups: dict[bytes, list[str]] = {}
+        groups: dict[str, list[str]] = {}
         for node, definition in nodes.items():
-            groups.setdefault(orjson.dumps(definition, option=orjson.OPT_SORT_KEYS), []).append(node)
+            text = orjson.dumps(definition, option=orjson.OPT_SORT_KEYS)
+            if definition is not None:
+                letters.setdefault(text, chr(ord("A") + len(letters)))
+            groups.setdefault(letters.get(text, ""), []).append(node)
         parts = [
-            f"{listing(held)} {'lack it' if text == b'null' else 'have one definition'}"
-            for text, held in groups.items()
+            f"definition {letter} on {listing(held)}" if letter else f"none on {listing(held)}"
+            for letter, held in groups.items()
         ]
-        phrases.append(f"{where({phase: nodes})} differ: {', '.join(parts)}")
-    return "; ".join(phrases)
+        told.setdefault(listing(parts), []).append(phase_text(phase))
+    return "; ".join(f"{listing(when)} there is {place} {parts}" for parts, when in told.items())
 
 
 def _disk(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
@@ -284,7 +289,7 @@ def _columns_apart(subject: SchemaObject, table: Table, statement: str) -> Itera
     if extra or lacking:
         parts = [f"column {name} in memory only" for name in sorted(extra)]
         parts += [f"column {name} on disk only" for name in sorted(lacking)]
-        yield subject, listing(parts), {"memory": sorted(remembered), "disk": sorted(table.columns)}
+        yield subject, f"with {listing(parts)}", {"memory": sorted(remembered), "disk": sorted(table.columns)}
 
 
 def _declared_columns(statement: str) -> frozenset[str] | None:
@@ -329,17 +334,19 @@ def _forgotten_anomaly(
         explanation=explain(
             suspects,
             f"a node must serve the {subject.kind} {subject.key} that it has on disk, and no other, or its next restart changes the schema.",
-            f"{where(readings)} have {subject.kind} {subject.key} {text}."
-            if text.startswith("only")
-            else f"{where(readings)} know {subject.kind} {subject.key} with {text}.",
+            f"{where(readings, 'has', 'have')} {subject.kind} {subject.key} {text}.",
         ),
     )
 
 
 def _suspects(case: Case, subject: SchemaObject) -> Sequence[PairedOperation]:
-    """The last possible changes of the object and of its keyspace."""
-    keyspace = SchemaObject("keyspace", subject.keyspace, "")
-    return [o for o in case.changes.possible if target(o).key == subject.key or target(o) == keyspace][-6:]
+    """The last possible changes of the object, and DROPs of its keyspace."""
+    return [
+        operation
+        for operation in case.changes.possible
+        if target(operation).key == subject.key
+        or (operation.f == "drop-keyspace" and target(operation).keyspace == subject.keyspace)
+    ][-6:]
 
 
 def _stats(records: Records) -> Mapping[str, JSON]:

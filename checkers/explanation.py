@@ -13,7 +13,7 @@ from typing import Final
 
 from checkers.paired import PairedOperation
 
-__all__ = ["explain", "listing", "names", "seconds", "where"]
+__all__ = ["explain", "listing", "names", "phase_text", "seconds", "where"]
 
 _LINES_MOST: Final = 8
 _PHASE_TEXT: Final = {
@@ -57,9 +57,16 @@ def seconds(time: int) -> str:
     return f"{time / 1e9:.3f} s"
 
 
-def where(readings: Mapping[str, Iterable[str]]) -> str:
-    """`after the cluster settled n1 and n2, after every node was restarted n1`, from phase → nodes."""
-    told = {phase: listing(sorted(nodes)) for phase, nodes in readings.items()}
-    if len(told) > 1 and len(set(told.values())) == 1:
-        return f"{' and '.join(_PHASE_TEXT[phase] for phase in told)} {next(iter(told.values()))}"
-    return ", ".join(f"{_PHASE_TEXT[phase]} {nodes}" for phase, nodes in told.items())
+def where(readings: Mapping[str, Iterable[str]], one: str, many: str) -> str:
+    """`after the cluster settled n1 and n2 have`, from phase → nodes, and the verb for one node and for many."""
+    nodes = {phase: sorted(told) for phase, told in readings.items()}
+    verb = one if len(list(nodes.values())[-1]) == 1 else many
+    if len({tuple(told) for told in nodes.values()}) == 1:
+        phases = listing(_PHASE_TEXT[phase] for phase in nodes)
+        return f"{phases} {listing(next(iter(nodes.values())))} {verb}"
+    return f"{listing(f'{_PHASE_TEXT[phase]} {listing(told)}' for phase, told in nodes.items())} {verb}"
+
+
+def phase_text(phase: str) -> str:
+    """When that was: `after the cluster settled`."""
+    return _PHASE_TEXT[phase]

@@ -172,7 +172,7 @@ def _anomaly(
         explanation=explain(
             [definition.create for definition in definitions],
             f"{subject.key} must be what one of them declared, with the ALTERs after it.",
-            f"{where(merged)} show {parts}: no single CREATE, with any possible ALTERs, declares these columns.",
+            f"{where(merged, 'shows', 'show')} {parts}: no single CREATE, with any possible ALTERs, declares these columns.",
         ),
     )
 

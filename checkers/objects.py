@@ -117,7 +117,7 @@ def _resurrected(case: Case, subject: SchemaObject, here: _Places, *, told_with:
             [drop, *late],
             f"T1 was acknowledged and removes {subject.kind} {subject.key}, and no CREATE of it can have come after T1."
             + _no_creators(subject, late),
-            f"{where(here)} have {subject.kind} {subject.key}.",
+            f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",
         ),
     )
 
@@ -145,7 +145,8 @@ def _no_creators(subject: SchemaObject, late: Sequence[PairedOperation]) -> str:
     if not late:
         return ""
     verb = "creates" if len(late) == 1 else "create"
-    return f" {names(len(late), after=1)} may have, but {verb} no {subject.kind} {subject.key}."
+    told = f" {names(len(late), after=1)} may have, but {verb} no {subject.kind} {subject.key}"
+    return f"{told}: before T1 it is undone by T1, after T1 it must be refused." if len(late) == 1 else f"{told}."
 
 
 def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[str, Any]:
@@ -186,7 +187,7 @@ def _vanished(case: Case, subject: SchemaObject, gone: _Places) -> Anomaly | Non
             + ("" if subject.kind == "keyspace" else " or of its keyspace")
             + " can have come after it"
             + (f": {names(len(before), after=1)} had been completed before." if before else "."),
-            f"{where(gone)} lack {subject.kind} {subject.key}.",
+            f"{where(gone, 'lacks', 'lack')} {subject.kind} {subject.key}.",
         ),
     )
 
@@ -229,7 +230,7 @@ def _unexplained(case: Case, subject: SchemaObject, here: _Places) -> Anomaly | 
         explanation=explain(
             [births[0], *failed],
             f"the keyspace was created by T1, so nothing in it is older than this history, and {_nobody(failed)}.",
-            f"{where(here)} have {subject.kind} {subject.key}.",
+            f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",
         ),
     )
 

@@ -10,7 +10,6 @@ Source: CEP-21, "Racing DROP X validations"; the ScyllaDB talk; CASSANDRA-13180,
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -19,7 +18,7 @@ import orjson
 
 from checkers.catalogue import anomaly
 from checkers.cql_types import user_types
-from checkers.explanation import explain, listing, where
+from checkers.explanation import explain, listing, names, where
 from checkers.judgement import Case, Findings, judge
 from checkers.paired import PairedOperation
 from checkers.schema_effects import SchemaObject, target
@@ -213,7 +212,7 @@ def _headless(subject: SchemaObject, table: Table, *, keys_are_described: bool) 
     # Where schema tables describe no primary keys, a table without columns is an ordinary one.
     if not keys_are_described:
         return
-    must = f"{subject.key} must have both its row of options and its columns"
+    must = f"{subject.key} must have both its row of options and its columns, or neither"
     if table.columns:
         text = f"there are columns {listing(sorted(table.columns))} of {subject.key} and no row of the table itself"
     else:
@@ -253,8 +252,8 @@ def _anomaly(case: Case, flaw: _Flaw, readings: Mapping[str, Mapping[str, Any]])
         evidence={"readings": readings, "missing": None if flaw.missing is None else flaw.missing.key},
         explanation=explain(
             suspects,
-            f"{_answers(suspects)}{flaw.must}, whatever their order.",
-            f"{where(readings)} show that {flaw.text}.",
+            f"{_order(suspects)}{flaw.must}.",
+            f"{where(readings, 'shows', 'show')} that {flaw.text}.",
         ),
     )
 
@@ -270,6 +269,6 @@ def _bears_on(operation: PairedOperation, flaw: _Flaw) -> bool:
     return operation.f not in ALTERS or flaw.clue in orjson.dumps(operation.argument).decode()
 
 
-def _answers(suspects: Sequence[PairedOperation]) -> str:
-    outcomes = Counter("ok" if operation.acknowledged else "info" for operation in suspects)
-    return f"{outcomes['ok']} of them were acknowledged; " if outcomes["ok"] > 1 else ""
+def _order(suspects: Sequence[PairedOperation]) -> str:
+    """A sentence's beginning: one after another, operations that break this would have been refused."""
+    return f"whatever the order of {names(len(suspects))}, " if len(suspects) > 1 else ""

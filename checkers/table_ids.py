@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from checkers.catalogue import anomaly
-from checkers.explanation import explain, listing, names, seconds, where
+from checkers.explanation import explain, listing, names, phase_text, seconds, where
 from checkers.judgement import Case, Findings, judge
 from checkers.paired import PairedOperation
 from checkers.schema_effects import SchemaObject, can_follow
@@ -95,7 +95,8 @@ def _conflict(
             creates,
             f"{_acknowledged(creates)}a table has one id on every node, for its rows travel under it.",
             "; ".join(
-                f"{where({phase: nodes})} know {subject.key} as {_by_id(nodes)}" for phase, nodes in readings.items()
+                f"{where({phase: nodes}, 'knows', 'know')} {subject.key} as {_by_id(nodes)}"
+                for phase, nodes in readings.items()
             )
             + ".",
         ),
@@ -154,6 +155,10 @@ def _shared_anomaly(
     case: Case, keys: Sequence[str], phases: Mapping[str, Any], subjects: Sequence[SchemaObject]
 ) -> Anomaly:
     creates = [operation for subject in subjects for operation in case.changes.creates(subject)]
+    told: dict[str, list[str]] = {}
+    for phase, found in phases.items():
+        holders = listing(f"of {key} on {listing(nodes)}" for key, nodes in found["nodes"].items())
+        told.setdefault(f"{found['id']} is the id {holders}", []).append(phase_text(phase))
     return anomaly(
         "shared-table-id",
         objects=keys,
@@ -163,13 +168,7 @@ def _shared_anomaly(
         explanation=explain(
             creates,
             f"{listing(keys)} are {len(keys)} tables, and rows are stored by table id.",
-            "; ".join(
-                f"in phase {phase} "
-                + listing(f"{listing(nodes)} know {key}" for key, nodes in found["nodes"].items())
-                + f" under the id {found['id']}"
-                for phase, found in phases.items()
-            )
-            + ".",
+            "; ".join(f"{listing(when)} {holders}" for holders, when in told.items()) + ".",
         ),
     )
 
