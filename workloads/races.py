@@ -105,7 +105,8 @@ class Race:
     tables: tuple[RowProbe, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+# Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
+@dataclass(kw_only=True, eq=False)
 class RacingWorkload:
     """A whole `Workload` from a function that makes one race; `context.races` of them are run."""
 
@@ -253,12 +254,12 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
 def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
     """Race after race: everybody ready, the race is noted, everybody goes."""
     for race in races:
+        place = _racers(race, context).index(worker.index)  # before the meeting: nothing may delay what follows it
         yield Meet(f"{race.keyspace} ready")
         if worker.index == 0:
             yield _note(race, context, race.sides[: len(context.nodes)])
             yield from rest(context)
         yield Meet(f"{race.keyspace} go")
-        place = _racers(race, context).index(worker.index)
         yield from _take_part(race, worker, place if place < len(race.sides) else None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from crew_at_work import FEATURES, Done, carry_out
+from crew_at_work import FEATURES, Done, at_once, carry_out
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def minority_is_slow(worker: Worker, operation: Invoke) -> float:
 
 def statements(context: Context, *, slow: bool = False) -> dict[str, list[Done]]:
     """The schema changes of each race, in order of time."""
-    done = carry_out(DropAlter(), "main", context, **({"lasts": minority_is_slow} if slow else {}))
+    done = carry_out(DropAlter(), "main", context, lasts=minority_is_slow if slow else at_once)
     by_race: dict[str, list[Done]] = {}
     for one in done:
         if isinstance(one.step, Invoke) and one.step.f in SCHEMA_CHANGES:

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from harness.cql import statement
 from harness.errors import PlanError
-from harness.protocols import Context, Mode, Worker
+from harness.protocols import Context, Mode, Worker, Workload
 from harness.schema_changes import SCHEMA_CHANGES
 from harness.steps import Invoke, Meet, Note, Step, Wait
 from workloads.races import ALWAYS, RacingWorkload, damaging_order
 from workloads.racing_ddl import RACING, RacingDdl
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
-EVERY = [*RACING, RacingDdl()]
+EVERY: list[Workload] = [*RACING, RacingDdl()]
 
 each_workload = pytest.mark.parametrize("workload", EVERY, ids=[workload.name for workload in EVERY])
 each_kind = pytest.mark.parametrize("workload", RACING, ids=[workload.name for workload in RACING])
@@ -47,7 +47,7 @@ def context(*, size: int = 3, mode: Mode = "barrier", races: int = 4, seed: int 
     return replace(base, **more)  # type: ignore[arg-type]  # the fields of Context
 
 
-def main_of(workload: RacingWorkload | RacingDdl, where: Context) -> list[Done]:
+def main_of(workload: Workload, where: Context) -> list[Done]:
     return carry_out(workload, "main", where)
 
 
@@ -74,7 +74,7 @@ def test_every_registered_workload_is_called_what_its_entry_point_says() -> None
 
 
 @each_workload
-def test_only_known_features_are_asked_for(workload: RacingWorkload) -> None:
+def test_only_known_features_are_asked_for(workload: Workload) -> None:
     assert {"keyspaces", "tables"} <= workload.requires <= FEATURES
 
 
@@ -85,7 +85,7 @@ def test_only_known_features_are_asked_for(workload: RacingWorkload) -> None:
     mode=st.sampled_from(["barrier", "partition"]),
     workload=st.sampled_from(EVERY),
 )
-def test_the_same_context_gives_the_same_steps(seed: int, size: int, mode: Mode, workload: RacingWorkload) -> None:
+def test_the_same_context_gives_the_same_steps(seed: int, size: int, mode: Mode, workload: Workload) -> None:
     where = context(seed=seed, size=size, mode=mode, races=2)
     for phase in ("setup", "prepare", "main", "probe", "final"):
         assert carry_out(workload, phase, where) == carry_out(workload, phase, where)
@@ -103,7 +103,7 @@ def test_another_seed_gives_other_pairs_of_coordinators() -> None:
 @each_workload
 @each_mode
 @each_size
-def test_everybody_meets_at_every_barrier(workload: RacingWorkload, mode: Mode, size: int) -> None:
+def test_everybody_meets_at_every_barrier(workload: Workload, mode: Mode, size: int) -> None:
     where = context(size=size, mode=mode, races=5)
     met = [
         [step for step in workload.steps("main", worker, where, phase_label="") if isinstance(step, Meet)]
@@ -117,7 +117,7 @@ def test_everybody_meets_at_every_barrier(workload: RacingWorkload, mode: Mode, 
 
 @each_workload
 @each_mode
-def test_nobody_waits_for_anybody_outside_the_main_phase(workload: RacingWorkload, mode: Mode) -> None:
+def test_nobody_waits_for_anybody_outside_the_main_phase(workload: Workload, mode: Mode) -> None:
     where = context(mode=mode)
     for phase in ("setup", "prepare", "probe", "final"):
         for worker in workload.crew(where):
@@ -127,7 +127,7 @@ def test_nobody_waits_for_anybody_outside_the_main_phase(workload: RacingWorkloa
 
 @each_workload
 @each_mode
-def test_the_first_workers_are_one_a_node(workload: RacingWorkload, mode: Mode) -> None:
+def test_the_first_workers_are_one_a_node(workload: Workload, mode: Mode) -> None:
     where = context(mode=mode, size=5)
     assert [worker.node for worker in workload.crew(where)][:5] == list(where.nodes)
     if mode == "barrier":
@@ -136,7 +136,7 @@ def test_the_first_workers_are_one_a_node(workload: RacingWorkload, mode: Mode) 
 
 @each_workload
 @each_mode
-def test_everything_happens_under_the_prefix_in_the_race_s_own_keyspace(workload: RacingWorkload, mode: Mode) -> None:
+def test_everything_happens_under_the_prefix_in_the_race_s_own_keyspace(workload: Workload, mode: Mode) -> None:
     where = context(mode=mode, keyspace_prefix="mine")
     seen = operations(carry_out(workload, "setup", where)) + whole_run(workload, where)
     made = [operation.value["keyspace"] for operation in seen if operation.f == "create-keyspace"]
@@ -182,7 +182,7 @@ def test_changes_of_the_setup_are_spaced_where_migrations_are_ordered() -> None:
 @each_workload
 @each_mode
 @each_size
-def test_every_race_writes_rows_in_every_phase(workload: RacingWorkload, mode: Mode, size: int) -> None:
+def test_every_race_writes_rows_in_every_phase(workload: Workload, mode: Mode, size: int) -> None:
     where = context(mode=mode, size=size)
     written: dict[str, set[str]] = {}
     for operation in whole_run(workload, where):
@@ -194,7 +194,7 @@ def test_every_race_writes_rows_in_every_phase(workload: RacingWorkload, mode: M
 
 @each_workload
 @each_mode
-def test_no_two_rows_of_a_table_have_one_key(workload: RacingWorkload, mode: Mode) -> None:
+def test_no_two_rows_of_a_table_have_one_key(workload: Workload, mode: Mode) -> None:
     keys: Counter[tuple[str, int]] = Counter()
     for operation in whole_run(workload, context(mode=mode, size=5)):
         if operation.f == "insert":
@@ -205,7 +205,7 @@ def test_no_two_rows_of_a_table_have_one_key(workload: RacingWorkload, mode: Mod
 
 
 @each_workload
-def test_rows_are_safe_at_quorum_except_those_at_stake(workload: RacingWorkload) -> None:
+def test_rows_are_safe_at_quorum_except_those_at_stake(workload: Workload) -> None:
     for operation in whole_run(workload, context()):
         if operation.f == "insert":
             expected = "ONE" if operation.value["phase"] == "racing" else "QUORUM"
@@ -242,9 +242,7 @@ def row_of(step: Step, table: str) -> dict[str, object] | None:
 @each_workload
 @each_mode
 @pytest.mark.parametrize("label", ["settled", "restarted"])
-def test_a_probe_reads_back_its_own_row_through_every_coordinator(
-    workload: RacingWorkload, mode: Mode, label: str
-) -> None:
+def test_a_probe_reads_back_its_own_row_through_every_coordinator(workload: Workload, mode: Mode, label: str) -> None:
     where = context(mode=mode)
     done = carry_out(workload, "probe", where, label=label)
     by_node: dict[str, list[Invoke]] = {}
@@ -302,7 +300,7 @@ def test_reads_at_all_come_after_a_worker_s_reads_at_one() -> None:
 
 @each_workload
 @each_mode
-def test_each_race_is_noted_once_with_what_its_sides_then_do(workload: RacingWorkload, mode: Mode) -> None:
+def test_each_race_is_noted_once_with_what_its_sides_then_do(workload: Workload, mode: Mode) -> None:
     where = context(mode=mode)
     done = main_of(workload, where)
     notes = {one.step.key: one for one in done if isinstance(one.step, Note)}

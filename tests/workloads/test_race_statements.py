@@ -7,6 +7,7 @@ from crew_at_work import FEATURES
 
 from harness.cql import statement
 from harness.protocols import Context
+from harness.steps import Invoke
 from workloads.races import NEVER, WHILE_RACING, Race, RacingWorkload
 from workloads.racing_ddl import RACING
 
@@ -160,8 +161,8 @@ def first_race(workload: RacingWorkload, variant: str) -> Race:
     return next(race for race in workload.races(CONTEXT) if race.variant == variant)
 
 
-def texts(race: Race, sides: tuple[object, ...]) -> list[str]:
-    return [statement(change.f, change.value).replace(race.keyspace, "ks") for change in sides]  # type: ignore[attr-defined]  # Invoke
+def texts(race: Race, changes: tuple[Invoke, ...]) -> list[str]:
+    return [statement(change.f, change.value).replace(race.keyspace, "ks") for change in changes]
 
 
 @pytest.mark.parametrize(("name", "variant"), CATALOGUE, ids=[" ".join(key) for key in CATALOGUE])

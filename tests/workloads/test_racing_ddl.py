@@ -8,7 +8,7 @@ import pytest
 from crew_at_work import FEATURES, carry_out
 
 from harness.errors import NotApplicable, PlanError
-from harness.protocols import Context
+from harness.protocols import Context, Mode
 from harness.steps import Note
 from workloads.racing_ddl import RACING, RacingDdl
 
@@ -23,7 +23,7 @@ def noted(context: Context) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("mode", ["barrier", "partition"])
-def test_every_workload_runs_all_its_races(mode: str) -> None:
+def test_every_workload_runs_all_its_races(mode: Mode) -> None:
     context = replace(CONTEXT, mode=mode, isolated=("n3",) if mode == "partition" else ())
     assert sorted(noted(context)) == sorted((workload.name, number) for workload in RACING for number in range(4))
 

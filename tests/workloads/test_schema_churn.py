@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.cql import statement
 from harness.errors import PlanError
-from harness.protocols import Context
+from harness.protocols import Context, Phase
 from harness.schema_changes import SCHEMA_CHANGES
 from harness.steps import Invoke, Meet, Wait
 from workloads.schema_churn import SchemaChurn, plots
@@ -269,7 +269,9 @@ def test_rows_have_keys_of_their_own_in_every_phase() -> None:
     context = replace(CONTEXT, crew=5)
     seen: Counter[tuple[str | None, int]] = Counter()
     phases = set()
-    for phase, label in [("prepare", ""), ("main", ""), ("probe", "settled"), ("probe", "restarted")]:
+    phases_of_rows: list[tuple[Phase, str]]
+    phases_of_rows = [("prepare", ""), ("main", ""), ("probe", "settled"), ("probe", "restarted")]
+    for phase, label in phases_of_rows:
         for operation in operations(carry_out(CHURN, phase, context, label=label, steps_each=1_500)):
             if operation.f == "insert":
                 seen[operation.key, operation.value["row"]["k"]] += 1

@@ -1,0 +1,158 @@
+"""The pages about workloads say what the code does: their examples run, their statements are those of the races."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crew_at_work import FEATURES, carry_out, operations
+
+from harness.cql import statement
+from harness.protocols import Context, Phase, Worker, Workload
+from harness.registry import names
+from harness.steps import Invoke
+from workloads.racing_ddl import RACING
+from workloads.schema_churn import _MOVES
+
+DOCS = Path(__file__).parents[2] / "docs"
+NODES = ("n1", "n2", "n3")
+PHASES: list[tuple[Phase, str]] = [
+    ("setup", ""),
+    ("prepare", ""),
+    ("main", ""),
+    ("probe", "settled"),
+    ("final", "settled"),
+    ("probe", "restarted"),
+    ("final", "restarted"),
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall((DOCS / page).read_text()) if kind == language]
+
+
+def section(name: str) -> str:
+    """What docs/workloads.md says under this heading."""
+    _, _, rest = (DOCS / "workloads.md").read_text().partition(f"\n## {name}\n")
+    return rest.partition("\n## ")[0]
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    """The names that the examples define, carried out from top to bottom in one module."""
+    namespace: dict[str, Any] = {"__name__": "example"}
+    for text in blocks("write-a-workload.md", "python"):
+        exec(compile(text, "write-a-workload.md", "exec"), namespace)  # noqa: S102 - our own page
+    return namespace
+
+
+def test_the_first_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {"__name__": "example"}
+    for text in blocks("write-a-workload.md", "python"):
+        exec(compile(text, "write-a-workload.md", "exec"), namespace)  # noqa: S102 - our own page
+    assert [capsys.readouterr().out] == blocks("write-a-workload.md", "text")
+
+
+@pytest.mark.parametrize("name", ["new-column", "rename-key"])
+def test_the_page_s_entry_points_lead_to_workloads_of_that_name(example: dict[str, Any], name: str) -> None:
+    (text,) = blocks("write-a-workload.md", "toml")
+    target = tomllib.loads(text)["project"]["entry-points"]["schemaquake.workloads"][name]
+    assert made(example, target.partition(":")[2]).name == name
+
+
+def made(example: dict[str, Any], attribute: str) -> Any:
+    """As the registry makes it: a class is called, anything else is used as it is."""
+    found = example[attribute]
+    return found() if isinstance(found, type) else found
+
+
+@pytest.mark.parametrize("attribute", ["NewColumn", "rename_key"])
+@pytest.mark.parametrize("mode", ["barrier", "partition"])
+def test_the_examples_satisfy_the_protocol_and_keep_the_page_s_rules(
+    example: dict[str, Any], attribute: str, mode: Any
+) -> None:
+    workload = made(example, attribute)
+    isolated = ("n2",) if mode == "partition" else ()
+    context = Context(seed=2, nodes=NODES, isolated=isolated, mode=mode, races=4, features=FEATURES)
+    for method in ("crew", "steps"):
+        asked, given = (inspect.signature(getattr(kind, method)).parameters for kind in (Workload, type(workload)))
+        assert [(p.name, p.kind) for p in given.values()] == [(p.name, p.kind) for p in asked.values()]
+    assert workload.requires <= FEATURES
+    assert all(isinstance(worker, Worker) and worker.node in NODES for worker in workload.crew(context))
+    keys = []
+    for phase, label in PHASES:
+        done = carry_out(workload, phase, context, label=label)
+        assert done == carry_out(workload, phase, context, label=label)
+        for operation in operations(done):
+            assert statement(operation.f, operation.value)
+            assert operation.value["keyspace"].startswith("sq_")
+            if operation.f == "insert":
+                keys.append((operation.key, next(iter(operation.value["row"].values()))))
+    assert keys
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("workload", RACING, ids=[workload.name for workload in RACING])
+def test_each_workload_s_section_shows_the_statements_of_its_races(workload: Any) -> None:
+    told = section(workload.name)
+    context = Context(seed=1, nodes=NODES, features=FEATURES, races=10)
+    variants = {race.variant: race for race in reversed(workload.races(context))}
+    for variant, race in variants.items():
+        assert f"-- variant {variant}" in told
+        for side in race.sides[:2]:
+            for change in side:
+                text = statement(change.f, change.value).replace(race.keyspace, "ks")
+                assert text in told.splitlines()
+
+
+def test_every_workload_has_a_section_and_a_row() -> None:
+    page = (DOCS / "workloads.md").read_text()
+    for name in [*(workload.name for workload in RACING), "racing-ddl", "schema-churn"]:
+        assert section(name).strip()
+        assert f"| [{name}](#{name}) |" in page
+
+
+@pytest.mark.parametrize("page", ["workloads.md", "write-a-workload.md"])
+def test_commands_name_workloads_and_variants_that_exist(page: str) -> None:
+    known = {*names("workloads"), "new-column", "rename-key"}
+    for line in "".join(blocks(page, "console")).splitlines():
+        words = shlex.split(line.removeprefix("$ "))
+        assert words[0] == "schemaquake"
+        if "--workload" not in words:
+            continue
+        asked = words[words.index("--workload") + 1].split(",")
+        assert set(asked) <= known
+        for name, _, values in (word.partition("=") for word in words if "=" in word):
+            if name == "variant":
+                context = Context(seed=1, nodes=NODES, features=FEATURES, options={"variant": values})
+                (workload,) = [workload for workload in RACING if workload.name in asked]
+                assert {race.variant for race in workload.races(context)} == set(values.split(","))
+            if name == "only":
+                assert set(values.split(",")) <= {workload.name for workload in RACING}
+
+
+def test_the_table_of_moves_has_their_weights() -> None:
+    told = [
+        int(weight) * (2 if each else 1)
+        for weight, each in re.findall(r"\| (\d+)( each)? \|$", section("schema-churn"), re.MULTILINE)
+    ]
+    assert sum(told) == sum(weight for weight, _, _ in _MOVES)
+
+
+def test_the_example_never_asks_for_what_it_does_not_require(example: dict[str, Any]) -> None:
+    workload = made(example, "NewColumn")
+    context = Context(seed=1, nodes=NODES)
+    stated = {
+        step.f
+        for phase in ("setup", "main")
+        for worker in workload.crew(context)
+        for step in workload.steps(phase, worker, context, phase_label="")
+        if isinstance(step, Invoke)
+    }
+    assert stated == {"create-keyspace", "create-table", "add-column", "insert"}
