@@ -242,7 +242,10 @@ class Workload(Protocol):
     Phases, in order: `setup` (before anything; then the harness waits for schema agreement), `prepare` (rows that the
     main phase starts from), `main` (under faults), heal and settle, `probe` (can every table be written and read through every coordinator?),
     `final` (reads that judge), restart of every node, `final` again. In mode `partition` the cut stands during `main`.
-    `phase_label` is "settled" or "restarted" while in `final`.
+    `phase_label` is "settled" or "restarted" while in `probe` and `final`.
+
+    A workload whose main phase never ends by itself has an attribute `endless = True`; only such a one is paced by
+    `--rate` and makes the main phase last for the whole time limit.
     """
 
     name: str

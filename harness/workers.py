@@ -31,7 +31,7 @@ from harness.wait import pause_for
 
 __all__ = ["Crew", "WorkerFailed"]
 
-_MEETING_LIMIT_S: Final = 90.0
+_MEETING_LIMIT_S: Final = 180.0
 """How long a barrier waits for a worker that is still busy with a slow operation before the meeting is called off."""
 
 
@@ -277,7 +277,8 @@ class _ThreadedWorker:
         self._client: Client | None = None
         self._journal = Journal(duty.journals / f"events-{assignment.process:04d}.jsonl", duty.started_ns)
         crew = max(1, len(self._workload.crew(duty.context)))
-        rate = duty.context.rate
+        # A rate is for work that never ends; a pause between a meeting and a racing statement would spoil the race.
+        rate = duty.context.rate if getattr(self._workload, "endless", False) else None
         self._interval_s = None if rate is None else crew / rate
 
     def connect(self) -> None:
