@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 Progress: TypeAlias = Callable[[str], None]
 
-_REPORT_EVERY_S: Final = 5
+_REPORT_EVERY_S: Final = 10
 
 
 def fetch(

@@ -130,10 +130,13 @@ class Ivy:
             ElementTree(module).write(asked)
             _run(
                 self.name,
-                [*main, "-ivy", asked, "-confs", "default", "-retrieve", pattern],
+                # Only a verbose Ivy says why a repository did not answer; otherwise it says that the module is not there.
+                [*main, "-verbose", "-ivy", asked, "-confs", "default", "-retrieve", pattern],
                 log=Path(work, "log"),
                 progressed=re.compile(r"^\tfound \S+ in ", re.MULTILINE),
-                complaint=re.compile(r"^\s+(?:::\s+)?((?:Host|Server|module not found|\[FAILED|download failed) ?.*)"),
+                complaint=re.compile(
+                    r"^(?:ERROR|WARN): \s*((?:Server access|Host |module not found|\[FAILED|download failed).*)"
+                ),
                 counted=counted,
             )
 
@@ -191,6 +194,6 @@ def _boiled_down(text: str, complaint: re.Pattern[str]) -> str:
     lines = [line.rstrip() for line in plain.splitlines() if line.strip()]
     complaints = [match[1].strip(": ") for line in lines if (match := complaint.search(line))]
     words = next(filter(None, complaints), lines[-1].strip() if lines else "nothing")
-    words = re.sub(r"(?: from/to \S+)?,? ?(?:url=|transfer failed for )?\(?\bhttps?://\S+", "", words)
+    words = re.sub(r"(?: from/to \S+)?,? ?(?:url[= ]|transfer failed for )?\(?\bhttps?://\S+", "", words)
     words = words.removesuffix("-> [Help 1]").rstrip(" .")
     return words if len(words) <= 300 else f"{words[:300]}…"
