@@ -93,7 +93,7 @@ class Conductor:
             self._refuse_what_cannot_be(cluster, context)
             ledger = Ledger(self._folder / FILE_NAME)
             stack.callback(ledger.close)
-            faults = FaultSchedule(cluster, plan.nemeses, context, ledger=ledger, note=self._note)
+            faults = FaultSchedule(cluster, plan.nemeses, context, ledger=ledger, note=self._note_fault)
             stack.callback(faults.heal_everything)
             crew = Crew(
                 plan.workloads,
@@ -139,6 +139,12 @@ class Conductor:
     def _note(self, f: str, value: JSON, *, node: str | None = None) -> None:
         """One `info` event of process −1."""
         self._journal.event(NEMESIS, "info", f, node, None, value)
+
+    def _note_fault(self, f: str, value: JSON) -> None:
+        self._note(f, value)
+        if f in {"fault-begins", "fault-ends"}:
+            facts = {"nemesis": value["nemesis"], "nodes": ",".join(value["nodes"]), "fault": value["id"]}
+            log.info(f.replace("-", " "), extra=facts)
 
     def _note_boot(self, boot: Boot, phase: str) -> None:
         self._note(
