@@ -103,17 +103,15 @@ def missing(cluster: Cluster, *, probability: float = 1.0) -> str | None:
     if reason is not None:
         return reason
     what = Drop(fault_id=0, probability=probability)
-    for node in cluster.nodes:
-        if not runs_commands(node):
-            continue
+    there = [node for node in cluster.nodes if runs_commands(node)]
+    for node in there:
         means, refusals = _filter_for(node, what)
         if means is not None:
             continue
-        if probability < 1:
-            return _no_means(node.name, refusals)
-        peers = [peer.address for peer in cluster.nodes if peer.name != node.name]
-        if (refusal := neighbours.refusal(node, peers)) is not None:
-            return _no_means(node.name, [*refusals, refusal])
+        senders = [] if probability < 1 else [peer for peer in there if peer.name != node.name]
+        stand_ins = [neighbours.refusal(sender, [node.address]) for sender in senders]
+        if not stand_ins or any(stand_ins):
+            return _no_means(node.name, [*refusals, *filter(None, stand_ins)])
     return None
 
 

@@ -38,7 +38,7 @@ class PacketLoss:
     name = "packet-loss"
     disturbs = "packets"
 
-    targets: tuple[str, ...] = ("one", "minority", "all")
+    targets: tuple[str, ...] = ("one", "all")
     """Whose packets, to and from everybody, suffer; one of these is drawn for each fault."""
     ports: str = "storage"
     loss: float = 0.2
