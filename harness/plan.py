@@ -5,10 +5,11 @@ The plan and the seed fix every operation, race and fault; what remains to chanc
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -54,12 +55,17 @@ class Plan:
 
     def __post_init__(self) -> None:
         """Reject what no run could mean, by name."""
+        for name in ("time_limit_s", "rate", "request_timeout_s", "start_timeout_s", "settle_limit_s"):
+            # Every comparison with a NaN is false, so it would pass all the others and never end.
+            if not math.isfinite(getattr(self, name) or 0):
+                raise PlanError(f"{_option(name)} must be a number, not {getattr(self, name)}")
         for name, least in (
             ("nodes", 1),
             ("races", 1),
             ("time_limit_s", 0),
             ("settle_limit_s", 0),
             ("start_timeout_s", 1),
+            ("request_timeout_s", 0.1),
         ):
             if getattr(self, name) < least:
                 raise PlanError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
@@ -71,6 +77,7 @@ class Plan:
         prefix, factor = self.keyspace_prefix, self.replication_factor
         return (
             (self.nodes > _NODES_MAX, f"--nodes must be at most {_NODES_MAX}, not {self.nodes}"),
+            (not -(2**63) <= self.seed < 2**63, f"--seed must fit into 64 bits, not {self.seed}"),
             (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
             (
                 self.mode not in get_args(Mode),
@@ -147,7 +154,9 @@ class Plan:
         ):
             value = getattr(self, name)
             if value != defaults[name]:
-                argv += [_option(name), f"{value:g}" if isinstance(value, float) else str(value)]
+                argv += [_option(name), _shortest(value) if isinstance(value, float) else str(value)]
+        if self.keep_data:
+            argv.append("--keep-data")
         for name, value in sorted(self.options.items()):
             argv += ["-O", f"{name}={value}"]
         return argv
@@ -164,11 +173,16 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Plan:
-        """Read back what `to_json` wrote; raises PlanError for a field that no plan has."""
+        """Read back what `to_json` wrote; raises PlanError for a field that no plan has, or one that every plan has."""
         known = {f.name for f in fields(cls)}
         unknown = document.keys() - known
         if unknown:
             raise PlanError(f"the plan has fields this version does not know: {', '.join(sorted(unknown))}")
+        lacking = {
+            f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING
+        } - document.keys()
+        if lacking:
+            raise PlanError(f"the plan lacks: {', '.join(sorted(lacking))}")
         values = dict(document)
         for name in ("workloads", "nemeses"):
             values[name] = tuple(values.get(name, ()))
@@ -186,8 +200,16 @@ class Plan:
             raise HistoryError(f"{folder} is not a run's folder: it has no plan.json") from error
         except orjson.JSONDecodeError as error:
             raise HistoryError(f"{path} is damaged: {error}") from error
+        if not isinstance(document, dict):
+            raise HistoryError(f"{path} is damaged: it holds no object")
         return cls.from_json(document)
 
 
 def _option(name: str) -> str:
     return "--" + name.removesuffix("_s").replace("_", "-")
+
+
+def _shortest(number: float) -> str:
+    """As a person would write it, but never another number."""
+    text = f"{number:g}"
+    return text if float(text) == number else repr(number)
