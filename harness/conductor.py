@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from harness.console import configure_logging
+from harness.console import configure_logging, progress
 from harness.errors import EnvironmentLacks, ExitCode, NodeDied, PlanError, SchemaquakeError
 from harness.faults import FaultSchedule
 from harness.journal import Journal, start_clock
@@ -160,13 +160,14 @@ class Conductor:
         )
 
     @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
+    def _phase(self, name: str, *, limit_s: float | None = None) -> Iterator[None]:
         began = time.monotonic()
-        log.info("phase begins", extra={"phase": name})
+        log.debug("phase begins", extra={"phase": name})
         self._note("phase", {"phase": name, "state": "begins"})
-        yield
+        with progress(name, limit_s=limit_s):
+            yield
         self._note("phase", {"phase": name, "state": "ends"})
-        log.info("phase ends", extra={"phase": name, "seconds": round(time.monotonic() - began, 1)})
+        log.info("phase done", extra={"phase": name, "seconds": round(time.monotonic() - began, 1)})
 
 
 class _Phases:
@@ -183,7 +184,7 @@ class _Phases:
         faults: FaultSchedule,
     ) -> None:
         self._conductor = conductor
-        self._phase: Callable[[str], Any] = conductor._phase  # noqa: SLF001 - two halves of one idea
+        self._phase: Callable[..., Any] = conductor._phase  # noqa: SLF001 - two halves of one idea
         self._note = conductor._note  # noqa: SLF001
         self._plan = plan
         self._context = context
@@ -203,7 +204,7 @@ class _Phases:
             self._settle("setup")
         with self._phase("prepare"):
             self._crew.run("prepare", nodes=everybody)
-        with self._phase("main"):
+        with self._phase("main", limit_s=self._main_limit_s()):
             self._main(everybody)
         with self._phase("heal"):
             serving = self._bring_back(everybody)

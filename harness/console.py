@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-__all__ = ["configure_logging", "stderr"]
+__all__ = ["configure_logging", "progress", "stderr"]
+
+log = logging.getLogger(__name__)
 
 _BEGAN: Final = time.monotonic()
+_LINE_EVERY_S: Final = 30.0
 _STANDARD: Final = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {
     "message",
     "asctime",
@@ -25,9 +32,46 @@ _STANDARD: Final = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__d
 _STYLES: Final = {logging.WARNING: "yellow", logging.ERROR: "bold red", logging.DEBUG: "dim"}
 
 
+@cache
 def stderr() -> Console:
     """The console for progress and messages; never standard output, which belongs to `--json`."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str, *, limit_s: float | None = None) -> Iterator[None]:
+    """While the block runs: a bar on a terminal, with the time left if there is a limit; a line now and then elsewhere."""
+    console = stderr()
+    ended = threading.Event()
+    show = _bar if console.is_terminal else _plain_lines
+    shown = threading.Thread(target=show, args=(what, limit_s, ended), daemon=True)
+    shown.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        shown.join()
+
+
+def _bar(what: str, limit_s: float | None, ended: threading.Event) -> None:
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+    if limit_s is not None:
+        columns.append(TimeRemainingColumn())
+    began = time.monotonic()
+    with Progress(*columns, console=stderr(), transient=True) as bars:
+        task = bars.add_task(what, total=limit_s)
+        while not ended.wait(0.2):
+            if limit_s is not None:
+                bars.update(task, completed=min(limit_s, time.monotonic() - began))
+
+
+def _plain_lines(what: str, limit_s: float | None, ended: threading.Event) -> None:
+    began = time.monotonic()
+    while not ended.wait(_LINE_EVERY_S):
+        facts = {"phase": what, "seconds": round(time.monotonic() - began)}
+        if limit_s is not None:
+            facts["seconds_left"] = max(0, round(limit_s - (time.monotonic() - began)))
+        log.info("still at work", extra=facts)
 
 
 def configure_logging(json_file: Path | None = None, *, verbose: bool = False) -> None:

@@ -1,0 +1,182 @@
+"""Execution: from a plan to a judged and reported run, and from a run's folder to its verdict.
+
+What was recorded is merged, judged and drawn even when the run was not completed: whoever interrupted it, or whatever
+killed it, the part that happened is evidence. But such a run is never valid.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from harness.errors import ExitCode, HistoryError, SchemaquakeError
+from harness.plan import Plan
+from harness.runner import Outcome, execute
+from harness.verdict import Verdict
+from results.judge import judge
+from results.pipeline import analyse
+from results.report import write_all
+from results.store import Store
+
+__all__ = ["FinishedRun", "carry_out", "conclude", "exit_code_of", "print_summary", "write_reports"]
+
+log = logging.getLogger(__name__)
+
+_EXIT_CODES: Final[Mapping[Any, ExitCode]] = {
+    True: ExitCode.VALID,
+    False: ExitCode.INVALID,
+    "unknown": ExitCode.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A run that is over: its folder, its plan, its verdict, and how it ended."""
+
+    store: Store
+    plan: Plan
+    verdict: Verdict
+    completed: bool
+    error: str | None
+    exit_code: ExitCode
+
+    @property
+    def report(self) -> Path:
+        """The page to open."""
+        return self.store.path("report.html")
+
+    def document(self) -> dict[str, Any]:
+        """The run as `--json` prints it: the verdict, and where everything is."""
+        return {
+            **self.verdict.to_json(),
+            "run": str(self.store.folder),
+            "report": str(self.report),
+            "system": self.plan.system,
+            "workloads": list(self.plan.workloads),
+            "seed": self.plan.seed,
+            "completed": self.completed,
+            "error": self.error,
+            "command": self.plan.command(),
+        }
+
+
+def carry_out(
+    plan: Plan, runs: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120
+) -> FinishedRun:
+    """Run the plan in a new folder of `runs`, judge it and report it.
+
+    Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started.
+    """
+    store = Store.create(runs, "+".join(plan.workloads), plan.system)
+    log.info("run begins", extra={"run": str(store.folder), "command": plan.command()})
+    try:
+        outcome = execute(plan, store.folder)
+    except SchemaquakeError:
+        store.discard()
+        raise
+    if not outcome.completed:
+        log.error("the run was not completed", extra={"why": outcome.error})
+    if not store.path("journals").is_dir():
+        return _nothing_happened(store, plan, outcome)
+    return conclude(store.folder, engine=engine, master=master, limit_s=limit_s)
+
+
+def conclude(folder: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120) -> FinishedRun:
+    """Merge a run's journals, judge its records and draw its reports.
+
+    Raises HistoryError if the folder is not a run's or its records are damaged.
+    """
+    store = Store(folder)
+    plan = store.read_plan()
+    began = time.monotonic()
+    recovered = store.recover()
+    if recovered.torn:
+        log.warning("journals ended in torn lines, which were left out", extra={"journals": recovered.torn})
+    outcome = _read_outcome(folder)
+    verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s), outcome)
+    store.write_verdict(verdict)
+    analyse(store, verdict, engine=engine, master=master)
+    write_all(store)
+    log.info(
+        "judged",
+        extra={
+            "valid": verdict.valid,
+            "anomalies": len(verdict.anomalies),
+            "events": recovered.events,
+            "seconds": round(time.monotonic() - began, 1),
+        },
+    )
+    return FinishedRun(
+        store=store,
+        plan=plan,
+        verdict=verdict,
+        completed=outcome.completed,
+        error=outcome.error,
+        exit_code=_EXIT_CODES[verdict.valid] if outcome.completed else outcome.exit_code,
+    )
+
+
+def write_reports(folder: Path) -> Path:
+    """Draw the reports of a judged run again; returns the page. Raises HistoryError if it has not been judged."""
+    store = Store(folder)
+    store.read_verdict()
+    write_all(store)
+    return store.path("report.html")
+
+
+def exit_code_of(verdict: Verdict) -> ExitCode:
+    """0 valid, 1 invalid, 2 unknown."""
+    return _EXIT_CODES[verdict.valid]
+
+
+def print_summary(run: FinishedRun, console: Console) -> None:
+    """What a person wants to know first: the verdict, what broke how often, and where the page is."""
+    colour = {True: "green", False: "bold red", "unknown": "yellow"}[run.verdict.valid]
+    word = {True: "valid", False: "INVALID", "unknown": "unknown"}[run.verdict.valid]
+    console.print(f"[{colour}]{word}[/]  {run.plan.system}  {', '.join(run.plan.workloads)}  seed {run.plan.seed}")
+    if run.verdict.reason:
+        console.print(run.verdict.reason, markup=False)
+    counts = Counter(anomaly.type for anomaly in run.verdict.anomalies)
+    if counts:
+        table = Table("anomaly", "times", "first example", box=None, pad_edge=False, header_style="dim")
+        for name, count in counts.most_common():
+            first = next(anomaly for anomaly in run.verdict.anomalies if anomaly.type == name)
+            table.add_row(name, str(count), f"{first.title}: {', '.join(first.objects) or ', '.join(first.nodes)}")
+        console.print(table)
+    console.print(f"report: {run.report}", markup=False)
+
+
+def _read_outcome(folder: Path) -> Outcome:
+    try:
+        document = orjson.loads((folder / "outcome.json").read_bytes())
+    except FileNotFoundError:
+        return Outcome(completed=False, error="the run's process was killed", exit_code=ExitCode.CRASHED)
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"{folder / 'outcome.json'} is damaged: {error}") from error
+    return Outcome(completed=document["completed"], error=document["error"], exit_code=ExitCode(document["exit_code"]))
+
+
+def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
+    """A run that was not completed may show that something broke, but not that nothing did."""
+    if outcome.completed:
+        return verdict
+    reason = f"the run was not completed: {outcome.error}"
+    valid = False if verdict.valid is False else "unknown"
+    return replace(verdict, valid=valid, reason="; ".join(filter(None, (reason, verdict.reason))))
+
+
+def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun:
+    verdict = Verdict(valid="unknown", checker="run", reason=f"the run never began: {outcome.error}")
+    store.write_verdict(verdict)
+    return FinishedRun(
+        store=store, plan=plan, verdict=verdict, completed=False, error=outcome.error, exit_code=outcome.exit_code
+    )
