@@ -26,15 +26,22 @@ def names(kind: str) -> list[str]:
 def load(kind: str, name: str) -> Any:
     """The implementation of that name: the class is called without arguments, anything else is returned as it is.
 
-    Raises PlanError for an unknown name, with the nearest known one.
+    Raises PlanError for an unknown name, with the nearest known one, and for one whose package is broken.
     """
     entries = _entries(kind)
+    singular = {"nemeses": "nemesis"}.get(kind, kind.removesuffix("s"))
     if name not in entries:
-        singular = {"nemeses": "nemesis"}.get(kind, kind.removesuffix("s"))
         near = difflib.get_close_matches(name, entries, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise PlanError(f'unknown {singular} "{name}".{hint} Known: {", ".join(entries) or "none"}.')
-    found = entries[name].load()
+    try:
+        found = entries[name].load()
+    except (ImportError, AttributeError) as error:
+        package = entries[name].dist
+        raise PlanError(
+            f'{singular} "{name}" of the package {package.name if package else "?"} cannot be loaded: '
+            f"{type(error).__name__}: {error}"
+        ) from error
     return found() if isinstance(found, type) else found
 
 
