@@ -160,7 +160,9 @@ def test_the_command_says_only_what_differs_from_the_defaults():
 schemaquake = cache(application)
 
 
-class _CarriedOut(Exception):  # noqa: N818 - not an error: it takes the plan out of the command
+class _CarriedOut(Exception):
+    """Not an error: it takes the plan out of the command."""
+
     def __init__(self, plan):
         super().__init__()
         self.plan = plan

@@ -1,0 +1,53 @@
+"""Plugins as a stranger ships them: a distribution with entry points, in a folder on the import path.
+
+Processes that a test starts find it, too, whether spawned (they are handed `sys.path`) or executed (`PYTHONPATH`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness import registry
+
+HERE = Path(__file__).parent
+
+
+def distribution(folder: Path, entry_points: Mapping[str, Mapping[str, str]], *, name: str = "stranger") -> Path:
+    """Write an installed distribution into `folder`: `{"workloads": {"my-workload": "module:Class"}}`."""
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = []
+    for kind, entries in entry_points.items():
+        lines += [f"[schemaquake.{kind}]", *(f"{key} = {target}" for key, target in entries.items())]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@contextmanager
+def on_path(*folders: Path) -> Iterator[None]:
+    """Let this process, and those it starts, import from `folders` and find the plugins there."""
+    before, environment = list(sys.path), os.environ.get("PYTHONPATH")
+    sys.path[:0] = map(str, folders)
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([environment] if environment else [])])
+    _forget()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        if environment is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = environment
+        _forget()
+
+
+def _forget() -> None:
+    """What is installed is looked up once a process; here it changes."""
+    importlib.invalidate_caches()
+    registry._entries.cache_clear()
