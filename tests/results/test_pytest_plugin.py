@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from clusters.cache import cache_folder
 from harness.verdict import Anomaly, Verdict
 from results.pytest_plugin import Judgement, Run
 
 pytest_plugins = ["pytester"]
+
+CACHE = cache_folder()
+"""Where this machine has its distributions: a suite under pytester has another home."""
 
 # Stands in for the command line: writes down what it was asked, says what the test tells it to, ends as it is told.
 FAKE = """
@@ -66,7 +70,8 @@ def suite(pytester):
         path = pytester.path
 
         def answer(self, judged=None, exit_code=0, words=""):
-            document = judged and {"folder": "/runs/1-drop-type", "verdict": judged.to_json()}
+            places = {"run": "/runs/1-drop-type", "report": "/runs/1-drop-type/report.html"}
+            document = judged and {**judged.to_json(), **places, "command": "schemaquake run --seed 1"}
             text = json.dumps({"document": document, "exit_code": exit_code, "words": words})
             (pytester.path / "answer").write_text(text)
 
@@ -118,7 +123,7 @@ def test_invalid_run_fails_and_the_report_says_what_was_found_where_to_read_on_a
             "INVALID",
             "  conflicting-table-ids: t has 3 ids on 3 nodes",
             "report: /runs/1-drop-type/report.html",
-            "repeat: schemaquake run *--seed 1*",
+            "repeat: schemaquake run --seed 1",
         ]
     )
 
@@ -203,6 +208,15 @@ def test_run_without_a_verdict_is_an_error_with_its_last_words(suite, exit_code,
     )
 
 
+def test_run_that_was_not_completed_is_unknown_whatever_its_exit_code(suite):
+    suite.answer(verdict("unknown", reason="the run was not completed: node n2 died"), exit_code=255)
+    result = suite.run(RUN)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*TypeError: the verdict is unknown*node n2 died*", "report: /runs/1-drop-type/report.html"]
+    )
+
+
 def test_word_that_no_run_has_is_refused_before_anything_runs(suite):
     result = suite.run("def test_it(schemaquake): schemaquake.run(node_count=3)")
     result.assert_outcomes(failed=1)
@@ -263,7 +277,7 @@ def test_anomaly_of_a_verdict_and_its_parts_counts_once():
 
 @pytest.mark.parametrize(("valid", "truth"), [(True, True), (False, False)])
 def test_run_is_as_true_as_its_verdict(valid, truth):
-    assert bool(Run(verdict(valid), Path("/runs/1"), "schemaquake run")) is truth
+    assert bool(Run(verdict(valid), Path("/runs/1"), Path("/runs/1/report.html"), "schemaquake run")) is truth
 
 
 def test_loading_the_plugin_loads_nothing_heavy():
@@ -274,7 +288,8 @@ def test_loading_the_plugin_loads_nothing_heavy():
 
 
 @pytest.mark.cluster
-def test_race_that_breaks_a_real_cluster_fails_a_test_of_somebody_elses(pytester):
+def test_race_that_breaks_a_real_cluster_fails_a_test_of_somebody_elses(pytester, monkeypatch):
+    monkeypatch.setenv("SCHEMAQUAKE_CACHE", str(CACHE))
     result = _somebody_elses_suite(pytester, "cassandra:5.0.9", "run.valid is True")
     if result.parseoutcomes().get("skipped"):
         pytest.skip("this machine cannot run a local cluster")
@@ -283,7 +298,8 @@ def test_race_that_breaks_a_real_cluster_fails_a_test_of_somebody_elses(pytester
 
 
 @pytest.mark.cluster
-def test_same_race_on_a_real_cluster_that_holds_passes(pytester):
+def test_same_race_on_a_real_cluster_that_holds_passes(pytester, monkeypatch):
+    monkeypatch.setenv("SCHEMAQUAKE_CACHE", str(CACHE))
     result = _somebody_elses_suite(pytester, "cassandra:6.0-alpha2", "run.valid is True and run.report.exists()")
     if result.parseoutcomes().get("skipped"):
         pytest.skip("this machine cannot run a local cluster")
