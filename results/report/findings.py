@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from checkers.catalogue import CATALOGUE
 from harness.records import keyspace_of
 from harness.verdict import Anomaly
+from results.combination import says_nothing
 from results.report.material import Material, Race, anomalies_of, checkers_of, races_of
 from results.report.recipe import Recipe, recipe_of
 from results.report.wording import counted, joined, shortened, system_name
 
-__all__ = ["Finding", "Reference", "WorkloadSummary", "findings_of", "headline", "workloads_of"]
+__all__ = ["Finding", "Reference", "Standing", "WorkloadSummary", "findings_of", "headline", "workloads_of"]
+
+Standing: TypeAlias = Literal["broke", "held", "unknown"]
 
 _TICKET: Final = re.compile(r"^CASSANDRA-(\d+)$")
 _BARE_TICKET: Final = re.compile(r"^(\d{4,5})$")
@@ -66,6 +69,24 @@ class WorkloadSummary:
     ok: int
     fail: int
     info: int
+    undecided: tuple[str, ...] = ()
+    """Why some check of the run is unknown, each with its checker."""
+
+    @property
+    def standing(self) -> Standing:
+        """`held` only where every check decided, and something was acknowledged that could have broken."""
+        if self.broken:
+            return "broke"
+        return "held" if self.ok and not self.undecided else "unknown"
+
+    def reason(self) -> str:
+        """The standing in a sentence without a full stop."""
+        tried = f"{len(self.broken)} of {counted(len(self.races), 'race')} broke"
+        if self.broken:
+            return f"{tried}: " + ", ".join(f"{kind} in {count}" for kind, count in self.broke.items())
+        if not self.ok:
+            return f"{tried}, but no operation of any was acknowledged: nothing to judge"
+        return f"{tried}, but not every check could decide: {'; '.join(self.undecided)}" if self.undecided else tried
 
 
 def findings_of(material: Material) -> tuple[Finding, ...]:
@@ -81,8 +102,9 @@ def findings_of(material: Material) -> tuple[Finding, ...]:
 def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
     """The racing workloads, in order of name."""
     races = races_of(material.races)
+    undecided = reasons_of(material)
     return tuple(
-        _summary(workload, [race for race in races if race.workload == workload])
+        _summary(workload, [race for race in races if race.workload == workload], undecided)
         for workload in sorted({race.workload for race in races})
     )
 
@@ -105,8 +127,10 @@ def headline(material: Material) -> str:
 
 
 def reasons_of(material: Material) -> tuple[str, ...]:
-    """Why checks are unknown, each with its checker."""
-    undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown"]
+    """Why the run, or a check that counts, is not decided. A checker that had nothing to judge does not count."""
+    if material.verdict.reason:
+        return tuple(material.verdict.reason.split("; "))
+    undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown" and not says_nothing(part)]
     return tuple(f"{part.checker}: {part.reason or 'no reason given'}" for part in undecided)
 
 
@@ -150,7 +174,7 @@ def _first_recipe(material: Material, anomalies: Sequence[Anomaly], races: Seque
     return next((recipe for recipe in recipes if recipe is not None), None)
 
 
-def _summary(workload: str, races: Sequence[Race]) -> WorkloadSummary:
+def _summary(workload: str, races: Sequence[Race], undecided: tuple[str, ...]) -> WorkloadSummary:
     broke: dict[str, int] = {}
     for race in races:
         for kind in race.anomalies:
@@ -164,6 +188,7 @@ def _summary(workload: str, races: Sequence[Race]) -> WorkloadSummary:
         ok=sum(race.ok for race in races),
         fail=sum(race.fail for race in races),
         info=sum(race.info for race in races),
+        undecided=undecided,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from harness.records import plain
 from harness.verdict import Anomaly, Verdict
 from results.report.charts import chart_data
 from results.report.findings import Finding, Reference, WorkloadSummary, findings_of, headline, reasons_of, workloads_of
-from results.report.material import Material, checkers_of, races_of
+from results.report.material import Material, checkers_of, counts, races_of
 from results.report.overview import Overview, disagreement_s, overview_of
 from results.report.recipe import Recipe
 from results.report.reproduce import command_line, command_lines
@@ -117,6 +118,11 @@ def code_spans(text: str) -> Markup:
     )
 
 
+def relative_address(path: str) -> str:
+    """A path beside the page as an address: nothing in it can be taken for a scheme, a query or another host."""
+    return "./" + quote(path.lstrip("/"))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -126,7 +132,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code_spans": code_spans, "anchor": _anchor}
+    environment.filters |= {"code_spans": code_spans, "anchor": _anchor, "relative": relative_address}
     return environment
 
 
@@ -185,6 +191,7 @@ class _Kind:
 class _SummaryView:
     workload: str
     mode: str
+    standing: str
     squares: Sequence[bool]
     broken: int
     tried: int
@@ -240,6 +247,7 @@ class _Page:
     summaries: Sequence[_SummaryView]
     overview: Overview | None
     disagreement: str
+    undecided: bool
     scenes: Sequence[Scene]
     scenes_left_out: int
     charts: Mapping[str, Any] | None
@@ -275,10 +283,11 @@ def _page(material: Material) -> _Page:
         summaries=[_summary_view(summary) for summary in workloads_of(material)],
         overview=overview_of(material),
         disagreement=length_of_time(disagreement_s(material)),
+        undecided=bool(reasons_of(material)) or material.verdict.valid == "unknown",
         scenes=scenes,
         scenes_left_out=left_out,
         charts=chart_data(material) if material.operations.num_rows else None,
-        checkers=[_checker_view(part) for part in checkers_of(material.verdict)],
+        checkers=[_checker_view(part, counts=counts(material.verdict, part)) for part in checkers_of(material.verdict)],
         logs=_logs(material),
         phases=[
             {
@@ -302,7 +311,8 @@ def _page(material: Material) -> _Page:
         faults=[fault.title() for fault in chronicle.faults],
         environment=list(material.environment.items()),
         files=[
-            {"path": file.path, "size": size_in_words(file.size), "meaning": file.meaning} for file in material.files
+            {"path": file.path, "size": "" if file.size is None else size_in_words(file.size), "meaning": file.meaning}
+            for file in material.files
         ],
         command=command_lines(plan),
         command_line=shlex.join(command_line(plan)),
@@ -392,6 +402,7 @@ def _summary_view(summary: WorkloadSummary) -> _SummaryView:
     return _SummaryView(
         workload=summary.workload,
         mode=summary.mode,
+        standing=summary.standing,
         squares=[race.broken for race in summary.races],
         broken=len(summary.broken),
         tried=len(summary.races),
@@ -407,13 +418,13 @@ def _anchor(kind: str) -> str:
     return "broke-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kind)
 
 
-def _checker_view(verdict: Verdict) -> _CheckerView:
+def _checker_view(verdict: Verdict, *, counts: bool) -> _CheckerView:
     name = verdict_name(verdict.valid)
     return _CheckerView(
         name=verdict.checker,
-        verdict=name,
-        mark=VERDICT_MARK[name],
-        style=_STYLES[name],
+        verdict=name if counts else "nothing to judge",
+        mark=VERDICT_MARK[name] if counts else "–",
+        style=_STYLES[name] if counts else "other",
         anomalies=len(verdict.anomalies),
         reason=verdict.reason or "",
         stats=shortened(", ".join(f"{key} {_brief(value)}" for key, value in verdict.stats.items()), 600),

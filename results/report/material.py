@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from harness.history import OPERATIONS
 from harness.records import HISTORY, LOGS, OBSERVATIONS, plain
 from harness.verdict import Anomaly, Verdict
+from results.combination import says_nothing
 from results.report.chronicle import Chronicle, chronicle_of
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "RunFile",
     "anomalies_of",
     "checkers_of",
+    "counts",
     "races_of",
 ]
 
@@ -65,10 +67,10 @@ RACES: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFile:
-    """A file of the run's folder. `path` is relative to it; `size` in bytes."""
+    """A file of the run's folder. `path` is relative to it; `size` in bytes, null where it is not known yet."""
 
     path: str
-    size: int
+    size: int | None
     meaning: str
 
 
@@ -151,6 +153,11 @@ def anomalies_of(verdict: Verdict) -> tuple[Anomaly, ...]:
 def checkers_of(verdict: Verdict) -> tuple[Verdict, ...]:
     """One verdict a checker: the parts of a combined verdict, or the verdict itself."""
     return verdict.parts or (verdict,)
+
+
+def counts(verdict: Verdict, part: Verdict) -> bool:
+    """Whether a checker's verdict counts in the run's: one that had nothing to judge does not, if the others decided."""
+    return not says_nothing(part) or verdict.valid == "unknown"
 
 
 def races_of(races: pa.Table) -> tuple[Race, ...]:

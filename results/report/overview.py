@@ -6,7 +6,7 @@ Geometry only; the page's template draws it. A version lives as long as the node
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +26,8 @@ PLOT_RIGHT: Final = 1000
 LANE: Final = 24
 COLOURS: Final = 8
 CHARACTER: Final = 6.1
+LABEL: Final = 62
+"""Width of a version's label, px."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ def overview_of(material: Material) -> Overview | None:
     colours = _colours(versions)
     bottom = first_lane + LANE * len(rows)
     differing = disagreement_s(material)
+    restarts = tuple(_boundary(axis, one, rows) for one in material.chronicle.restarts() if one.boot.node in rows)
     return Overview(
         height=bottom + 10,
         ticks=axis.ticks(9),
@@ -96,13 +99,11 @@ def overview_of(material: Material) -> Overview | None:
         lanes=tuple(
             stretch
             for node, y in rows.items()
-            for stretch in _lane(axis, node, versions.get(node, []), y, colours, down.get(node))
+            for stretch in _legible(_lane(axis, node, versions.get(node, []), y, colours, down.get(node)), restarts)
         ),
         agreement=_agreement(axis, versions, down, agreement_y),
         agreement_y=agreement_y + LANE / 2,
-        restarts=tuple(
-            _boundary(axis, restart, rows) for restart in material.chronicle.restarts() if restart.boot.node in rows
-        ),
+        restarts=restarts,
         finals=tuple((y + LANE / 2, *_final(versions.get(node, []), node in down)) for node, y in rows.items()),
         verdict=_in_the_end(versions, down),
         summary=f"Schema versions of {counted(len(rows), 'node')} over {length_of_time(material.duration / 1e9)}; "
@@ -172,6 +173,16 @@ def _lane(
         x, _, width = _placed(axis, down_from, None, y)
         stretches.append(Stretch(x, y, width, "did not start" if width > 104 else "", f"{node} did not start", "down"))
     return stretches
+
+
+def _legible(stretches: Sequence[Stretch], restarts: Sequence[Boundary]) -> list[Stretch]:
+    """Without the labels that a restart's mark would cross."""
+    return [
+        replace(one, label="")
+        if one.style != "down" and any(mark.y == one.y and one.x < mark.x < one.x + LABEL for mark in restarts)
+        else one
+        for one in stretches
+    ]
 
 
 def _drawable(axis: Axis, changes: _Changes) -> _Changes:

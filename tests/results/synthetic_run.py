@@ -5,7 +5,7 @@ Written as the conductor, the workers and the observer would write it; one seed,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from random import Random
@@ -191,7 +191,70 @@ def broken_run() -> Material:
     for number in range(RACES_EACH):
         _create_table(author, 21.9 + number * 0.9, number)
     _end(author)
-    return _material(author)
+    return _material(author, PLAN, _logs(), _verdict)
+
+
+def held_run(*, undecided: bool = False) -> Material:
+    """The same plan on Cassandra 6.0, which refuses one side of every race; `undecided`: one checker could not tell."""
+    author = Author()
+    _boot_and_set_up(author)
+    for number in range(RACES_EACH):
+        _refused_race(author, 16.0 + number * 0.9, "drop-type", number)
+        _refused_race(author, 21.9 + number * 0.9, "create-table", number)
+    _end_well(author)
+
+    def verdict(_author: Author, _place: Mapping[int, int]) -> Verdict:
+        parts = [Verdict(valid=True, checker=name) for name in ("table-ids", "references", "divergence", "restart")]
+        if undecided:
+            reason = "gave up after 120 s: 14 operations of one table never completed"
+            parts.append(Verdict(valid="unknown", checker="schema-linearizability", reason=reason))
+        return Verdict(valid="unknown" if undecided else True, checker="all", parts=tuple(parts))
+
+    return _material(author, {**PLAN, "system": "cassandra:6.0-alpha2"}, LOGS.empty_table(), verdict)
+
+
+def _refused_race(author: Author, at: float, workload: str, number: int) -> None:
+    keyspace = keyspace_of_race(workload, number)
+    name = "x" if workload == "drop-type" else "t"
+    columns = [("k", "int", "partition_key"), ("c", "frozen<u>" if workload == "drop-type" else "int", "regular")]
+    created = create_table(keyspace, name, columns=columns)
+    sides = [drop_type(keyspace, "u"), created] if workload == "drop-type" else [created, created]
+    error = f"InvalidRequest: Cannot drop user type '{keyspace}.u' as it is still used by table x"
+    if workload == "create-table":
+        error = f"AlreadyExists: table {keyspace}.t already exists"
+    _note_race(author, at, keyspace, workload, number, sides)
+    author.ask(at + 0.021, "n1", sides[0], lasts=0.14, outcome="fail", error=error)
+    author.ask(at + 0.022, "n2", created, lasts=0.09)
+    for place, node in enumerate(NODES):
+        seen = at + 0.15 + 0.02 * place
+        author.see(seen, "running", node, "table", keyspace, name, definition(columns), table_id(keyspace, name))
+        author.claim(seen, node, version(workload, number))
+    _judge_race(author, keyspace, workload, number, sides, [], ok=1, fail=1)
+
+
+def _end_well(author: Author) -> None:
+    author.phase("heal", 27.9, 28.0)
+    author.phase("settle-settled", 28.0, 28.5)
+    agreed = dict.fromkeys(NODES, version("agreed"))
+    author.note(28.5, "settle", {"phase": "settled", "agreed": True, "seconds": 0.42, "versions": agreed})
+    for node in NODES:
+        author.claim(28.6, node, version("agreed"), "settled")
+        _read_well(author, 28.6, "settled", node)
+    author.phase("restart", 29.0, 60.0)
+    for place, node in enumerate(NODES):
+        author.note(39.0 + 10 * place, "node-start", _served("restart", 9.4), node=node)
+        author.claim(60.2, node, version("agreed"), "restarted")
+        _read_well(author, 60.2, "restarted", node)
+
+
+def _read_well(author: Author, at: float, phase: str, node: str) -> None:
+    for number in range(RACES_EACH):
+        for workload, name, kind in (("drop-type", "x", "frozen<u>"), ("create-table", "t", "int")):
+            keyspace = keyspace_of_race(workload, number)
+            columns = [("k", "int", "partition_key"), ("c", kind, "regular")]
+            author.see(at, phase, node, "table", keyspace, name, definition(columns), table_id(keyspace, name))
+            if workload == "drop-type":
+                author.see(at, phase, node, "type", keyspace, "u", {"fields": [["a", "int"], ["b", "text"]]})
 
 
 def _boot_and_set_up(author: Author) -> None:
@@ -549,7 +612,9 @@ def _probe(author: Author, at: float, nodes: Sequence[str], phase: str) -> None:
             clock += 0.2
 
 
-def _material(author: Author) -> Material:
+def _material(
+    author: Author, plan: Mapping[str, Any], logs: pa.Table, judge: Callable[[Author, Mapping[int, int]], Verdict]
+) -> Material:
     events = sorted(enumerate(author.events), key=lambda entry: (entry[1]["time"], entry[0]))
     place = {before: after for after, (before, _) in enumerate(events)}
     history = pa.Table.from_pylist(
@@ -557,9 +622,9 @@ def _material(author: Author) -> Material:
     )
     operations = pair(history)
     return Material(
-        run="20261121T100211Z-drop-type-cassandra-5.0.9",
-        plan=PLAN,
-        verdict=_verdict(author, place),
+        run=f"20261121T100211Z-drop-type-{plan['system'].replace(':', '-')}",
+        plan=plan,
+        verdict=judge(author, place),
         history=history,
         operations=operations,
         rates=_rates(operations),
@@ -568,7 +633,7 @@ def _material(author: Author) -> Material:
         observations=pa.Table.from_pylist(
             sorted(author.observations, key=lambda row: row["time"]), schema=OBSERVATIONS
         ),
-        logs=_logs(),
+        logs=logs,
         started=datetime(2026, 11, 21, 10, 2, 11, tzinfo=UTC),
         environment={
             "schemaquake": "0.1.0",

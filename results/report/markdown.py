@@ -1,0 +1,183 @@
+"""report.md: the short report, for an issue tracker. What broke, the statements, the evidence, the command, the versions.
+
+Text from the cluster is hostile: outside of code it is escaped, and a code fence is longer than any fence inside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from harness.verdict import Anomaly
+from results.report.findings import Finding, findings_of, headline, reasons_of, workloads_of
+from results.report.material import Material, checkers_of, counts
+from results.report.recipe import Recipe, Statement
+from results.report.reproduce import command_lines
+from results.report.wording import (
+    VERDICT_MARK,
+    joined,
+    length_of_time,
+    nemesis_names,
+    shortened,
+    system_name,
+    verdict_name,
+    verdict_word,
+)
+
+__all__ = ["code_block", "escaped", "recipe_sql", "report_markdown"]
+
+EVIDENCE_LINES: Final = 30
+
+
+def report_markdown(material: Material) -> str:
+    """The whole document, ending in a newline."""
+    name = verdict_name(material.verdict.valid)
+    parts = [
+        f"# {VERDICT_MARK[name]} {verdict_word(material.verdict.valid)}: {escaped(headline(material))}",
+        _facts(material),
+        *_findings(material),
+        *_undecided(material),
+        *_races(material),
+        "## Repeat it",
+        code_block(command_lines(material.plan), "sh"),
+        "The seed fixes every operation, race and fault; what a race makes of them may differ from run to run.",
+        "## Checkers",
+        _checkers(material),
+        *_environment(material),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text as Markdown that means nothing but itself: no tag, no link, no mention, no table cell of its own."""
+    one_line = re.sub(r"\s+", " ", text).strip()
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~@&])", r"\\\1", one_line)
+
+
+def code_block(text: str, language: str = "") -> str:
+    """A fenced block that no line of `text` can close."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def recipe_sql(recipe: Recipe) -> str:
+    """The statements of a recipe as a script to read, coordinator by coordinator."""
+    lines = []
+    if recipe.before:
+        lines += ["-- first, and wait until all nodes agree:", *map(_line, recipe.before), ""]
+    lines.append(f"-- then {recipe.manner}:")
+    for side in recipe.sides:
+        lines += [f"-- through {side.node}", *map(_line, side.statements)]
+        if side.left_out:
+            lines.append(f"-- and {side.left_out} more such writes")
+    lines += ["", f"-- {recipe.afterwards}"]
+    return "\n".join(lines)
+
+
+def _line(one: Statement) -> str:
+    error = f": {' '.join(one.error.split())}" if one.error else ""
+    return f"{' '.join(one.text.split())};  -- {one.outcome()}{error}"
+
+
+def _facts(material: Material) -> str:
+    plan = material.plan
+    rows = [
+        ("System", f"{system_name(str(plan.get('system', '')))}, {plan.get('nodes')} nodes, {plan.get('cluster')}"),
+        ("Workload", f"{joined(plan.get('workloads', ()))}; mode {plan.get('mode')}; nemesis {nemesis_names(plan)}"),
+        ("Seed", str(plan.get("seed"))),
+    ]
+    settling = material.chronicle.settling("settled")
+    if settling is not None:
+        word = length_of_time(settling.seconds)
+        rows.append(("Time to agreement", word if settling.agreed else f"never within {word}"))
+    if material.started is not None:
+        lasted = length_of_time(material.duration / 1e9)
+        rows.append(("Run", f"{material.started:%Y-%m-%d %H:%M:%S} UTC, {lasted}; {material.run}"))
+    return _table(("", ""), [(f"**{name}**", escaped(value)) for name, value in rows])
+
+
+def _findings(material: Material) -> list[str]:
+    parts: list[str] = []
+    shown: dict[Recipe, str] = {}
+    for finding in findings_of(material):
+        parts += _finding(finding, shown)
+        if finding.recipe:
+            shown.setdefault(finding.recipe, finding.type)
+    return ["## What broke", *parts] if parts else []
+
+
+def _finding(finding: Finding, shown: dict[Recipe, str]) -> list[str]:
+    parts = [f"### {escaped(finding.title)} (`{finding.type}`), {escaped(finding.how_often())}"]
+    if finding.worst:
+        parts.append(finding.worst)  # of our own catalogue, and Markdown as it stands
+    first = finding.anomalies[0]
+    if first.explanation:
+        parts.append(code_block(first.explanation))
+    if finding.recipe and finding.recipe in shown:
+        parts.append(f"By the same statements as `{shown[finding.recipe]}`.")
+    elif finding.recipe:
+        parts.append(code_block(recipe_sql(finding.recipe), "sql"))
+    parts += _evidence(first)
+    links = [f"[{escaped(ref.text)}]({ref.url})" for ref in finding.references if ref.url]
+    if links:
+        parts.append(f"Reported before: {', '.join(links)}")
+    return parts
+
+
+def _evidence(anomaly: Anomaly) -> list[str]:
+    if anomaly.evidence is None:
+        return []
+    lines = _json(anomaly.evidence).splitlines()
+    if len(lines) > EVIDENCE_LINES:
+        lines = [*lines[:EVIDENCE_LINES], f"… {len(lines) - EVIDENCE_LINES} more lines in verdict.json"]
+    seen = f"Evidence, seen on {joined(anomaly.nodes)}:" if anomaly.nodes else "Evidence:"
+    return [escaped(seen), code_block("\n".join(shortened(line, 300) for line in lines), "json")]
+
+
+def _json(evidence: Any) -> str:
+    return json.dumps(evidence, indent=2, ensure_ascii=False, default=str)
+
+
+def _undecided(material: Material) -> list[str]:
+    reasons = reasons_of(material)
+    if not reasons:
+        return []
+    return ["## Not decided", "\n".join(f"- {escaped(reason)}" for reason in reasons)]
+
+
+def _races(material: Material) -> list[str]:
+    summaries = workloads_of(material)
+    if not summaries:
+        return []
+    rows = [
+        (
+            f"`{one.workload}`",
+            escaped(one.mode),
+            f"{len(one.broken)} of {len(one.races)}",
+            ", ".join(f"`{kind}` in {count}" for kind, count in one.broke.items()) or "–",
+        )
+        for one in summaries
+    ]
+    return ["## Races", _table(("Workload", "Mode", "Broke", "What broke"), rows)]
+
+
+def _checkers(material: Material) -> str:
+    rows = []
+    for part in checkers_of(material.verdict):
+        name = verdict_name(part.valid)
+        said = f"{VERDICT_MARK[name]} {name}" if counts(material.verdict, part) else "– nothing to judge"
+        rows.append((f"`{part.checker}`", said, str(len(part.anomalies) or "–")))
+    return _table(("Checker", "Verdict", "Anomalies"), rows)
+
+
+def _environment(material: Material) -> list[str]:
+    rows = [(escaped(name), escaped(value)) for name, value in material.environment.items()]
+    return ["## Versions", _table(("", ""), rows)] if rows else []
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
