@@ -12,17 +12,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from harness.errors import ClusterError, NodeDied, PlanError
+from harness.errors import ClusterError, HealError, NodeDied, PlanError, StartTimeout
 from harness.ledger import Ledger
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Nemesis
+from harness.protocols import Cluster, Context, Fault, Nemesis, Node
 from harness.registry import load
 
-__all__ = ["FaultExecutor", "FaultSchedule", "FaultSkipped", "Note", "compose", "cut", "heal_open"]
+__all__ = ["FaultExecutor", "FaultFailed", "FaultSchedule", "FaultSkipped", "Note", "compose", "cut"]
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ _PROCESS: Final = "process"
 
 class FaultSkipped(ClusterError):
     """A fault was not injected, because of another fault or because its node is already down; noted in the ledger."""
+
+
+class FaultFailed(ClusterError):
+    """A fault could not be injected; it was noted and undone at once. Its cause is what the nemesis raised."""
 
 
 @dataclass(slots=True)
@@ -64,8 +68,8 @@ class FaultExecutor:
     def inject(self, nemesis: Nemesis, fault: Fault) -> JSON:
         """Inject one fault now and return its effect as read back.
 
-        Raises FaultSkipped if it would collide with the state of its nodes. Whatever the injection itself raises is
-        noted and remembered, the fault is healed at once, and the error goes on to the caller.
+        Raises FaultSkipped if it would collide with another fault or with the state of its nodes, FaultFailed if the
+        nemesis raised: that is noted and remembered, and the fault is healed at once (HealError if that fails too).
         """
         with self._lock:
             if fault.id in self._open:
@@ -80,6 +84,8 @@ class FaultExecutor:
         except BaseException as error:
             self._fail(opened, "inject", error)
             self.heal(fault.id)
+            if isinstance(error, Exception):
+                raise FaultFailed(f"{_called(fault)} could not be injected: {error}") from error
             raise
         with self._lock:
             opened.begun = True
@@ -91,8 +97,8 @@ class FaultExecutor:
         """Undo one fault and return what was read back; a fault that is not in place is left alone (null).
 
         Raises HealError: the fault then stays open, here and in the ledger, unless what failed is the node and not the
-        healing (the HealError's cause is a NodeDied): a server that was started and ended by itself is a finding, and
-        nothing is left that a second attempt would undo.
+        healing (the HealError's cause is a NodeDied or a StartTimeout): a server that was started and does not serve is
+        a finding, and nothing is left that a second attempt would undo.
         """
         with self._lock:
             opened = self._open.get(fault_id)
@@ -105,14 +111,12 @@ class FaultExecutor:
             self._fail(opened, "heal", error)
             if _nothing_is_left(error):
                 with self._lock:
-                    self._ledger.healed(opened.entry, {"error": str(error)})
-                    del self._open[fault_id]
+                    self._close(opened, {"error": str(error)})
+            if isinstance(error, Exception) and not isinstance(error, HealError):
+                raise HealError(f"{_called(opened.fault)} could not be undone: {error}") from error
             raise
         with self._lock:
-            self._ledger.healed(opened.entry, effect)
-            del self._open[fault_id]
-            if opened.begun:
-                self._tell("fault-ends", opened.fault, effect=effect)
+            self._close(opened, effect)
         return effect
 
     @contextmanager
@@ -127,7 +131,8 @@ class FaultExecutor:
     def heal_all(self) -> None:
         """Undo every fault still in place, the latest first.
 
-        All are tried; raises an ExceptionGroup of the errors of those that are still in place afterwards.
+        All are tried; raises an ExceptionGroup of the errors of those that are still in place afterwards, and of what
+        kept ledger and history from being written.
         """
         errors: list[Exception] = []
         with self._lock:
@@ -136,7 +141,7 @@ class FaultExecutor:
             try:
                 self.heal(fault_id)
             except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
-                if fault_id in self._open:
+                if fault_id in self._open or not isinstance(error, HealError):
                     errors.append(error)
         if errors:
             raise ExceptionGroup("some faults could not be undone", errors)
@@ -150,13 +155,19 @@ class FaultExecutor:
         self._ledger.skipped(entry, reason)
         self._tell("fault-skipped", fault, reason=reason)
         log.info("fault skipped", extra={"fault": fault.id, "nemesis": fault.nemesis, "reason": reason})
-        raise FaultSkipped(f"{fault.nemesis} (fault {fault.id}) was skipped: {reason}")
+        raise FaultSkipped(f"{_called(fault)} was skipped: {reason}")
+
+    def _close(self, opened: _Open, effect: JSON) -> None:
+        self._ledger.healed(opened.entry, effect)
+        del self._open[opened.fault.id]
+        if opened.begun:
+            self._tell("fault-ends", opened.fault, effect=effect)
 
     def _fail(self, opened: _Open, stage: Literal["inject", "heal"], error: BaseException) -> None:
         text = f"{type(error).__name__}: {error}"
         fault = opened.fault
         with self._lock:
-            self._failures.append(f"{fault.nemesis} (fault {fault.id}) on {', '.join(fault.nodes)}: {stage}: {text}")
+            self._failures.append(f"{_called(fault)} on {', '.join(fault.nodes)}: {stage}: {text}")
             self._ledger.failed(opened.entry, text)
             self._tell("fault-failed", fault, stage=stage, error=text)
         log.warning("fault failed", extra={"fault": fault.id, "nemesis": fault.nemesis, "stage": stage, "error": text})
@@ -181,21 +192,33 @@ class FaultExecutor:
         rivals = [opened.fault for opened in self._open.values() if _disturbs(opened.nemesis) == disturbed]
         for rival in rivals:
             if shared := sorted(set(rival.nodes) & set(fault.nodes)):
-                return f"{', '.join(shared)} is still under {rival.nemesis} (fault {rival.id})"
+                return f"{', '.join(shared)} is still under {_called(rival)}"
         if disturbed != _PROCESS:
             return None
         together = {name for rival in rivals for name in rival.nodes} | set(fault.nodes)
         if rivals and len(together) > len(self._cluster.nodes) // 2:
             return f"with fault {rivals[0].id} it would take down {', '.join(sorted(together))}, a majority, at once"
         for node in self._cluster.nodes:
-            if node.name in fault.nodes and node.state() == "stopped":
-                return f"{node.name} is not running, although no fault stopped it"
+            if node.name in fault.nodes and (reason := _not_running(node)) is not None:
+                return reason
         return None
 
 
+def _not_running(node: Node) -> str | None:
+    try:
+        state = node.state()
+    except (ClusterError, OSError) as error:
+        return f"the state of {node.name} could not be read: {error}"
+    return f"{node.name} is not running, although no fault stopped it" if state == "stopped" else None
+
+
+def _called(fault: Fault) -> str:
+    return f"{fault.nemesis} (fault {fault.id})"
+
+
 def _nothing_is_left(error: BaseException) -> bool:
-    """Whether healing failed because a server that was started again ended by itself."""
-    return isinstance(error.__cause__, NodeDied)
+    """Whether healing failed because a server that was started again does not serve."""
+    return isinstance(error, NodeDied | StartTimeout) or isinstance(error.__cause__, NodeDied | StartTimeout)
 
 
 def _disturbs(nemesis: Nemesis) -> str:
@@ -281,7 +304,8 @@ class FaultSchedule:
                 if self._inject(nemesis, fault):
                     if self._stopped_before(fault.ends_s):
                         return  # stop() undoes it
-                    self._heal(fault)
+                    with suppress(HealError):  # noted; if it is still in place, stop() tries again and raises
+                        self.executor.heal(fault.id)
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: stop() raises it
             self._errors.append(error)
 
@@ -290,18 +314,9 @@ class FaultSchedule:
             if self._elapsed_s() >= fault.ends_s:
                 self.executor.skip(fault, "the one before it took until after this one should have ended")
             self.executor.inject(nemesis, fault)
-        except FaultSkipped:
-            return False
-        except Exception:  # noted and remembered by the executor; the later faults are still wanted
-            log.debug("injection raised", exc_info=True)
-            return False
+        except (FaultSkipped, FaultFailed, HealError):
+            return False  # noted and remembered by the executor; the later faults are still wanted
         return True
-
-    def _heal(self, fault: Fault) -> None:
-        try:
-            self.executor.heal(fault.id)
-        except Exception:  # noted and remembered; it stays open, and stop() tries again and raises
-            log.debug("healing raised", exc_info=True)
 
     def _stopped_before(self, second: float) -> bool:
         return self._stopping.wait(max(0.0, second - self._elapsed_s()))
@@ -359,29 +374,3 @@ def cut(isolated: Sequence[str], nodes: Sequence[str], *, fault_id: int, ends_s:
         nodes=tuple(nodes),
         parameters={"grudge": grudge, "ports": "storage"},
     )
-
-
-def heal_open(cluster: Cluster, ledger: Ledger, *, nemesis_named: Callable[[str], Nemesis]) -> Sequence[str]:
-    """Undo what a dead run left in place, from nothing but its ledger; the latest first. Returns what was done.
-
-    All are tried; raises an ExceptionGroup of what could not be undone, which the ledger goes on listing.
-    """
-    done: list[str] = []
-    errors: list[Exception] = []
-    for entry in reversed(ledger.open_faults()):
-        fault = entry.fault
-        assert fault is not None
-        ledger.healing(entry.id)
-        try:
-            effect = nemesis_named(fault.nemesis).heal(cluster, fault)
-        except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
-            ledger.failed(entry.id, f"{type(error).__name__}: {error}")
-            if _nothing_is_left(error):
-                ledger.healed(entry.id, {"error": str(error)})
-            errors.append(error)
-        else:
-            ledger.healed(entry.id, effect)
-            done.append(f"{fault.nemesis} (fault {fault.id}) on {', '.join(fault.nodes)} was undone")
-    if errors:
-        raise ExceptionGroup("some faults could not be undone; the ledger still lists them", errors)
-    return done

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from harness.errors import ClusterError, NodeDied
+from harness.errors import ClusterError, NodeDied, StartTimeout
 from harness.protocols import Node
 
 __all__ = ["on_every"]
@@ -19,8 +19,8 @@ def on_every(
 ) -> dict[str, T]:
     """What `act` returned for each node, by name; one thread a node, so that far nodes do not wait for one another.
 
-    If any raised, raises `error` saying `what` failed, where and why. Its cause is a NodeDied if all that went wrong is
-    that servers ended by themselves.
+    If any raised, raises `error` saying `what` failed, where and why. Its cause is a NodeDied or a StartTimeout only if
+    all that went wrong is that servers do not serve.
     """
     if not nodes:
         return {}
@@ -29,6 +29,6 @@ def on_every(
     failed = {name: raised for name, future in pending.items() if (raised := future.exception()) is not None}
     if failed:
         text = "; ".join(f"{name}: {raised}" for name, raised in failed.items())
-        gravest = min(failed.values(), key=lambda raised: isinstance(raised, NodeDied))
+        gravest = min(failed.values(), key=lambda raised: isinstance(raised, NodeDied | StartTimeout))
         raise error(f"{what}: {text}") from gravest
     return {name: future.result() for name, future in pending.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from harness.errors import HealError, NodeDied, PlanError
+from harness.errors import HealError, NodeDied, PlanError, StartTimeout
 from harness.operations import JSON
 from harness.protocols import Boot, Node
 from harness.wait import until
@@ -70,7 +70,7 @@ def bring_back(nodes: Sequence[Node], *, deadline_s: float, what: str) -> JSON:
     """Start the servers that do not run and wait until all serve; idempotent.
 
     `{"observed": True, "nodes": {name: {"seconds", "after": "running"}}}`. Raises HealError, naming the first error of
-    a server that does not come back; its cause is a NodeDied if the server ended by itself.
+    a server that does not come back; its cause is then a NodeDied or a StartTimeout.
     """
 
     def serve(node: Node) -> JSON:
@@ -87,7 +87,7 @@ def bring_back(nodes: Sequence[Node], *, deadline_s: float, what: str) -> JSON:
 def _why(boot: Boot, deadline_s: float) -> Exception:
     error = boot.first_error or "no error in its log"
     if boot.exit_code is None:
-        return TimeoutError(f"it did not serve within {deadline_s:g} s; its first error: {error}")
+        return StartTimeout(f"it did not serve within {deadline_s:g} s; its first error: {error}")
     return NodeDied(
         f"it ended while starting, exit code {boot.exit_code}; its first error: {error}",
         node=boot.node,
