@@ -6,11 +6,12 @@ import inspect
 import re
 import shlex
 import tomllib
-from pathlib import Path
 from typing import Any
 
+import pages
 import pytest
 from crew_at_work import FEATURES, carry_out, operations
+from pages import blocks
 
 from harness.cql import statement
 from harness.protocols import Context, Phase, Worker, Workload
@@ -19,7 +20,6 @@ from harness.steps import Invoke
 from workloads.racing_ddl import RACING
 from workloads.schema_churn import _MOVES
 
-DOCS = Path(__file__).parents[2] / "docs"
 NODES = ("n1", "n2", "n3")
 PHASES: list[tuple[Phase, str]] = [
     ("setup", ""),
@@ -30,33 +30,17 @@ PHASES: list[tuple[Phase, str]] = [
     ("probe", "restarted"),
     ("final", "restarted"),
 ]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return [text for kind, text in BLOCK.findall((DOCS / page).read_text()) if kind == language]
 
 
 def section(name: str) -> str:
     """What docs/workloads.md says under this heading."""
-    _, _, rest = (DOCS / "workloads.md").read_text().partition(f"\n## {name}\n")
-    return rest.partition("\n## ")[0]
+    return pages.section("workloads.md", name)
 
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
-    """The names that the examples define, carried out from top to bottom in one module."""
-    namespace: dict[str, Any] = {"__name__": "example"}
-    for text in blocks("write-a-workload.md", "python"):
-        exec(compile(text, "write-a-workload.md", "exec"), namespace)  # noqa: S102 - our own page
-    return namespace
-
-
-def test_the_first_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
-    namespace: dict[str, Any] = {"__name__": "example"}
-    for text in blocks("write-a-workload.md", "python"):
-        exec(compile(text, "write-a-workload.md", "exec"), namespace)  # noqa: S102 - our own page
-    assert [capsys.readouterr().out] == blocks("write-a-workload.md", "text")
+    """The names that the examples define; they print what the page says."""
+    return pages.carry_out("write-a-workload.md")
 
 
 @pytest.mark.parametrize("name", ["new-column", "rename-key"])
@@ -112,7 +96,7 @@ def test_each_workload_s_section_shows_the_statements_of_its_races(workload: Any
 
 
 def test_every_workload_has_a_section_and_a_row() -> None:
-    page = (DOCS / "workloads.md").read_text()
+    page = pages.text_of("workloads.md")
     for name in [*(workload.name for workload in RACING), "racing-ddl", "schema-churn"]:
         assert section(name).strip()
         assert f"| [{name}](#{name}) |" in page
