@@ -9,7 +9,7 @@ Events (the n-th line happens at n ms and has index n - 1):
     p2 n3 invoke create-type k.u f0:int             … add-field k.u f1:int · drop-type k.u
     p3 n1 invoke insert k.t {"row": {"a": 1}}       a JSON object at the end of a line adds to the value
     -- info settle {"agreed": true}                 an event of the nemesis (process -1, no node, no key)
-    @250 p0 n1 ok                                   at 250 ms; the lines after it go on from there
+    @250 p0 n1 ok                                   at 250 ms; the lines after it go on from there, indices follow time
 
 Observations (phase, nodes, kind, object, words; several phases and nodes are separated by commas without a space):
 
@@ -53,8 +53,9 @@ def events(*lines: str) -> pa.Table:
         at, text = _time(line)
         time_ms = time_ms + 1 if at is None else at
         row = _nemesis_event(text) if text.startswith("-- ") else _event(text, open_operations)
-        rows.append({"index": len(rows), "time": time_ms * 1_000_000, "error": None, "mops": None, **row})
-    return pa.Table.from_pylist(rows, schema=HISTORY)
+        rows.append({"time": time_ms * 1_000_000, "error": None, "mops": None, **row})
+    rows.sort(key=lambda row: row["time"])
+    return pa.Table.from_pylist([{**row, "index": index} for index, row in enumerate(rows)], schema=HISTORY)
 
 
 def observed(*lines: str) -> pa.Table:
