@@ -6,17 +6,19 @@ What the cache holds is checked and used without any network. `Progress` hears s
 from __future__ import annotations
 
 import logging
+import shutil
 import tarfile
 import time
+import zlib
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
 
 from clusters.cache import cache_folder, only_one, staged
 from clusters.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
 from clusters.distribution import Distribution, Manifest, check_version, jars_in, sha256, version_of_jars
 from clusters.resolvers import ResolverName, choose_resolver
-from harness.errors import EnvironmentLacks, FetchError
+from harness.errors import FetchError
 
 __all__ = ["Progress", "fetch", "verify"]
 
@@ -131,20 +133,34 @@ def _users_own(path: Path, *, version: str, cache: Path | None, progress: Progre
 
 
 def _unpack(path: Path, target: Path) -> Path:
-    """Unpack a tarball, refusing links and paths that lead out of `target`; returns the folder that has `lib`."""
-    if not hasattr(tarfile, "data_filter"):
-        raise EnvironmentLacks(
-            "this Python cannot unpack a tarball safely; use Python 3.11.4 or later, or unpack it and give the folder"
-        )
+    """Unpack a tarball of files and folders; returns the folder that has `lib`. Raises FetchError for anything else in it."""
     try:
         with tarfile.open(path) as tarball:
-            tarball.extractall(target, filter="data")
-    except (tarfile.TarError, EOFError, OSError) as error:
+            for member in tarball:
+                _unpack_member(tarball, member, target)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise FetchError(f"{path} could not be unpacked: {error}") from None
     homes = sorted(folder.parent for folder in target.glob("*/lib") if folder.is_dir())
     if len(homes) != 1:
         raise FetchError(f"{path} does not hold one Cassandra: {len(homes)} folders in it have a lib")
     return homes[0]
+
+
+def _unpack_member(tarball: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    # Not by `extractall`: its safe way (filter="data") is missing from Python 3.11.2, which is Debian 12's. Without links
+    # there is nothing to follow out of `target`, and no release of Cassandra has any.
+    inside = PurePosixPath(member.name)
+    if inside.is_absolute() or ".." in inside.parts or not (member.isfile() or member.isdir()):
+        raise tarfile.TarError(f"{member.name} is a link or leads out of it; unpack it yourself and give the folder")
+    place = target / inside
+    content = tarball.extractfile(member)
+    if content is None:
+        place.mkdir(parents=True, exist_ok=True)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with content, place.open("xb") as file:
+        shutil.copyfileobj(content, file)
+    place.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 class _Counted:

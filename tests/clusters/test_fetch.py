@@ -52,6 +52,9 @@ def tarball_of(tmp_path: Path, version: str, *, name: str = "apache-cassandra-{v
     (home / "lib").mkdir(parents=True)
     (home / "conf").mkdir()
     (home / "conf" / "cassandra.yaml").write_text("cluster_name: x\n")
+    (home / "bin").mkdir()
+    (home / "bin" / "nodetool").write_text("#!/bin/sh\n")
+    (home / "bin" / "nodetool").chmod(0o6755)
     (home / "lib" / f"apache-cassandra-{version}.jar").write_bytes(version.encode())
     (home / "lib" / "guava-32.jar").write_bytes(b"guava")
     path = tmp_path / f"apache-cassandra-{version}-bin.tar.gz"
@@ -167,7 +170,9 @@ def test_tarball_is_unpacked_once_and_has_the_digest_of_its_folder(tmp_path):
     first = fetch("5.0.9", cache=tmp_path / "cache", distribution=tarball, progress=said.append)
     assert said == ["apache-cassandra-5.0.9-bin.tar.gz: unpacking"]
     assert first.home is not None
-    assert (first.home / "conf" / "cassandra.yaml").exists()
+    assert (first.home / "conf" / "cassandra.yaml").read_text() == "cluster_name: x\n"
+    assert (first.home / "conf" / "cassandra.yaml").stat().st_mode & 0o7777 == 0o644
+    assert (first.home / "bin" / "nodetool").stat().st_mode & 0o7777 == 0o755
     assert all(jar.parent == first.home / "lib" for jar in first.class_path)
     assert fetch("5.0.9", cache=tmp_path / "cache", distribution=tarball, progress=pytest.fail) == first
 
@@ -204,14 +209,19 @@ def link(name: str, to: str) -> tarfile.TarInfo:
 
 @pytest.mark.parametrize(
     "member",
-    [tarfile.TarInfo("../../escaped"), link("c/lib", "/etc"), link("c/lib", "../../..")],
-    ids=["path out of it", "absolute link", "link out of it"],
+    [
+        tarfile.TarInfo("../../escaped"),
+        tarfile.TarInfo("/tmp/escaped"),
+        link("c/lib", "/etc"),
+        link("c/lib", "../../.."),
+    ],
+    ids=["path out of it", "absolute path", "absolute link", "link out of it"],
 )
 def test_tarball_that_reaches_out_of_its_folder_is_refused(tmp_path, member):
     path = archive(tmp_path / "evil.tar.gz", (member, b""))
     with pytest.raises(FetchError, match=r"evil\.tar\.gz could not be unpacked"):
         fetch("5.0.9", cache=tmp_path / "cache", distribution=path)
-    assert not list(tmp_path.rglob("escaped"))
+    assert not [*tmp_path.rglob("escaped"), *Path("/tmp").glob("escaped")]
     assert [each.suffix for each in (tmp_path / "cache" / "tarballs").iterdir()] == [".lock"]
 
 
