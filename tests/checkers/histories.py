@@ -263,7 +263,8 @@ def _columns(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _missing_versions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    readings = {(row["phase"], row["node"], row["sample"]): row["time"] for row in rows}
+    schema_rows = [row for row in rows if row["kind"] != "data-directory"]
+    readings = {(row["phase"], row["node"], row["sample"]): row["time"] for row in schema_rows}
     versioned = {(row["phase"], row["node"], row["sample"]) for row in rows if row["kind"] == "version"}
     return [
         {
