@@ -21,11 +21,17 @@ def first_error(text: str) -> str:
     entries = list(_ERROR.finditer(text))
     if not entries:
         return "\n".join(text.strip().splitlines()[-5:]) or "(the log is empty)"
-    start = next((e.start() for e in entries if _FATAL.search(text[e.start() : text.find("\n", e.start() + 1)])), None)
+    start = next((e.start() for e in entries if _FATAL.search(text[e.start() : _line_end(text, e.start())])), None)
     begin = entries[0].start() if start is None else start
-    following = _NEXT_ENTRY.search(text, text.find("\n", begin + 1) + 1)
+    following = _NEXT_ENTRY.search(text, _line_end(text, begin))
     entry = text[begin : following.start() if following else len(text)].strip()
     lines = entry.splitlines()
     # The frames between are for the log; who reads the message needs the exceptions.
     kept = lines[:3] + [line for line in lines[3:] if _CAUSE.match(line)]
     return "\n".join(line.rstrip() for line in kept[:_LINES_MAX])
+
+
+def _line_end(text: str, begin: int) -> int:
+    """Where the line that begins there ends; a log that was cut short has no newline behind its last line."""
+    end = text.find("\n", begin + 1)
+    return len(text) if end < 0 else end + 1
