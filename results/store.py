@@ -11,7 +11,8 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,6 +94,19 @@ class Store:
             raise PlanError(f"cannot make a folder for the run in {runs}: {error.strerror or error}") from error
         return store
 
+    def discard(self) -> None:
+        """Remove the folder and all that is in it: of a run that could not be started. `latest` goes back to the one before."""
+        shutil.rmtree(self.folder)
+        latest = self.folder.with_name(_LATEST)
+        if latest.is_symlink() and latest.readlink().name == self.folder.name:
+            others = sorted(
+                path for path in self.folder.parent.iterdir() if (path / "plan.json").exists() and path != latest
+            )
+            if others:
+                _point(latest, others[-1])
+            else:
+                latest.unlink()
+
     def path(self, name: str) -> Path:
         """Where a file of `FILES` is, or a file below one of its folders."""
         return self.folder / name
@@ -127,6 +141,13 @@ class Store:
     def read_history(self) -> pa.Table:
         """The history, by index. Raises HistoryError."""
         return self._read("history.parquet", HISTORY, "index")
+
+    def event_count(self) -> int:
+        """How many events the history has, without reading them. Raises HistoryError."""
+        try:
+            return int(pq.read_metadata(self.path("history.parquet")).num_rows)
+        except (pa.ArrowInvalid, OSError):
+            return len(self.read_history())  # which says what is wrong
 
     def write_history(self, history: pa.Table) -> None:
         """Write history.parquet; raises ValueError for anything but a `HISTORY`."""
@@ -242,22 +263,33 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, draft, compression="zstd", row_group_size=_ROW_GROUP)
 
 
-def read_table(path: Path, schema: pa.Schema, *, order: str | None = None) -> pa.Table:
+def read_table(
+    path: Path, schema: pa.Schema, *, order: str | None = None, keep: Callable[[pa.Table], pa.Table] | None = None
+) -> pa.Table:
     """A Parquet file as a table of `schema`, sorted by the column `order`, in which no value may come twice.
 
-    The file may be the work of another tool: columns in any order, texts large or small, null columns left out.
+    With `keep`, one row group after another is read and only what it returns is kept in memory. The file may be the work of another tool: columns in any order, texts large or small, null columns left out.
     Raises FileNotFoundError, and HistoryError for a file that cannot hold such a table.
     """
     try:
         with pq.ParquetFile(path) as file:
-            found = file.read([name for name in schema.names if name in file.schema_arrow.names])
+            names = [name for name in schema.names if name in file.schema_arrow.names]
+            if keep is None:
+                table = _conformed(path, file.read(names), schema)
+            else:
+                groups = (file.read_row_group(number, names) for number in range(file.num_row_groups))
+                kept = [keep(_conformed(path, group, schema)) for group in groups]
+                table = pa.concat_tables([schema.empty_table(), *kept])
     except FileNotFoundError:
         raise
     except (pa.ArrowInvalid, OSError) as error:
         raise HistoryError(f"{path} is not a whole Parquet file ({error}).") from error
-    columns = [_column(path, found, field) for field in schema]
-    table = pa.Table.from_arrays(columns, schema=schema.with_metadata(_own_metadata(found)))
     return table if order is None else _ordered(path, table, order)
+
+
+def _conformed(path: Path, found: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = [_column(path, found, field) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema.with_metadata(_own_metadata(found)))
 
 
 def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:

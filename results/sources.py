@@ -1,0 +1,102 @@
+"""Sources: where a step finds the records it works on: in this process' memory, or in files that any task can open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.operations import NEMESIS
+from harness.records import HISTORY, LOGS, OBSERVATIONS, Records, keyspace_of
+from results.keyspaces import Keyspaces, events_of, observations_of
+from results.store import read_table
+
+__all__ = ["InMemory", "OnDisk", "Source", "Survey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What there is to judge, before anything is: to share the work out, and to know if some of it was left."""
+
+    events: int
+    weights: Mapping[str, int]
+    """Keyspaces, sorted, with the number of their events and observations."""
+    acknowledged: frozenset[str]
+    """Keyspaces in which the cluster acknowledged an operation."""
+
+
+class Source(Protocol):
+    """The records of one run."""
+
+    def survey(self) -> Survey:
+        """What there is."""
+        ...
+
+    def read(self, keyspaces: Collection[str] | None) -> Records:
+        """What the parts of these keyspaces are made of, and possibly more; with None, everything."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Records as they are."""
+
+    records: Records
+
+    def survey(self) -> Survey:
+        """See `Source`."""
+        return _survey(self.records)
+
+    def read(self, keyspaces: Collection[str] | None) -> Records:  # noqa: ARG002 - it costs nothing to give more
+        """See `Source`."""
+        return self.records
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """Three Parquet files; a path is all that travels to a task."""
+
+    history: Path
+    observations: Path
+    logs: Path
+
+    def survey(self) -> Survey:
+        """Reads only the columns it needs. Raises HistoryError, FileNotFoundError."""
+        history = read_table(self.history, _columns(HISTORY, "process", "type", "key"))
+        observations = read_table(self.observations, _columns(OBSERVATIONS, "keyspace"))
+        return _survey(Records.of(history, observations))
+
+    def read(self, keyspaces: Collection[str] | None) -> Records:
+        """A row group after another, keeping what is asked for. Raises HistoryError, FileNotFoundError."""
+        wanted = None if keyspaces is None else frozenset(keyspaces)
+        return Records(
+            read_table(
+                self.history, HISTORY, order="index", keep=None if wanted is None else lambda t: events_of(t, wanted)
+            ),
+            read_table(
+                self.observations, OBSERVATIONS, keep=None if wanted is None else lambda t: observations_of(t, wanted)
+            ),
+            read_table(self.logs, LOGS),
+        )
+
+
+def _survey(records: Records) -> Survey:
+    history = records.history
+    acknowledged = (history["process"].to_numpy() != NEMESIS) & pc.equal(history["type"], "ok").to_numpy(
+        zero_copy_only=False
+    )
+    keys = pc.unique(history["key"].filter(pa.array(acknowledged))).to_pylist()
+    keyspaces = {keyspace_of(key) for key in keys} - {None}
+    return Survey(
+        events=len(history),
+        weights=Keyspaces(records).weights,
+        acknowledged=frozenset(keyspace for keyspace in keyspaces if keyspace is not None),
+    )
+
+
+def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
