@@ -146,7 +146,7 @@ class Comparison:
             said.append(f"none of {counted(states.count('held'), noun)} breaks")
         for state, words in (("unknown", "not decided"), ("not applicable", "not applicable"), ("not run", "not run")):
             if state in states:
-                said.append(f"{states.count(state)} {words}")
+                said.append(f"{counted(states.count(state), noun)} {words}")
         return f"{system_name(system)}: {', '.join(said) or 'nothing was run'}"
 
     def to_json(self) -> dict[str, Any]:

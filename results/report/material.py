@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -18,12 +18,11 @@ from harness.history import OPERATIONS
 from harness.records import HISTORY, LOGS, OBSERVATIONS, plain
 from harness.verdict import Anomaly, Verdict
 from results.combination import says_nothing
+from results.races import RACES
+from results.rates import LATENCIES, RATES
 from results.report.chronicle import Chronicle, chronicle_of
 
 __all__ = [
-    "LATENCIES",
-    "RACES",
-    "RATES",
     "Material",
     "Race",
     "RunFile",
@@ -32,37 +31,6 @@ __all__ = [
     "counts",
     "races_of",
 ]
-
-RATES: Final = pa.schema([("window", pa.int64()), ("f", pa.string()), ("type", pa.string()), ("count", pa.int64())])
-"""Completed operations a window: `window` in whole seconds since the run started."""
-
-LATENCIES: Final = pa.schema(
-    [
-        ("window", pa.int64()),  # s since the run started
-        ("f", pa.string()),
-        ("type", pa.string()),
-        ("count", pa.int64()),
-        ("p50", pa.int64()),  # ns, as the other three
-        ("p95", pa.int64()),
-        ("p99", pa.int64()),
-        ("max", pa.int64()),
-    ]
-)
-
-RACES: Final = pa.schema(
-    [
-        ("keyspace", pa.string()),
-        ("workload", pa.string()),
-        ("number", pa.int64()),
-        ("mode", pa.string()),
-        ("sides", pa.list_(pa.list_(pa.string()))),  # the statements of each coordinator, in the order they begin
-        ("broken", pa.bool_()),
-        ("anomalies", pa.list_(pa.string())),  # types, each once
-        ("ok", pa.int64()),  # outcomes of the keyspace's operations
-        ("fail", pa.int64()),
-        ("info", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +65,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """One finished run. Tables follow `HISTORY`, `OPERATIONS`, `RATES`, `LATENCIES`, `RACES`, `OBSERVATIONS`, `LOGS`."""
+    """One finished run. Tables follow `harness.records`, `harness.history`, `results.rates` and `results.races`."""
 
     run: str
     """The folder's name."""
@@ -167,16 +135,13 @@ def races_of(races: pa.Table) -> tuple[Race, ...]:
 
 
 def _race(row: Mapping[str, Any]) -> Race:
-    sides = row["sides"]
-    if isinstance(sides, str):  # a history of someone's own tool may have noted them as JSON text
-        sides = orjson.loads(sides)
     return Race(
         keyspace=row["keyspace"],
-        workload=row["workload"],
-        number=row["number"],
-        mode=row["mode"],
-        sides=tuple(tuple(side) for side in sides or ()),
-        broken=row["broken"],
+        workload=row["workload"] or "race",  # histories of others may note less
+        number=row["number"] or 0,
+        mode=row["mode"] or "",
+        sides=tuple(tuple(side) for side in row["sides"] or ()),
+        broken=bool(row["broken"]),
         anomalies=tuple(row["anomalies"] or ()),
         ok=row["ok"],
         fail=row["fail"],

@@ -200,7 +200,8 @@ def _stretches(versions: Mapping[str, _Changes], down: Mapping[str, int], end: i
     moments.sort(key=lambda moment: moment[0])
     claimed: dict[str, str] = {}
     found: list[tuple[int, int, int]] = []
-    for (time, node, version), until in zip(moments, [*(m[0] for m in moments[1:]), end], strict=True):
+    untils = [*(moment[0] for moment in moments[1:]), end]
+    for (time, node, version), until in zip(moments, untils, strict=False):  # without moments, the end is over
         if version is None:
             claimed.pop(node, None)
         elif node not in down or time < down[node]:

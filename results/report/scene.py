@@ -155,13 +155,14 @@ class Scene:
 def scenes_of(material: Material) -> tuple[tuple[Scene, ...], int]:
     """Pictures of the contested keyspaces, those with anomalies first, and how many keyspaces are not drawn."""
     subjects = _subjects(material)
-    budget = OPERATIONS_DRAWN
+    shown = subjects[:SCENES_DRAWN]
+    left = OPERATIONS_DRAWN
     scenes = []
-    for subject in subjects[:SCENES_DRAWN]:
-        scene = _scene(material, subject, budget=budget)
-        budget -= len(scene.bars)
+    for number, subject in enumerate(shown):
+        scene = _scene(material, subject, budget=left // (len(shown) - number))
+        left -= len(scene.bars)
         scenes.append(scene)
-    return tuple(scenes), max(0, len(subjects) - SCENES_DRAWN)
+    return tuple(scenes), len(subjects) - len(shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,19 +274,28 @@ def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, conte
     processes = sorted({(one.node, one.process) for one in every if keyspace_of(one.key) == keyspace})
     if len(processes) > PROCESSES_DRAWN:
         drawing.notes.append(f"Only {PROCESSES_DRAWN} of {len(processes)} processes are drawn.")
-    drawn = 0
-    for node, process in processes[:PROCESSES_DRAWN]:
+    rows: dict[tuple[str, int], list[Statement]] = {process: [] for process in processes[:PROCESSES_DRAWN]}
+    candidates = [one for one in every if (one.node, one.process) in rows]
+    for one in _affordable(candidates, contested, budget):
+        rows[one.node, one.process].append(one)
+    if len(candidates) > budget:
+        left_out = f"{len(candidates) - budget:,} of {len(candidates):,} operations of this race are not drawn"
+        drawing.notes.append(f"{left_out}: a report has at most {OPERATIONS_DRAWN:,}.")
+    for (node, process), own in rows.items():
         drawing.add("rows", Label(drawing.y + ROW / 2, f"p{process}", node))
-        own = [one for one in every if (one.node, one.process) == (node, process)]
-        if drawn + len(own) > budget:
-            own = own[: budget - drawn]
-            drawing.notes.append(f"Operations beyond {OPERATIONS_DRAWN:,} in this report are not drawn.")
-        for one, following in zip(own, [*own[1:], None], strict=True):
-            room = PLOT_RIGHT if following is None else drawing.axis.x(following.invoked)
+        rooms = [*(drawing.axis.x(following.invoked) for following in own[1:]), PLOT_RIGHT]
+        for one, room in zip(own, rooms, strict=False):  # a row without operations still has room
             drawing.add("bars", _bar(drawing, one, keyspace, room=room, contested=one.index in contested))
-        drawn += len(own)
         drawing.y += ROW
     drawing.y += 10
+
+
+def _affordable(candidates: Sequence[Statement], contested: set[int], budget: int) -> list[Statement]:
+    """The contested statements, and of the others the earliest; in order of invocation."""
+    if len(candidates) <= budget:
+        return list(candidates)
+    first = sorted(candidates, key=lambda one: (one.index not in contested, one.invoked))[:budget]
+    return sorted(first, key=lambda one: one.invoked)
 
 
 def _bar(drawing: _Drawing, one: Statement, keyspace: str, *, room: float, contested: bool) -> Bar:

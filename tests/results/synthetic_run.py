@@ -23,7 +23,9 @@ from harness.rows import insert, read_rows
 from harness.schema_changes import create_keyspace, create_table, create_type, drop_type
 from harness.steps import Invoke
 from harness.verdict import Anomaly, Verdict
-from results.report.material import LATENCIES, RACES, RATES, Material, RunFile
+from results.races import races
+from results.rates import latencies, rates
+from results.report.material import Material, RunFile
 
 NODES = ("n1", "n2", "n3")
 RACES_EACH = 6
@@ -69,7 +71,6 @@ class Author:
         self.events: list[dict[str, Any]] = []
         self.observations: list[dict[str, Any]] = []
         self.anomalies: dict[str, list[Anomaly]] = {}
-        self.races: list[dict[str, Any]] = []
         self.processes = {node: number for number, node in enumerate(NODES)}
         self.versions = dict.fromkeys(NODES, "")
         self.sample = 0
@@ -229,7 +230,6 @@ def _refused_race(author: Author, at: float, workload: str, number: int) -> None
         seen = at + 0.15 + 0.02 * place
         author.see(seen, "running", node, "table", keyspace, name, definition(columns), table_id(keyspace, name))
         author.claim(seen, node, version(workload, number))
-    _judge_race(author, keyspace, workload, number, sides, [], ok=1, fail=1)
 
 
 def _end_well(author: Author) -> None:
@@ -343,16 +343,6 @@ def _drop_type(author: Author, at: float, number: int) -> None:
         author.claim(seen + 0.3, node, version("drop-type", number, node if node == "n1" or place == 0 else "rest"))
     if not lucky:
         _accuse_of_dangling(author, keyspace, number, a, b)
-    _judge_race(
-        author,
-        keyspace,
-        "drop-type",
-        number,
-        [dropped, created],
-        [] if lucky else ["dangling-type", "node-will-not-start"],
-        ok=1 if lucky else 2,
-        fail=1 if lucky else 0,
-    )
 
 
 def _accuse_of_dangling(author: Author, keyspace: str, number: int, a: str, b: str) -> None:
@@ -404,18 +394,6 @@ def _create_table(author: Author, at: float, number: int) -> None:
         author.see(at + 0.56 + 0.06 * place, "running", node, "table", keyspace, "t", merged, table_id(keyspace, "n3"))
         author.claim(at + 0.6 + 0.06 * place, node, version("merged", number, node == "n1"))
     _accuse_of_merging(author, keyspace, number, lost)
-    kinds = ["merged-definitions", *(["lost-rows"] if number < 3 else [])]
-    _judge_race(
-        author,
-        keyspace,
-        "create-table",
-        number,
-        created,
-        kinds,
-        ok=6 if number != 3 else 5,
-        fail=0,
-        info=1 if number == 3 else 0,
-    )
 
 
 def _accuse_of_merging(author: Author, keyspace: str, number: int, rows: Sequence[int]) -> None:
@@ -462,34 +440,6 @@ def _note_race(author: Author, at: float, keyspace: str, workload: str, number: 
         "sides": [[statement(side.f, side.value)] for side in sides],
     }
     author.note(at, "race", value, key=keyspace)
-
-
-def _judge_race(
-    author: Author,
-    keyspace: str,
-    workload: str,
-    number: int,
-    sides: Sequence[Invoke],
-    kinds: Sequence[str],
-    *,
-    ok: int,
-    fail: int,
-    info: int = 0,
-) -> None:
-    author.races.append(
-        {
-            "keyspace": keyspace,
-            "workload": workload,
-            "number": number,
-            "mode": "barrier",
-            "sides": [[statement(side.f, side.value)] for side in sides],
-            "broken": bool(kinds),
-            "anomalies": list(kinds),
-            "ok": ok,
-            "fail": fail,
-            "info": info,
-        }
-    )
 
 
 def _invocations(author: Author, keyspace: str, fs: set[str]) -> list[int]:
@@ -621,15 +571,16 @@ def _material(
         [{"index": index} | event for index, (_, event) in enumerate(events)], schema=HISTORY
     )
     operations = pair(history)
+    verdict = judge(author, place)
     return Material(
         run=f"20261121T100211Z-drop-type-{plan['system'].replace(':', '-')}",
         plan=plan,
-        verdict=judge(author, place),
+        verdict=verdict,
         history=history,
         operations=operations,
-        rates=_rates(operations),
-        latencies=_latencies(operations),
-        races=pa.Table.from_pylist(author.races, schema=RACES),
+        rates=rates(operations),
+        latencies=latencies(operations),
+        races=races(history, operations, verdict.anomalies),
         observations=pa.Table.from_pylist(
             sorted(author.observations, key=lambda row: row["time"]), schema=OBSERVATIONS
         ),
@@ -674,42 +625,10 @@ def _verdict(author: Author, place: Mapping[int, int]) -> Verdict:
         Verdict(valid=True, checker="observed", stats={"readings": 94}),
     )
     every = tuple(one for some in found.values() for one in some)
-    return Verdict(valid=False, checker="all", anomalies=every, parts=parts, stats={"checkers": len(parts)})
-
-
-def _rates(operations: pa.Table) -> pa.Table:
-    counts: dict[tuple[int, str, str], int] = {}
-    for row in operations.to_pylist():
-        if row["completed"] is not None:
-            cell = (row["completed"] // 1_000_000_000, row["f"], row["type"])
-            counts[cell] = counts.get(cell, 0) + 1
-    rows = [{"window": w, "f": f, "type": t, "count": n} for (w, f, t), n in sorted(counts.items())]
-    return pa.Table.from_pylist(rows, schema=RATES)
-
-
-def _latencies(operations: pa.Table) -> pa.Table:
-    cells: dict[tuple[int, str, str], list[int]] = {}
-    for row in operations.to_pylist():
-        if row["completed"] is not None:
-            cell = (row["completed"] // 1_000_000_000, row["f"], row["type"])
-            cells.setdefault(cell, []).append(row["completed"] - row["invoked"])
-    rows = []
-    for (window, f, kind), taken in sorted(cells.items()):
-        ordered = sorted(taken)
-        at = {p: ordered[min(len(ordered) - 1, int(len(ordered) * p / 100))] for p in (50, 95, 99)}
-        rows.append(
-            {
-                "window": window,
-                "f": f,
-                "type": kind,
-                "count": len(ordered),
-                "p50": at[50],
-                "p95": at[95],
-                "p99": at[99],
-                "max": ordered[-1],
-            }
-        )
-    return pa.Table.from_pylist(rows, schema=LATENCIES)
+    reason = f"writability: {parts[6].reason}"
+    return Verdict(
+        valid=False, checker="all", anomalies=every, parts=parts, stats={"checkers": len(parts)}, reason=reason
+    )
 
 
 def _logs() -> pa.Table:
