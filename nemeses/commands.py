@@ -36,7 +36,7 @@ def runs_commands(node: Node) -> bool:
 
 def words(done: Executed) -> str:
     """The first line of what a failed command said."""
-    return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}").splitlines()[0]
+    return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}").splitlines()[0].rstrip(".")
 
 
 def is_denied(done: Executed) -> bool:

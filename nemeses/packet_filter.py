@@ -94,7 +94,7 @@ def lift(cluster: Cluster, fault_id: int) -> JSON:
     }
 
 
-def missing(cluster: Cluster, *, probability: float = 1.0) -> str | None:
+def missing(cluster: Cluster, *, probability: float = 1.0, fault_id: int = 0) -> str | None:
     """Why packets cannot be dropped on some node, and what to install; null if they can.
 
     Nodes that do not run commands yet (a cluster that is not started) are not asked; `drop` asks again.
@@ -102,7 +102,7 @@ def missing(cluster: Cluster, *, probability: float = 1.0) -> str | None:
     reason = cluster.missing("packets")
     if reason is not None:
         return reason
-    what = Drop(fault_id=0, probability=probability)
+    what = Drop(fault_id=fault_id, probability=probability)
     there = [node for node in cluster.nodes if runs_commands(node)]
     for node in there:
         means, refusals = _filter_for(node, what)

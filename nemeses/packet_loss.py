@@ -48,7 +48,7 @@ class PacketLoss:
 
     def missing(self, cluster: Cluster) -> str | None:
         """Asks every node that already runs for a means to lose packets at random, or to delay them."""
-        filtered = packet_filter.missing(cluster, probability=0.5)
+        filtered = None if self.delay_ms else packet_filter.missing(cluster, probability=0.5)
         if filtered is None and not self.delay_ms:
             return None
         if (reason := cluster.missing("packets")) is not None:
@@ -103,8 +103,8 @@ class PacketLoss:
             delay_ms=float(fault.parameters["delay_ms"]),
             jitter_ms=float(fault.parameters["jitter_ms"]),
         )
-        filterable = not impairment.delay_ms and packet_filter.missing(cluster, probability=impairment.loss) is None
-        if filterable:
+        lacking = packet_filter.missing(cluster, probability=impairment.loss, fault_id=fault.id)
+        if lacking is None and not impairment.delay_ms:
             return packet_filter.drop(
                 cluster, grudge, Drop(fault_id=fault.id, ports=ports, probability=impairment.loss)
             )
