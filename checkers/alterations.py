@@ -62,14 +62,12 @@ class _Setting:
 
 def _find(case: Case) -> Findings:
     registers = _Registers(case.changes)
-    seen = _last_seen(case, registers)
+    sights = _Sights(case)
     for attribute in sorted(registers.judged):
-        yield _judge_attribute(case, registers, attribute, seen)
+        yield _judge_attribute(case, registers, attribute, sights)
 
 
-def _judge_attribute(
-    case: Case, registers: _Registers, attribute: _Attribute, seen: Mapping[tuple[_Attribute, str], tuple[int, str]]
-) -> Anomaly | None:
+def _judge_attribute(case: Case, registers: _Registers, attribute: _Attribute, sights: _Sights) -> Anomaly | None:
     lost: dict[int, _Setting] = {}
     readings: dict[str, dict[str, JSON]] = {}
     for schema in case.readings.schemas:
@@ -84,7 +82,7 @@ def _judge_attribute(
         return None
     # Of settings one after another only the last matters: the earlier ones were rightly replaced.
     last = [s for s in lost.values() if not any(s.source.entirely_before(other.source) for other in lost.values())]
-    return _anomaly(case, registers, attribute, last, readings, seen)
+    return _anomaly(case, registers, attribute, last, readings, sights.last(attribute, last))
 
 
 def _explained(
@@ -201,20 +199,31 @@ def _presence(there: bool) -> str:
     return _PRESENT if there else _ABSENT
 
 
-def _last_seen(case: Case, registers: _Registers) -> Mapping[tuple[_Attribute, str], tuple[int, str]]:
-    """(attribute, value that was set, as text) → when and on which node it was last read, in any phase."""
-    wanted: dict[SchemaObject, list[tuple[_Attribute, JSON]]] = {}
-    for attribute in registers.judged:
-        for setting in registers.settings(attribute):
-            wanted.setdefault(attribute.subject, []).append((attribute, setting.value))
-    seen: dict[tuple[_Attribute, str], tuple[int, str]] = {}
-    for kind, of_definition in _SHOWN.items():
-        for time, _, node, keyspace, name, _, definition in sightings(case.records.observations, kind):
-            for attribute, value in wanted.get(SchemaObject(kind, keyspace, name), ()) if definition else ():
-                found = of_definition(definition, attribute)
-                if found is not _UNTOLD and _matches(attribute, found, value):
-                    seen[attribute, repr(value)] = (time, node)
-    return seen
+class _Sights:
+    """Every reading of the run, in all phases, of the objects that something was lost of; read when first asked for."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._told: dict[str, dict[SchemaObject, list[tuple[int, str, Mapping[str, Any]]]]] = {}
+
+    def last(self, attribute: _Attribute, settings: Sequence[_Setting]) -> tuple[int, str] | None:
+        """When (ns) and on which node the attribute last had one of these values."""
+        readings = self._of(attribute.subject)
+        for time, node, definition in reversed(readings):
+            found = _SHOWN[attribute.subject.kind](definition, attribute)
+            if found is not _UNTOLD and any(_matches(attribute, found, setting.value) for setting in settings):
+                return time, node
+        return None
+
+    def _of(self, subject: SchemaObject) -> Sequence[tuple[int, str, Mapping[str, Any]]]:
+        if subject.kind not in self._told:
+            told = self._told[subject.kind] = {}
+            for time, _, node, keyspace, name, _, definition in sightings(
+                self._case.records.observations, subject.kind
+            ):
+                if definition is not None:
+                    told.setdefault(SchemaObject(subject.kind, keyspace, name), []).append((time, node, definition))
+        return self._told[subject.kind].get(subject, ())
 
 
 def _shown_of_table(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
@@ -247,12 +256,11 @@ def _anomaly(
     attribute: _Attribute,
     lost: Sequence[_Setting],
     readings: Mapping[str, Mapping[str, JSON]],
-    seen: Mapping[tuple[_Attribute, str], tuple[int, str]],
+    last_seen: tuple[int, str] | None,
 ) -> Anomaly:
     sources = [setting.source for setting in lost]
     rivals = _rivals(case, registers, attribute, sources)
     kind = "undead-column" if all(setting.value == _ABSENT for setting in lost) else f"lost-{attribute.aspect}"
-    last = [seen[attribute, repr(s.value)] for s in lost if (attribute, repr(s.value)) in seen]
     subject = f"{attribute.aspect} {attribute.name} of {attribute.subject.kind} {attribute.subject.key}"
     required = listing(dict.fromkeys(_told(attribute, setting.value) for setting in lost))
     return anomaly(
@@ -263,13 +271,13 @@ def _anomaly(
         evidence={
             attribute.aspect: attribute.name,
             "readings": readings,
-            "last_seen": {"time_ns": max(last)[0], "node": max(last)[1]} if last else None,
+            "last_seen": {"time_ns": last_seen[0], "node": last_seen[1]} if last_seen else None,
         },
         explanation=explain(
             [*sources, *rivals],
             f"{names(len(sources))} {'was' if len(sources) == 1 else 'were'} acknowledged, and nothing that can have "
             f"come later set it otherwise, so {subject} must be {required}.",
-            f"{_shown(attribute, readings)}. {_sight(last)}",
+            f"{_shown(attribute, readings)}. {_sight(last_seen)}",
         ),
     )
 
@@ -299,8 +307,8 @@ def _shown(attribute: _Attribute, readings: Mapping[str, Mapping[str, JSON]]) ->
     return "; ".join(f"{where(phases, 'shows', 'show')} it {told}" for told, phases in groups.items())
 
 
-def _sight(last: Sequence[tuple[int, str]]) -> str:
-    if not last:
+def _sight(last: tuple[int, str] | None) -> str:
+    if last is None:
         return "No reading of the run ever showed it so."
-    time, node = max(last)
+    time, node = last
     return f"It was last seen so on {node} at {seconds(time)}."

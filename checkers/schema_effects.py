@@ -75,6 +75,7 @@ class SchemaChanges:
             if operation.f != "cql" and (operation.acknowledged or operation.type == "info")
         ]
         self._texts = [operation for operation in self.all if operation.f == "cql" and _may_change(operation)]
+        self._texts_of: dict[str, Sequence[PairedOperation]] = {}
         self._by_target: dict[SchemaObject, list[PairedOperation]] = {}
         for operation in self.possible:
             self._by_target.setdefault(target(operation), []).append(operation)
@@ -113,7 +114,9 @@ class SchemaChanges:
 
     def texts(self, keyspace: str) -> Sequence[PairedOperation]:
         """The possible statements in free text that may have changed anything in this keyspace."""
-        return [operation for operation in self._texts if _concerns(operation, keyspace)]
+        if keyspace not in self._texts_of:
+            self._texts_of[keyspace] = [text for text in self._texts if _concerns(text, keyspace)]
+        return self._texts_of[keyspace]
 
     def failed(self, subject: SchemaObject) -> Iterator[PairedOperation]:
         """The CREATEs of this object that certainly did nothing."""

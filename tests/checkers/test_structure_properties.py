@@ -10,13 +10,15 @@ import pytest
 from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from perfect_cluster import runs
+from perfect_cluster import Request, run, runs
 from test_known_bugs import BUGS, CHECKERS, CONTROLS, KEYSPACE, Bug
 
-from harness.records import HISTORY, Records
+from harness import schema_changes as ddl
+from harness.records import HISTORY, OBSERVATIONS, Records
+from harness.steps import Invoke
 from harness.verdict import Verdict
 
-UNHURRIED = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def verdicts(records: Records) -> list[Verdict]:
@@ -55,6 +57,69 @@ def test_weakening_answers_of_a_damaged_run_adds_no_finding_of_operations(bug: B
     after = {(v.checker, v.valid) for v in verdicts(weakened(bug.records(), choices))}
     newly_false = {checker for checker, valid in after - before if valid is False}
     assert not newly_false
+
+
+@UNHURRIED
+@given(records=runs(), choices=st.data())
+def test_whatever_one_nodes_disk_lacks_is_noticed(records: Records, choices: st.DataObject) -> None:
+    rows = records.observations.to_pylist()
+    of_n2 = [row for row in rows if (row["phase"], row["node"]) == ("settled", "n2")]
+    on_disk = [row for row in of_n2 if row["kind"] not in {"version", "live"}]
+    if not on_disk:
+        return
+    rows.remove(choices.draw(st.sampled_from(on_disk)))
+    damaged = Records.of(records.history, pa.Table.from_pylist(rows, schema=OBSERVATIONS))
+    found = {anomaly.type for verdict in verdicts(damaged) for anomaly in verdict.anomalies}
+    assert "hidden-divergence" in found
+
+
+OPENING = [
+    ddl.create_keyspace("k", replication_factor=3),
+    ddl.create_type("k", "u", fields=[("f0", "int")]),
+    ddl.create_type("k", "w", fields=[("f0", "int")]),
+    ddl.create_table("k", "t", columns=[("a", "int", "partition_key"), ("c", "int", "regular"), ("d", "u", "regular")]),
+    ddl.create_function("k", "f", arguments=[("s", "int")], returns="int", body="return s;"),
+    ddl.create_function("k", "h", arguments=[("s", "int")], returns="int", body="return s;"),
+    ddl.create_aggregate("k", "g", arguments=["int"], state_function="f", state_type="int"),
+    ddl.create_index("k", "i", table="t", column="c"),
+    ddl.create_table("k", "s", columns=[("a", "int", "partition_key"), ("c", "int", "regular")]),
+    ddl.create_view("k", "m", base="s", primary_key=["c", "a"]),
+]
+LOSABLE = [
+    (ddl.create_keyspace("l", replication_factor=3), "vanished-object"),
+    (ddl.alter_keyspace("k", replication_factor=2), "lost-option"),
+    (ddl.drop_keyspace("k"), "resurrected-object"),
+    (ddl.create_table("k", "x", columns=[("a", "int", "partition_key")]), "vanished-object"),
+    (ddl.drop_table("k", "t"), "resurrected-object"),
+    (ddl.add_column("k", "t", "e", "int"), "lost-column"),
+    (ddl.drop_column("k", "t", "d"), "undead-column"),
+    (ddl.alter_options("k", "t", {"comment": "x"}), "lost-option"),
+    (ddl.create_type("k", "v", fields=[("f0", "int")]), "vanished-object"),
+    (ddl.add_field("k", "u", "f1", "int"), "lost-field"),
+    (ddl.drop_type("k", "w"), "resurrected-object"),
+    (ddl.create_function("k", "j", arguments=[], returns="int", body="return 1;"), "vanished-object"),
+    (ddl.drop_function("k", "h"), "resurrected-object"),
+    (ddl.create_aggregate("k", "o", arguments=[], state_function="f", state_type="int"), "vanished-object"),
+    (ddl.drop_aggregate("k", "g"), "resurrected-object"),
+    (ddl.create_view("k", "n", base="t", primary_key=["c", "a"]), "vanished-object"),
+    (ddl.drop_view("k", "m"), "resurrected-object"),
+    (ddl.create_index("k", "p", table="t", column="d"), "vanished-object"),
+    (ddl.drop_index("k", "i"), "resurrected-object"),
+]
+
+
+@pytest.mark.parametrize(("change", "found"), LOSABLE, ids=lambda value: getattr(value, "f", value))
+def test_an_acknowledged_change_that_left_no_trace_is_found_by_its_name(change: Invoke, found: str) -> None:
+    opening = [Request(before, 2, 2, "answered", 0) for before in OPENING]
+    history = {
+        fate: run([*opening, Request(change, 2, 2, fate, 0)]).history.to_pylist() for fate in ("answered", "never")
+    }
+    assert history["answered"][-1]["type"] == "ok"
+    lost = run([*opening, Request(change, 2, 2, "never", 0)]).observations
+    acknowledged = Records.of(pa.Table.from_pylist(history["answered"], schema=HISTORY), lost)
+    unknown = Records.of(pa.Table.from_pylist(history["never"], schema=HISTORY), lost)
+    assert {anomaly.type for verdict in verdicts(acknowledged) for anomaly in verdict.anomalies} == {found}
+    assert all(verdict.valid is True for verdict in verdicts(unknown))
 
 
 NAMES = {
