@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from results.report.findings import Standing, WorkloadSummary, findings_of, reasons_of, workloads_of
 from results.report.html import render
-from results.report.markdown import code_block, escaped, recipe_sql
+from results.report.markdown import code_block, code_span, escaped, recipe_sql
 from results.report.material import Material, Race
 from results.report.recipe import Recipe, recipe_of
 from results.report.reproduce import command_line
@@ -141,7 +141,8 @@ class Comparison:
         noun = "race" if all(cell.unit == "race" for cell in judged) else "workload"
         said = []
         if "broke" in states:
-            said.append(f"{states.count('broke')} of {counted(len(judged), noun)} break")
+            broke = states.count("broke")
+            said.append(f"{broke} of {counted(len(judged), noun)} {'breaks' if broke == 1 else 'break'}")
         elif "held" in states:
             said.append(f"none of {counted(states.count('held'), noun)} breaks")
         for state, words in (("unknown", "not decided"), ("not applicable", "not applicable"), ("not run", "not run")):
@@ -326,13 +327,13 @@ def comparison_markdown(comparison: Comparison, *, title: str = "Comparison") ->
     for row in comparison.rows:
         condition = f" ({escaped(row.condition)})" if row.condition else ""
         cells = [_markdown_cell(row.cells[system]) for system in comparison.systems]
-        lines.append(f"| `{row.workload}`{condition} | {' | '.join(cells)} |")
+        lines.append(f"| {code_span(row.workload)}{condition} | {' | '.join(cells)} |")
     parts = [f"# {escaped(title)}", escaped(comparison.headline()), "\n".join(lines)]
     for row in comparison.rows:
         for system, cell in row.cells.items():
             if cell.state == "broke" and cell.recipe:
                 parts += [
-                    f"## `{row.workload}` on {escaped(system_name(system))}: {escaped(cell.words())}",
+                    f"## {code_span(row.workload)} on {escaped(system_name(system))}: {escaped(cell.words())}",
                     code_block(recipe_sql(cell.recipe), "sql"),
                     code_block(cell.command, "sh"),
                 ]
@@ -342,6 +343,6 @@ def comparison_markdown(comparison: Comparison, *, title: str = "Comparison") ->
 def _markdown_cell(cell: Cell) -> str:
     words = f"{cell.mark} {escaped(cell.words())}"
     linked = f"[{words}](<{cell.reports[0]}>)" if cell.reports else words
-    what = ", ".join(f"`{kind}` {count}" for kind, count in cell.broke)
+    what = ", ".join(f"{code_span(kind)} {count}" for kind, count in cell.broke)
     reason = escaped(cell.reason) if cell.state in EXPLAINED else ""
     return "<br>".join(part for part in (linked, what, reason) if part)

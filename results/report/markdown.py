@@ -26,7 +26,7 @@ from results.report.wording import (
     verdict_word,
 )
 
-__all__ = ["code_block", "escaped", "recipe_sql", "report_markdown"]
+__all__ = ["code_block", "code_span", "escaped", "recipe_sql", "report_markdown"]
 
 EVIDENCE_LINES: Final = 30
 
@@ -61,6 +61,15 @@ def code_block(text: str, language: str = "") -> str:
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def code_span(text: str) -> str:
+    """Text as inline code, in a table cell too; an empty one is a blank."""
+    one_line = re.sub(r"\s+", " ", text).replace("|", r"\|") or " "
+    longest = max((len(run) for run in re.findall("`+", one_line)), default=0)
+    ticks = "`" * (longest + 1)
+    edge = " " if one_line[0] == "`" or one_line[-1] == "`" else ""
+    return f"{ticks}{edge}{one_line}{edge}{ticks}"
 
 
 def recipe_sql(recipe: Recipe) -> str:
@@ -110,14 +119,14 @@ def _findings(material: Material) -> list[str]:
 
 
 def _finding(finding: Finding, shown: dict[Recipe, str]) -> list[str]:
-    parts = [f"### {escaped(finding.title)} (`{finding.type}`), {escaped(finding.how_often())}"]
+    parts = [f"### {escaped(finding.title)} ({code_span(finding.type)}), {escaped(finding.how_often())}"]
     if finding.worst:
         parts.append(finding.worst)  # of our own catalogue, and Markdown as it stands
     first = finding.anomalies[0]
     if first.explanation:
         parts.append(code_block(first.explanation))
     if finding.recipe and finding.recipe in shown:
-        parts.append(f"By the same statements as `{shown[finding.recipe]}`.")
+        parts.append(f"By the same statements as {code_span(shown[finding.recipe])}.")
     elif finding.recipe:
         parts.append(code_block(recipe_sql(finding.recipe), "sql"))
     parts += _evidence(first)
@@ -154,10 +163,10 @@ def _races(material: Material) -> list[str]:
         return []
     rows = [
         (
-            f"`{one.workload}`",
+            code_span(one.workload),
             escaped(one.mode),
             f"{len(one.broken)} of {len(one.races)}",
-            ", ".join(f"`{kind}` in {count}" for kind, count in one.broke.items()) or "–",
+            ", ".join(f"{code_span(kind)} in {count}" for kind, count in one.broke.items()) or "–",
         )
         for one in summaries
     ]
@@ -169,7 +178,7 @@ def _checkers(material: Material) -> str:
     for part in checkers_of(material.verdict):
         name = verdict_name(part.valid)
         said = f"{VERDICT_MARK[name]} {name}" if counts(material.verdict, part) else "– nothing to judge"
-        rows.append((f"`{part.checker}`", said, str(len(part.anomalies) or "–")))
+        rows.append((code_span(part.checker), said, str(len(part.anomalies) or "–")))
     return _table(("Checker", "Verdict", "Anomalies"), rows)
 
 

@@ -1,0 +1,77 @@
+"""report.md: short, complete, and unmoved by hostile text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_run import broken_run, held_run
+
+from harness.verdict import Anomaly
+from results.report.markdown import code_block, code_span, escaped, report_markdown
+
+
+def test_the_report_of_a_broken_run(golden: Callable[[str, str], None]):
+    golden("report-invalid.md", report_markdown(broken_run()))
+
+
+def test_the_report_of_a_run_that_held(golden: Callable[[str, str], None]):
+    golden("report-valid.md", report_markdown(held_run()))
+
+
+def test_the_report_of_an_undecided_run(golden: Callable[[str, str], None]):
+    golden("report-unknown.md", report_markdown(held_run(undecided=True)))
+
+
+@given(st.text())
+def test_a_fence_is_closed_by_its_own_end_alone(text: str):
+    first, *inner, last = code_block(text, "sql").split("\n")
+    assert first == last + "sql"
+    assert not any(line.strip().startswith(last) for line in inner)
+
+
+@given(st.text())
+def test_a_code_span_is_closed_by_its_own_end_alone(text: str):
+    shown = code_span(text)
+    assert "\n" not in shown
+    ticks = re.match("`+", shown)[0]  # type: ignore[index]
+    assert shown.endswith(ticks)
+    assert ticks not in re.findall("`+", shown[len(ticks) : -len(ticks)])
+    assert re.search(r"(?<!\\)\|", shown) is None
+
+
+@given(st.text())
+def test_escaped_text_is_one_line_without_markup(text: str):
+    shown = escaped(text)
+    assert "\n" not in shown
+    assert re.findall(r"(?<!\\)(?:\\\\)*[<>\[\]|*_`@]", shown) == []
+
+
+def test_hostile_text_opens_no_tag_and_no_mention():
+    run = broken_run()
+    evil = "</details><img src=x> @everyone [x](javascript:y) | ```\n# heading"
+    anomaly = Anomaly(type=evil, title=evil, nodes=(evil,), evidence={evil: evil}, explanation=evil)
+    verdict = replace(run.verdict, anomalies=(anomaly,), parts=(), reason=None)
+    text = report_markdown(replace(run, verdict=verdict, environment={evil: evil}))
+    outside = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    outside = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)  # code spans
+    assert re.search(r"(?<!\\)<img", outside) is None
+    assert re.search(r"(?<!\\)@everyone", outside) is None
+    assert "\n# heading" not in outside
+
+
+def test_evidence_is_shortened_and_says_so():
+    run = broken_run()
+    long = Anomaly(type="t", title="t", evidence=list(range(500)), explanation="e")
+    text = report_markdown(replace(run, verdict=replace(run.verdict, anomalies=(long,), parts=())))
+    assert "… 472 more lines in verdict.json" in text
+    assert len(text) < 10_000
+
+
+@pytest.mark.parametrize("words", ["schemaquake run", "--seed 20261", "DROP TYPE sq_drop_type_000.u;  -- ok at"])
+def test_the_report_can_be_repeated_from(words: str):
+    assert words in report_markdown(broken_run())
