@@ -207,9 +207,11 @@ class _Sights:
         self._told: dict[str, dict[SchemaObject, list[tuple[int, str, Mapping[str, Any]]]]] = {}
 
     def last(self, attribute: _Attribute, settings: Sequence[_Setting]) -> tuple[int, str] | None:
-        """When (ns) and on which node the attribute last had one of these values."""
-        readings = self._of(attribute.subject)
-        for time, node, definition in reversed(readings):
+        """When (ns) and on which node the attribute last had one of these values, since it was first asked for."""
+        asked = min(setting.source.invoked for setting in settings)
+        for time, node, definition in reversed(self._of(attribute.subject)):
+            if time < asked:
+                return None
             found = _SHOWN[attribute.subject.kind](definition, attribute)
             if found is not _UNTOLD and any(_matches(attribute, found, setting.value) for setting in settings):
                 return time, node
@@ -309,6 +311,6 @@ def _shown(attribute: _Attribute, readings: Mapping[str, Mapping[str, JSON]]) ->
 
 def _sight(last: tuple[int, str] | None) -> str:
     if last is None:
-        return "No reading of the run ever showed it so."
+        return "No reading since then showed it so."
     time, node = last
     return f"It was last seen so on {node} at {seconds(time)}."

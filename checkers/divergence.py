@@ -10,7 +10,7 @@ Source: the 0.7 document, "Concurrency"; the 1.1 document, schema disagreement; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import orjson
@@ -79,7 +79,8 @@ def _disagreement(case: Case) -> Anomaly | None:
         phase: {
             "versions": {node: schema.version for node, schema in nodes.items()},
             "settle": settles.get(phase),
-            "differences_on_disk": _differences(list(nodes.values()))[:_DIFFERENCES_MOST],
+            "differing_objects": len(differences := _differences(list(nodes.values()))),
+            "differences_on_disk": differences[:_DIFFERENCES_MOST],
         }
         for phase, nodes in readings.items()
     }
@@ -105,8 +106,9 @@ def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
     settle = told["settle"] or {}
     waited = f" (after {settle['seconds']} s of waiting)" if "seconds" in settle else ""
     shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
-    apart = told["differences_on_disk"][:4]
-    disks = f"and their disks differ in {listing(apart)}" if apart else "while their disks are equal"
+    apart = told["differences_on_disk"]
+    more = [f"{told['differing_objects'] - 4} more objects"] if told["differing_objects"] > 4 else []
+    disks = f"and their disks differ in {listing([*apart[:4], *more])}" if apart else "while their disks are equal"
     return f"{phase_text(phase)}{waited} the versions are {shown}, {disks}"
 
 
@@ -287,9 +289,14 @@ def _columns_apart(subject: SchemaObject, table: Table, statement: str) -> Itera
     extra = remembered - table.columns.keys() - table.dropped_columns
     lacking = table.columns.keys() - remembered
     if extra or lacking:
-        parts = [f"column {name} in memory only" for name in sorted(extra)]
-        parts += [f"column {name} on disk only" for name in sorted(lacking)]
+        parts = [f"{_columns(extra)} in memory only"] if extra else []
+        parts += [f"{_columns(lacking)} on disk only"] if lacking else []
         yield subject, f"with {listing(parts)}", {"memory": sorted(remembered), "disk": sorted(table.columns)}
+
+
+def _columns(names: Iterable[str]) -> str:
+    told = sorted(names)
+    return f"column{'s' if len(told) > 1 else ''} {listing(told)}"
 
 
 def _declared_columns(statement: str) -> frozenset[str] | None:

@@ -64,7 +64,7 @@ def where(readings: Mapping[str, Iterable[str]], one: str, many: str) -> str:
     if len({tuple(told) for told in nodes.values()}) == 1:
         phases = listing(_PHASE_TEXT[phase] for phase in nodes)
         return f"{phases} {listing(next(iter(nodes.values())))} {verb}"
-    return f"{listing(f'{_PHASE_TEXT[phase]} {listing(told)}' for phase, told in nodes.items())} {verb}"
+    return f"{', and '.join(f'{_PHASE_TEXT[phase]} {listing(told)}' for phase, told in nodes.items())} {verb}"
 
 
 def phase_text(phase: str) -> str:

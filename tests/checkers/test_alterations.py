@@ -37,7 +37,7 @@ def test_an_acknowledged_column_that_is_missing_is_lost() -> None:
     assert found.nodes == ("n1", "n2", "n3")
     assert found.ops == (4,)
     assert found.evidence["column"] == "d"
-    assert "No reading of the run ever showed it so." in found.explanation
+    assert "No reading since then showed it so." in found.explanation
 
 
 def test_an_acknowledged_column_that_is_there_is_valid() -> None:
@@ -48,6 +48,11 @@ def test_a_lost_column_is_told_with_its_last_sight() -> None:
     found = finding([*TABLE, *ADD], [*WITHOUT, "@13 running n3 table k.t id=1 a:int* c:int d:int"])
     assert found.evidence["last_seen"] == {"time_ns": 13_000_000, "node": "n3"}
     assert "It was last seen so on n3 at 0.013 s." in found.explanation
+
+
+def test_what_was_seen_before_the_alteration_is_no_sight_of_it() -> None:
+    history = [*TABLE, "@10 p0 n1 invoke drop-column k.t c", "@12 p0 n1 ok"]
+    assert finding(history, [*WITHOUT, "@2 running n1 table k.t id=1 a:int*"]).evidence["last_seen"] is None
 
 
 def test_a_column_missing_on_one_node_after_the_restart_is_lost_there() -> None:
