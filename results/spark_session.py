@@ -56,7 +56,8 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         for name, value in _settings(master or _LOCAL, log_configuration).items():
             builder = builder.config(name, value)
         log.debug("Spark starts", extra={"master": master or _LOCAL})
-        session = builder.getOrCreate()
+        with pandas_unused():
+            session = builder.getOrCreate()
         try:
             yield session
         finally:

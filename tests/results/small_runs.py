@@ -36,7 +36,7 @@ def history(random: Random, operations: int, processes: int, keyspaces: int) -> 
     number_of = list(range(processes))
     open_operations: dict[int, dict[str, Any]] = {}
     begun = 0
-    while begun < operations or random.random() < 0.8 and open_operations:
+    while begun < operations or (open_operations and random.random() < 0.8):
         worker = random.randrange(processes)
         process = number_of[worker]
         if process not in open_operations:
