@@ -75,5 +75,5 @@ def carry_out(page: str, *, namespace: dict[str, Any] | None = None, without: st
 def printed_by(page: str, code: str, names: dict[str, Any]) -> str:
     """Carry out one block with these names, and return what it prints."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(code, page, "exec"), names)  # noqa: S102 - our own page
+        exec(compile(code, page, "exec", dont_inherit=True), names)  # noqa: S102 - our own page
     return printed.getvalue()
