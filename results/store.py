@@ -50,6 +50,7 @@ FILES: Final[Mapping[str, str]] = {
     "analysis": "tables made from the history: operations, rates, latencies, races, schema timeline",
     "outcome.json": "whether the run was completed, and if not, why",
     "harness.jsonl": "the harness' own log",
+    "process.json": "which process carries the run out, while it does",
     "report.html": "the report for a person",
     "report.md": "the same in Markdown",
     "junit.xml": "the same for a build server",
@@ -115,12 +116,7 @@ class Store:
 
     def read_plan(self) -> Plan:
         """The plan. Raises HistoryError if the folder has none, PlanError if this version cannot run it."""
-        try:
-            return Plan.read(self.folder)
-        except TypeError as error:
-            raise PlanError(
-                f"{self.path('plan.json')} is incomplete: {error}. No recovery can bring it back."
-            ) from error
+        return Plan.read(self.folder)
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json."""

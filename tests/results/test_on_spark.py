@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from questioners import Counts, Crashes, FailedInserts, Says
+from questioners import Counts, Crashes, Endless, FailedInserts, Says
 from small_runs import small_run
 
 from harness.errors import HistoryError, PlanError
@@ -69,6 +69,12 @@ def test_both_engines_make_the_same_tables(tmp_path):
     for name in TABLES:
         assert tables["spark"][name].equals(tables["local"][name]), name
         assert len(tables["local"][name])
+
+
+def test_a_checker_that_does_not_end_is_ended_there_too():
+    verdict = judge(small_run(1), checkers=[Endless(), Says()], engine="spark", limit_s=0.3)
+    assert "did not end by itself within twice its limit of 0.3 s" in (verdict.parts[0].reason or "")
+    assert verdict.parts[1].valid is True
 
 
 def test_an_error_of_a_step_is_told_in_its_own_words(tmp_path):
