@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from harness.console import configure_logging, progress
-from harness.errors import EnvironmentLacks, ExitCode, NodeDied, PlanError, SchemaquakeError
+from harness.errors import EnvironmentLacks, ExitCode, NodeDied, NotApplicable, SchemaquakeError
 from harness.faults import FaultSchedule
 from harness.journal import Journal, start_clock
 from harness.ledger import FILE_NAME, Ledger
@@ -52,7 +52,8 @@ def main() -> int:
     except KeyboardInterrupt:
         outcome["error"] = "interrupted; every fault was healed and every node ended"
     except SchemaquakeError as error:
-        outcome |= {"error": str(error), "exit_code": int(error.exit_code)}
+        applicable = not isinstance(error, NotApplicable)
+        outcome |= {"error": str(error), "exit_code": int(error.exit_code), "applicable": applicable}
     except ExceptionGroup as group:
         outcome["error"] = "; ".join(str(error) for error in group.exceptions)
         log.debug("errors while ending the run", exc_info=group)
@@ -122,7 +123,7 @@ class Conductor:
             workload: Workload = load("workloads", name)
             lacking = workload.requires - context.features
             if lacking:
-                raise PlanError(
+                raise NotApplicable(
                     f'workload "{name}" is not applicable to {self._plan.system}: it has no {", ".join(sorted(lacking))}'
                 )
         wanted = [*self._plan.nemeses, *(["partition"] if self._plan.mode == "partition" else [])]

@@ -18,12 +18,12 @@ from typing import Any
 
 import orjson
 
-from harness.errors import ExitCode, PlanError
+from harness.errors import ExitCode, HistoryError, PlanError
 from harness.plan import Plan
 from harness.protocols import Provider
 from harness.registry import load
 
-__all__ = ["Outcome", "execute", "process_start_time", "still_running"]
+__all__ = ["Outcome", "execute", "process_start_time", "read_outcome", "still_running"]
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,32 @@ class Outcome:
     completed: bool
     error: str | None
     exit_code: ExitCode
+    applicable: bool = True
+    """False: the system lacks a feature the workload needs; nothing was started."""
+
+
+def read_outcome(folder: Path) -> Outcome:
+    """How the run in that folder ended; a folder without `outcome.json` is of a run whose process was killed.
+
+    Raises HistoryError if the file is damaged.
+    """
+    path = folder / "outcome.json"
+    try:
+        document = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return Outcome(
+            completed=False,
+            error="the run's process ended without a word; its journals are whole up to that moment",
+            exit_code=ExitCode.CRASHED,
+        )
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"{path} is damaged: {error}") from error
+    return Outcome(
+        completed=document["completed"],
+        error=document["error"],
+        exit_code=ExitCode(document["exit_code"]),
+        applicable=document.get("applicable", True),
+    )
 
 
 def execute(plan: Plan, folder: Path) -> Outcome:
@@ -52,17 +78,8 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
     provider.prepare(plan, folder)
     argv = [*provider.enclosure(folder), sys.executable, "-m", "harness.conductor", str(folder.resolve())]
-    exit_code = _wait(argv, folder)
-    try:
-        document = orjson.loads((folder / "outcome.json").read_bytes())
-    except FileNotFoundError:
-        how = f"signal {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
-        return Outcome(
-            completed=False,
-            error=f"the run's process ended without a word ({how}); its journals are whole up to that moment",
-            exit_code=ExitCode.CRASHED,
-        )
-    return Outcome(completed=document["completed"], error=document["error"], exit_code=ExitCode(document["exit_code"]))
+    _wait(argv, folder)
+    return read_outcome(folder)
 
 
 def process_start_time(pid: int) -> str | None:
@@ -81,7 +98,7 @@ def still_running(folder: Path) -> int | None:
     return pid if process_start_time(pid) == document["start_time"] else None
 
 
-def _wait(argv: list[str], folder: Path) -> int:
+def _wait(argv: list[str], folder: Path) -> None:
     """Start the run's process and wait; a signal to us is passed on, and waited for, so that it can heal and tear down."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
@@ -97,7 +114,7 @@ def _wait(argv: list[str], folder: Path) -> int:
         (n, signal.signal(n, pass_on)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     ]
     try:
-        return process.wait()
+        process.wait()
     finally:
         for number, handler in restored:
             signal.signal(number, handler)

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.errors import ExitCode, PlanError
 from harness.records import HISTORY, Records
 from harness.verdict import Verdict, combine
-from results.execution import conclude, exit_code_of
+from results.execution import conclude, exit_code_of_validity
 from results.judge import judge
 from results.store import Store, read_table
 
@@ -44,4 +44,4 @@ def check_path(
 
 def exit_code_of_all(verdicts: Iterable[Verdict]) -> ExitCode:
     """The exit code of several verdicts: the worst counts."""
-    return exit_code_of(Verdict(valid=combine(verdict.valid for verdict in verdicts), checker="all"))
+    return exit_code_of_validity(combine(verdict.valid for verdict in verdicts))

@@ -37,7 +37,9 @@ Nodes = Annotated[int, typer.Option(help="how many nodes")]
 Races = Annotated[int, typer.Option(help="how many races of each racing workload")]
 Mode = Annotated[str, typer.Option(help="barrier: clients released together; partition: on both sides of a cut")]
 Restart = Annotated[str, typer.Option(help="of every node before the last readings: rolling, together or none")]
-TimeLimit = Annotated[float, typer.Option(help="seconds of the main phase, for workloads that never end and for faults")]
+TimeLimit = Annotated[
+    float, typer.Option(help="seconds of the main phase, for workloads that never end and for faults")
+]
 SettleLimit = Annotated[float, typer.Option(help="seconds to wait for schema agreement before calling it disagreement")]
 StartTimeout = Annotated[float, typer.Option(help="seconds a node may take to serve")]
 ClusterName = Annotated[str, typer.Option("--cluster", help="the kind of cluster (schemaquake list clusters)")]
@@ -66,7 +68,9 @@ def _run(
     seed: Seed = 1,
     time_limit: TimeLimit = 60,
     rate: Annotated[float | None, typer.Option(help="operations a second of each free-running workload")] = None,
-    concurrency: Annotated[str | None, typer.Option(help="workers of a free-running workload: 6, or 2n for two a node")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="workers of a free-running workload: 6, or 2n for two a node")
+    ] = None,
     replication_factor: Annotated[int | None, typer.Option(help="of every keyspace; 3, or fewer nodes")] = None,
     keyspace_prefix: Annotated[str, typer.Option(help="of every keyspace the run makes")] = "sq",
     option: Annotated[list[str] | None, typer.Option("-O", help="name=value, for workloads and nemeses")] = None,
@@ -128,37 +132,33 @@ def _demo(
 ) -> None:
     """Run the headline: the same races on Cassandra 5.0 (they break it) and 6.0 (it holds), then one page that compares them."""
     configure_logging(verbose=verbose)
-    from results.comparing import compare, print_comparison  # noqa: PLC0415 - as above
-    from results.execution import carry_out  # noqa: PLC0415 - as above
+    from results.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
 
-    finished = [
-        carry_out(
-            Plan(
-                system=name,
-                workloads=("racing-ddl",),
-                races=races,
-                seed=seed,
-                restart="together",
-                settle_limit_s=10,
-            ),
-            runs,
-            engine=engine,
-            limit_s=60,
+    plans = [
+        Plan(
+            system=name,
+            workloads=("racing-ddl",),
+            races=races,
+            seed=seed,
+            restart="together",
+            settle_limit_s=10,
         )
         for name in system or _DEMO_SYSTEMS
     ]
-    comparison = compare(finished, runs)
+    compared = compare_runs(run_all(plans, runs, engine=engine, limit_s=60), runs)
     if as_json:
-        _print_json(comparison.document())
-    print_comparison(comparison, stderr())
-    raise typer.Exit(ExitCode.VALID if all(run.completed for run in finished) else ExitCode.CRASHED)
+        _print_json(compared.document())
+    print_comparison(compared, stderr())
+    raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
 
 
 def _matrix(
     *,
     system: Annotated[list[str], typer.Option(help="a column; repeat for more")],
     workload: Annotated[list[str], typer.Option(help="a row; repeat, or use commas")],
-    nemesis: Annotated[list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")] = None,
+    nemesis: Annotated[
+        list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")
+    ] = None,
     mode: Annotated[list[str] | None, typer.Option(help="barrier or partition; repeat for both")] = None,
     nodes: Nodes = 3,
     races: Races = 6,
@@ -173,7 +173,7 @@ def _matrix(
 ) -> None:
     """Run every combination of systems, workloads, nemeses and modes, then one comparison page."""
     configure_logging(verbose=verbose)
-    from results.comparing import compare, print_comparison, run_matrix  # noqa: PLC0415 - as above
+    from results.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
 
     plans = [
         Plan(
@@ -193,19 +193,20 @@ def _matrix(
         for faults in nemesis or ["none"]
         for how in mode or ["barrier"]
     ]
-    finished = run_matrix(plans, runs, engine=engine)
-    comparison = compare(finished, runs)
+    compared = compare_runs(run_all(plans, runs, engine=engine), runs)
     if as_json:
-        _print_json(comparison.document())
-    print_comparison(comparison, stderr())
-    raise typer.Exit(comparison.exit_code)
+        _print_json(compared.document())
+    print_comparison(compared, stderr())
+    raise typer.Exit(compared.exit_code)
 
 
 def _check(
     history: Annotated[list[Path], typer.Argument(help="runs' folders, or history files")],
     *,
     checker: Annotated[str | None, typer.Option(help="only these, with commas (schemaquake list checkers)")] = None,
-    history_format: Annotated[str | None, typer.Option("--format", help="parquet, if the file's name does not say so")] = None,
+    history_format: Annotated[
+        str | None, typer.Option("--format", help="parquet, if the file's name does not say so")
+    ] = None,
     engine: Engine = "auto",
     master: Master = None,
     limit: Limit = 120,
@@ -214,11 +215,14 @@ def _check(
 ) -> None:
     """Judge stored files again, and nothing else: prints FILE<TAB>true|false|unknown, or one JSON document."""
     configure_logging(verbose=verbose)
-    from results.checking import check_path, exit_code_of  # noqa: PLC0415 - as above
+    from results.checking import check_path, exit_code_of_all  # noqa: PLC0415 - as above
 
     names = None if checker is None else list(_split(checker))
     verdicts = [
-        (path, check_path(path, checkers=names, file_format=history_format, engine=engine, master=master, limit_s=limit))
+        (
+            path,
+            check_path(path, checkers=names, file_format=history_format, engine=engine, master=master, limit_s=limit),
+        )
         for path in history
     ]
     if as_json:
@@ -227,7 +231,7 @@ def _check(
     else:
         for path, verdict in verdicts:
             sys.stdout.write(f"{path}\t{str(verdict.valid).lower()}\n")
-    raise typer.Exit(exit_code_of(verdict for _, verdict in verdicts))
+    raise typer.Exit(exit_code_of_all(verdict for _, verdict in verdicts))
 
 
 def _report(

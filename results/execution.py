@@ -14,20 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 from rich.console import Console
 from rich.table import Table
 
-from harness.errors import ExitCode, HistoryError, SchemaquakeError
+from harness.errors import ExitCode, SchemaquakeError
 from harness.plan import Plan
-from harness.runner import Outcome, execute
-from harness.verdict import Verdict
+from harness.runner import Outcome, execute, read_outcome
+from harness.verdict import Validity, Verdict
 from results.judge import judge
 from results.pipeline import analyse
 from results.report import write_all
 from results.store import Store
 
-__all__ = ["FinishedRun", "carry_out", "conclude", "exit_code_of", "print_summary", "write_reports"]
+__all__ = ["FinishedRun", "carry_out", "conclude", "exit_code_of_validity", "print_summary", "write_reports"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +47,7 @@ class FinishedRun:
     completed: bool
     error: str | None
     exit_code: ExitCode
+    applicable: bool = True
 
     @property
     def report(self) -> Path:
@@ -101,7 +101,7 @@ def conclude(folder: Path, *, engine: str = "auto", master: str | None = None, l
     recovered = store.recover()
     if recovered.torn:
         log.warning("journals ended in torn lines, which were left out", extra={"journals": recovered.torn})
-    outcome = _read_outcome(folder)
+    outcome = read_outcome(folder)
     verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s), outcome)
     store.write_verdict(verdict)
     analyse(store, verdict, engine=engine, master=master)
@@ -121,7 +121,7 @@ def conclude(folder: Path, *, engine: str = "auto", master: str | None = None, l
         verdict=verdict,
         completed=outcome.completed,
         error=outcome.error,
-        exit_code=_EXIT_CODES[verdict.valid] if outcome.completed else outcome.exit_code,
+        exit_code=exit_code_of_validity(verdict.valid) if outcome.completed else outcome.exit_code,
     )
 
 
@@ -133,9 +133,9 @@ def write_reports(folder: Path) -> Path:
     return store.path("report.html")
 
 
-def exit_code_of(verdict: Verdict) -> ExitCode:
+def exit_code_of_validity(valid: Validity) -> ExitCode:
     """0 valid, 1 invalid, 2 unknown."""
-    return _EXIT_CODES[verdict.valid]
+    return _EXIT_CODES[valid]
 
 
 def print_summary(run: FinishedRun, console: Console) -> None:
@@ -155,16 +155,6 @@ def print_summary(run: FinishedRun, console: Console) -> None:
     console.print(f"report: {run.report}", markup=False)
 
 
-def _read_outcome(folder: Path) -> Outcome:
-    try:
-        document = orjson.loads((folder / "outcome.json").read_bytes())
-    except FileNotFoundError:
-        return Outcome(completed=False, error="the run's process was killed", exit_code=ExitCode.CRASHED)
-    except orjson.JSONDecodeError as error:
-        raise HistoryError(f"{folder / 'outcome.json'} is damaged: {error}") from error
-    return Outcome(completed=document["completed"], error=document["error"], exit_code=ExitCode(document["exit_code"]))
-
-
 def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
     """A run that was not completed may show that something broke, but not that nothing did."""
     if outcome.completed:
@@ -178,5 +168,5 @@ def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun
     verdict = Verdict(valid="unknown", checker="run", reason=f"the run never began: {outcome.error}")
     store.write_verdict(verdict)
     return FinishedRun(
-        store=store, plan=plan, verdict=verdict, completed=False, error=outcome.error, exit_code=outcome.exit_code
+        store=store, plan=plan, verdict=verdict, completed=False, error=outcome.error, exit_code=outcome.exit_code, applicable=outcome.applicable
     )
