@@ -156,7 +156,7 @@ class _Argument:
     def _at_first(self, earlier: Sequence[Step]) -> tuple[State, Mapping[int, str], list[Event]]:
         """The state that the acknowledged changes before all of these led to, who made it so, and those changes.
 
-        Where they have no order of their own (their objects are decision only in part here), the initial state.
+        Where they have no order of their own (their objects are judged only in part here), the initial state.
         """
         initial = self._problem.initial
         mandatory = Problem(initial, tuple(replace(step, required=True) for step in earlier))

@@ -173,11 +173,4 @@ def _predicate(variable: Variable, value: Value) -> str:
     return said
 
 
-_SPOKEN_VALUES and value != RENAMED:
-            said = f"is {value}"
-        case _:
-            said = "exists"
-    return said
-
-
 _SPOKEN_VALUES: Final = frozenset({"option", "replication", "field"})
