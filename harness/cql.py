@@ -80,7 +80,7 @@ def _drop_column(value: Mapping[str, Any]) -> str:
 def _create_function(value: Mapping[str, Any]) -> str:
     arguments = ", ".join(f"{name} {cql_type}" for name, cql_type in value["arguments"])
     return (
-        f"CREATE FUNCTION {_qualified(value)} ({arguments}) RETURNS NULL ON NULL INPUT "
+        f"CREATE FUNCTION {_qualified(value)} ({arguments}) CALLED ON NULL INPUT "
         f"RETURNS {value['returns']} LANGUAGE java AS $${value['body']}$$"
     )
 

@@ -178,7 +178,7 @@ def drop_type(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
 def create_function(
     keyspace: str, name: str, *, arguments: Sequence[tuple[str, str]], returns: str, body: str
 ) -> Invoke:
-    """CREATE FUNCTION … RETURNS NULL ON NULL INPUT … LANGUAGE java; needs user-defined functions switched on."""
+    """CREATE FUNCTION … CALLED ON NULL INPUT … LANGUAGE java, so that an aggregate on it needs no INITCOND; needs user-defined functions switched on."""
     return _change(
         "create-function", keyspace, name, arguments=[list(a) for a in arguments], returns=returns, body=body
     )
@@ -198,7 +198,7 @@ def create_aggregate(
     state_type: str,
     final_function: str | None = None,
 ) -> Invoke:
-    """CREATE AGGREGATE … SFUNC … STYPE …, INITCOND null."""
+    """CREATE AGGREGATE … SFUNC … STYPE …, without INITCOND."""
     return _change(
         "create-aggregate",
         keyspace,

@@ -17,7 +17,7 @@ from random import Random
 from harness.protocols import Context
 from harness.schema_changes import create_index, create_table, drop_column
 from harness.steps import Invoke
-from workloads.races import UNTIL_THE_RACE, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
+from workloads.races import POISONS, UNTIL_THE_RACE, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
 
 __all__ = ["CreateIndex"]
 
@@ -30,7 +30,6 @@ class CreateIndex(RacingWorkload):
             name="create-index",
             requires=frozenset({"keyspaces", "tables", "columns", "indexes"}),
             race=_race,
-            poisons=True,
         )
 
 
@@ -50,6 +49,7 @@ def _race(number: int, _random: Random, context: Context) -> Race:
         setup=(table,),
         sides=sides,
         tables=probes,
+        disturbance=POISONS,
     )
 
 

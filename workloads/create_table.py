@@ -22,6 +22,8 @@ from harness.schema_changes import create_table
 from harness.steps import Invoke
 from workloads.plain_table import plain_table
 from workloads.races import (
+    HARMLESS,
+    REFUSES,
     SINCE_THE_RACE,
     WHILE_RACING,
     Race,
@@ -59,6 +61,7 @@ def _race(number: int, _random: Random, context: Context) -> Race:
         setup=(plain_table(keyspace, "bystander"),),
         sides=tuple((create,) for create in creates),
         tables=(RowProbe(table="bystander"), *probes),
+        disturbance=REFUSES if variant == "definitions" else HARMLESS,
     )
 
 

@@ -18,7 +18,7 @@ from random import Random
 from harness.protocols import Context
 from harness.schema_changes import add_column, alter_options, drop_table
 from workloads.plain_table import plain_table
-from workloads.races import WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
+from workloads.races import POISONS, WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
 
 __all__ = ["DropAlter"]
 
@@ -31,7 +31,6 @@ class DropAlter(RacingWorkload):
             name="drop-alter",
             requires=frozenset({"keyspaces", "tables", "columns", "options"}),
             race=_race,
-            poisons=True,
         )
 
 
@@ -51,4 +50,5 @@ def _race(number: int, _random: Random, context: Context) -> Race:
         setup=(plain_table(keyspace, "bystander"), plain_table(keyspace, "t")),
         sides=((drop_table(keyspace, "t"),), (alter,)),
         tables=(RowProbe(table="bystander"), RowProbe(table="t"), *probes),
+        disturbance=POISONS,
     )

@@ -16,7 +16,7 @@ from random import Random
 from harness.protocols import Context
 from harness.schema_changes import create_aggregate, create_function, drop_function
 from workloads.plain_table import plain_table
-from workloads.races import Race, RacingWorkload, RowProbe, race_keyspace
+from workloads.races import POISONS, Race, RacingWorkload, RowProbe, race_keyspace
 
 __all__ = ["DropFunction"]
 
@@ -25,15 +25,17 @@ class DropFunction(RacingWorkload):
     """DROP FUNCTION against CREATE AGGREGATE on it."""
 
     def __init__(self) -> None:
-        super().__init__(
-            name="drop-function", requires=frozenset({"keyspaces", "tables", "functions"}), race=_race, poisons=True
-        )
+        super().__init__(name="drop-function", requires=frozenset({"keyspaces", "tables", "functions"}), race=_race)
 
 
 def _race(number: int, _random: Random, context: Context) -> Race:
     keyspace = race_keyspace(context, "drop-function", number)
     function = create_function(
-        keyspace, "f", arguments=[("state", "int"), ("value", "int")], returns="int", body="return state + value;"
+        keyspace,
+        "f",
+        arguments=[("state", "int"), ("value", "int")],
+        returns="int",
+        body="return (state == null ? 0 : state) + (value == null ? 0 : value);",
     )
     aggregate = create_aggregate(keyspace, "g", arguments=["int"], state_function="f", state_type="int")
     return Race(
@@ -44,4 +46,5 @@ def _race(number: int, _random: Random, context: Context) -> Race:
         setup=(plain_table(keyspace, "t"), function),
         sides=((drop_function(keyspace, "f"),), (aggregate,)),
         tables=(RowProbe(table="t"),),
+        disturbance=POISONS,
     )

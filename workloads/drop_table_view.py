@@ -17,7 +17,7 @@ from random import Random
 from harness.protocols import Context
 from harness.schema_changes import create_table, create_view, drop_table
 from workloads.plain_table import plain_table
-from workloads.races import ALWAYS, NEVER, Race, RacingWorkload, RowProbe, race_keyspace
+from workloads.races import ALWAYS, NEVER, STALLS, Race, RacingWorkload, RowProbe, race_keyspace
 
 __all__ = ["DropTableView"]
 
@@ -44,4 +44,5 @@ def _race(number: int, _random: Random, context: Context) -> Race:
             RowProbe(table="t", row=(("w", 7),), phases=ALWAYS),
             RowProbe(table="m", row=(("w", 7),), phases=NEVER),
         ),
+        disturbance=STALLS,
     )

@@ -20,6 +20,7 @@ from harness.schema_changes import add_column, create_table, create_type, drop_t
 from harness.steps import Invoke
 from workloads.plain_table import plain_table
 from workloads.races import (
+    POISONS,
     SINCE_THE_RACE,
     WHILE_RACING,
     Race,
@@ -42,7 +43,6 @@ class DropType(RacingWorkload):
             name="drop-type",
             requires=frozenset({"keyspaces", "tables", "columns", "types"}),
             race=_race,
-            poisons=True,
         )
 
 
@@ -57,6 +57,7 @@ def _race(number: int, _random: Random, context: Context) -> Race:
         setup=(create_type(keyspace, "u", fields=[("a", "int"), ("b", "text")]), plain_table(keyspace, "t")),
         sides=((drop_type(keyspace, "u"),), (use,)),
         tables=(RowProbe(table="t"), *probes),
+        disturbance=POISONS,
     )
 
 

@@ -55,6 +55,15 @@ UNTIL_THE_RACE: Final[frozenset[RowPhase]] = frozenset({"prepared", "racing"})
 WHILE_RACING: Final[frozenset[RowPhase]] = frozenset({"racing"})
 NEVER: Final[frozenset[RowPhase]] = frozenset()
 
+HARMLESS: Final = 0
+"""Other keyspaces do not notice."""
+POISONS: Final = 1
+"""Definitions are left behind that no node can load; other keyspaces can still be changed by pushes."""
+STALLS: Final = 2
+"""A node may take a minute before it applies the next schema change (5.0: the build of a view whose base is gone)."""
+REFUSES: Final = 3
+"""The node answers every later schema change, of whatever keyspace, with an error, and applies it all the same."""
+
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
 _PHASE_DIGITS: Final[dict[str, int]] = {phase: digit for digit, phase in enumerate(get_args(RowPhase), start=1)}
@@ -103,6 +112,8 @@ class Race:
     setup: tuple[Invoke, ...]
     sides: tuple[tuple[Invoke, ...], ...]
     tables: tuple[RowProbe, ...]
+    disturbance: int = HARMLESS
+    """What a lost race does to later ones of the same run: `HARMLESS`, `POISONS`, `STALLS` or `REFUSES`."""
 
 
 # Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
@@ -114,8 +125,6 @@ class RacingWorkload:
     requires: frozenset[str]
     race: Callable[[int, Random, Context], Race]
     """Race number n of the run, with a generator of its own."""
-    poisons: bool = False
-    """Whether a lost race leaves definitions behind that no node can load."""
 
     def races(self, context: Context) -> tuple[Race, ...]:
         """Every race of the run, in order."""

@@ -370,5 +370,5 @@ def _function(keyspace: str, number: int) -> Invoke:
         FUNCTION,
         arguments=[("state", "int"), ("value", "int")],
         returns="int",
-        body=f"return state + value + {number};",
+        body=f"return (state == null ? 0 : state) + (value == null ? {number} : value);",
     )

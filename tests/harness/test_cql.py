@@ -73,7 +73,7 @@ STATEMENTS = [
     (ddl.drop_type("ks", "u"), "DROP TYPE ks.u"),
     (
         ddl.create_function("ks", "f", arguments=[("a", "int"), ("b", "text")], returns="int", body="return a;"),
-        ("CREATE FUNCTION ks.f (a int, b text) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE java AS $$return a;$$"),
+        ("CREATE FUNCTION ks.f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS $$return a;$$"),
     ),
     (ddl.drop_function("ks", "f"), "DROP FUNCTION ks.f"),
     (

@@ -8,7 +8,7 @@ from crew_at_work import FEATURES
 from harness.cql import statement
 from harness.protocols import Context
 from harness.steps import Invoke
-from workloads.races import NEVER, WHILE_RACING, Race, RacingWorkload
+from workloads.races import NEVER, POISONS, WHILE_RACING, Race, RacingWorkload
 from workloads.racing_ddl import RACING
 
 NODES = ("n1", "n2", "n3")
@@ -54,8 +54,8 @@ CATALOGUE = {
         [
             "CREATE TABLE ks.t (k int, v text, PRIMARY KEY (k))",
             (
-                "CREATE FUNCTION ks.f (state int, value int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE java "
-                "AS $$return state + value;$$"
+                "CREATE FUNCTION ks.f (state int, value int) CALLED ON NULL INPUT RETURNS int LANGUAGE java "
+                "AS $$return (state == null ? 0 : state) + (value == null ? 0 : value);$$"
             ),
         ],
         [["DROP FUNCTION ks.f"], ["CREATE AGGREGATE ks.g (int) SFUNC f STYPE int"]],
@@ -229,7 +229,7 @@ def test_fields_raced_for_are_told_apart_by_their_values() -> None:
 
 
 def test_poison_is_what_keeps_nodes_from_starting() -> None:
-    assert {name for name, workload in KINDS.items() if workload.poisons} == {
+    assert {name for name, workload in KINDS.items() if workload.races(CONTEXT)[0].disturbance == POISONS} == {
         "drop-type",
         "drop-function",
         "drop-alter",

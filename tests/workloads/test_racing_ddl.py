@@ -10,10 +10,13 @@ from crew_at_work import FEATURES, carry_out
 from harness.errors import NotApplicable, PlanError
 from harness.protocols import Context, Mode
 from harness.steps import Note
+from workloads.races import HARMLESS, POISONS, REFUSES, STALLS
 from workloads.racing_ddl import RACING, RacingDdl
 
 CONTEXT = Context(seed=5, nodes=("n1", "n2", "n3"), features=FEATURES, races=4)
-POISONOUS = {workload.name for workload in RACING if workload.poisons}
+DISTURBANCE = {
+    (race.workload, race.number): race.disturbance for workload in RACING for race in workload.races(CONTEXT)
+}
 
 
 def noted(context: Context) -> list[tuple[str, int]]:
@@ -28,15 +31,14 @@ def test_every_workload_runs_all_its_races(mode: Mode) -> None:
     assert sorted(noted(context)) == sorted((workload.name, number) for workload in RACING for number in range(4))
 
 
-def test_workloads_take_turns_and_poison_comes_last() -> None:
+def test_workloads_take_turns_and_what_disturbs_others_comes_last() -> None:
     order = noted(CONTEXT)
-    names = [name for name, _ in order]
-    harmless = len(RACING) - len(POISONOUS)
-    assert not POISONOUS & set(names[: 4 * harmless])
-    for number in range(4):
-        turn = order[number * harmless : (number + 1) * harmless]
-        assert {race for _, race in turn} == {number}
-        assert len({name for name, _ in turn}) == harmless
+    disturbances = [DISTURBANCE[race] for race in order]
+    assert disturbances == sorted(disturbances)
+    assert set(disturbances) == {HARMLESS, POISONS, STALLS, REFUSES}
+    for disturbance in set(disturbances):
+        turns = [number for (name, number), how in zip(order, disturbances, strict=True) if how == disturbance]
+        assert turns == sorted(turns)
 
 
 def test_the_seed_decides_whose_turn_comes_first() -> None:
