@@ -17,12 +17,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
 from harness.journal import Journal
+from harness.meeting_point import MeetingPoint, NobodyElseComes
 from harness.operations import NEMESIS
 from harness.protocols import Client, Connector, Context, Phase, Worker, Workload
 from harness.registry import load
@@ -33,6 +33,12 @@ __all__ = ["Crew", "WorkerFailed"]
 
 _MEETING_LIMIT_S: Final = 180.0
 """How long a barrier waits for a worker that is still busy with a slow operation before the meeting is called off."""
+
+_PATIENCE_S: Final = 5.0
+"""After a failure the run is over: whoever has not come home by then is not waited for."""
+
+_LOOK_EVERY_S: Final = 0.25
+"""How often a worker that lets time pass looks whether the phase is over."""
 
 
 class WorkerFailed(ClusterError):
@@ -72,13 +78,13 @@ class Crew:
     ) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._stopped = spawn.RawValue("b", 0)
-        self._barriers: dict[str, Barrier] = {}
+        self._meeting_points: dict[str, MeetingPoint] = {}
         by_node: dict[str, list[_Assignment]] = {node: [] for node in context.nodes}
         number = 0
         for name in workloads:
             workload: Workload = load("workloads", name)
             members = workload.crew(context)
-            self._barriers[name] = spawn.Barrier(len(members))
+            self._meeting_points[name] = MeetingPoint(spawn, len(members))
             for member in members:
                 by_node[member.node].append(_Assignment(name, member, number))
                 number += 1
@@ -96,7 +102,7 @@ class Crew:
                     started_ns=started_ns,
                     request_timeout_s=request_timeout_s,
                 ),
-                self._barriers,
+                self._meeting_points,
                 self._stopped,
             )
             for node, assignments in by_node.items()
@@ -122,42 +128,46 @@ class Crew:
         """
         nodes = tuple(nodes)
         self._stopped.value = 0
-        for barrier in self._barriers.values():
-            barrier.reset()
+        for point in self._meeting_points.values():
+            point.reset()
         ends_at = None if time_limit_s is None else time.monotonic() + time_limit_s
         everybody = set(self._processes) <= set(nodes)
         self._command("phase", _PhaseCommand(phase, label, ends_at, everybody), nodes, ends_at=ends_at)
 
     def _command(self, verb: str, argument: Any, nodes: Iterable[str], *, ends_at: float | None = None) -> None:
-        waiting = {}
+        waiting = self._send(verb, argument, nodes)
+        failures: list[SchemaquakeError] = []
+        while waiting:
+            timeout = None if ends_at is None else max(0.0, ends_at - time.monotonic())
+            ready = wait([*waiting, *(p.process.sentinel for p in waiting.values())], timeout)
+            if not ready:
+                if failures:
+                    break
+                self._halt()
+                ends_at = None  # whoever is in the middle of an operation is let finish it
+            for connection in [c for c, p in waiting.items() if c in ready or p.process.sentinel in ready]:
+                failure = waiting.pop(connection).reply()
+                if failure is not None:
+                    failures.append(failure)
+                    ends_at = time.monotonic() + _PATIENCE_S
+                    self._halt()
+        if failures:
+            raise failures[0]
+
+    def _send(self, verb: str, argument: Any, nodes: Iterable[str]) -> dict[Connection, _WorkerProcess]:
+        """Give the processes of these nodes a command; who was told, by the pipe that will answer."""
+        told = {}
         for node in nodes:
             process = self._processes.get(node)
             if process is not None:
-                process.connection.send((verb, argument))
-                waiting[process.connection] = process
-        failures: list[SchemaquakeError] = []
-        while waiting:
-            timeout = None if ends_at is None or self._stopped.value else max(0.0, ends_at - time.monotonic())
-            ready = wait([*waiting, *(p.process.sentinel for p in waiting.values())], timeout)
-            if not ready:
-                self._halt()
-                continue
-            for connection, process in list(waiting.items()):
-                if connection in ready or process.process.sentinel in ready:
-                    failure = process.reply()
-                    del waiting[connection]
-                    if failure is not None:
-                        failures.append(failure)
-                        self._halt()
-        if failures:
-            raise failures[0]
+                with suppress(OSError):  # its end is what it answers
+                    process.connection.send((verb, argument))
+                told[process.connection] = process
+        return told
 
     def _halt(self) -> None:
         """Time is over: nobody takes another step, and whoever waits for a meeting goes home."""
         self._stopped.value = 1
-        for barrier in self._barriers.values():
-            with suppress(Exception):  # a broken barrier is what we want
-                barrier.abort()
 
     def stop(self) -> None:
         """End the processes; idempotent."""
@@ -170,12 +180,12 @@ class _WorkerProcess:
     """One process and its pipe."""
 
     def __init__(
-        self, spawn: SpawnContext, node: str, duty: _Duty, barriers: Mapping[str, Barrier], stopped: Any
+        self, spawn: SpawnContext, node: str, duty: _Duty, meeting_points: Mapping[str, MeetingPoint], stopped: Any
     ) -> None:
         self.node = node
         self.connection, theirs = spawn.Pipe()
         self.process: SpawnProcess = spawn.Process(
-            target=_serve, args=(theirs, duty, dict(barriers), stopped), name=f"workers-{node}", daemon=True
+            target=_serve, args=(theirs, duty, dict(meeting_points), stopped), name=f"workers-{node}", daemon=True
         )
         self.process.start()
         theirs.close()
@@ -221,12 +231,13 @@ class _Duty:
     request_timeout_s: float
 
 
-def _serve(connection: Connection, duty: _Duty, barriers: Mapping[str, Barrier], stopped: Any) -> None:
+def _serve(connection: Connection, duty: _Duty, meeting_points: Mapping[str, MeetingPoint], stopped: Any) -> None:
     """The life of a worker process: one command after another, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the conductor's to answer
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     workers = [
-        _ThreadedWorker(assignment, duty, barriers[assignment.workload], stopped) for assignment in duty.assignments
+        _ThreadedWorker(assignment, duty, meeting_points[assignment.workload], stopped)
+        for assignment in duty.assignments
     ]
     while True:
         try:
@@ -235,17 +246,19 @@ def _serve(connection: Connection, duty: _Duty, barriers: Mapping[str, Barrier],
             return
         match verb:
             case "connect":
-                connection.send(_each(workers, lambda worker: worker.connect()))
+                connection.send(_each(workers, lambda worker: worker.connect(), stopped))
             case "phase":
-                connection.send(_each(workers, lambda worker, command=argument: worker.run(command)))
+                connection.send(_each(workers, lambda worker, command=argument: worker.run(command), stopped))
             case "end":
                 for worker in workers:
                     worker.close()
                 return
 
 
-def _each(workers: Sequence[_ThreadedWorker], action: Any) -> tuple[Literal["done", "unreachable", "failed"], str]:
-    """Do it in a thread a worker, and sum up."""
+def _each(
+    workers: Sequence[_ThreadedWorker], action: Any, stopped: Any
+) -> tuple[Literal["done", "unreachable", "failed"], str]:
+    """Do it in a thread a worker, and sum up; the first failure sends everybody home."""
     answers: list[tuple[Literal["unreachable", "failed"], str]] = []
 
     def guarded(worker: _ThreadedWorker) -> None:
@@ -255,6 +268,7 @@ def _each(workers: Sequence[_ThreadedWorker], action: Any) -> tuple[Literal["don
             answers.append(("unreachable", str(error)))
         except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
             answers.append(("failed", traceback.format_exc()))
+            stopped.value = 1
 
     threads = [threading.Thread(target=guarded, args=(worker,), daemon=True) for worker in workers]
     for thread in threads:
@@ -267,10 +281,10 @@ def _each(workers: Sequence[_ThreadedWorker], action: Any) -> tuple[Literal["don
 class _ThreadedWorker:
     """One worker: its steps, its session, its journal, and the process number it currently goes by."""
 
-    def __init__(self, assignment: _Assignment, duty: _Duty, barrier: Barrier, stopped: Any) -> None:
+    def __init__(self, assignment: _Assignment, duty: _Duty, meeting_point: MeetingPoint, stopped: Any) -> None:
         self._assignment = assignment
         self._duty = duty
-        self._barrier = barrier
+        self._meeting_point = meeting_point
         self._stopped = stopped
         self._workload: Workload = load("workloads", assignment.workload)
         self._process = assignment.process
@@ -280,6 +294,7 @@ class _ThreadedWorker:
         # A rate is for work that never ends; a pause between a meeting and a racing statement would spoil the race.
         rate = duty.context.rate if getattr(self._workload, "endless", False) else None
         self._interval_s = None if rate is None else crew / rate
+        self._next_at = 0.0
 
     def connect(self) -> None:
         self.close_session()
@@ -288,24 +303,46 @@ class _ThreadedWorker:
         )
 
     def run(self, command: _PhaseCommand) -> None:
-        paced = self._interval_s if command.phase == "main" else None
-        next_at = time.monotonic()
+        self._next_at = time.monotonic()
         for step in self._steps(command):
-            if self._stopped.value or (command.ends_at is not None and time.monotonic() >= command.ends_at):
+            if self._is_over(command) or not self._take(step, command):
                 return
-            match step:
-                case Invoke():
-                    if paced is not None:
-                        pause_for(next_at - time.monotonic())
-                        next_at = max(next_at + paced, time.monotonic() - 1)
-                    self._invoke(step)
-                case Meet():
-                    if command.meetings and not self._meet():
-                        return
-                case Wait(seconds):
-                    pause_for(seconds)
-                case Note(f, key, value):
-                    self._journal.event(NEMESIS, "info", f, None, key, value)
+        self._meeting_point.leave()
+
+    def _take(self, step: Step, command: _PhaseCommand) -> bool:
+        """Do what the step says; False when the phase was over before it came to that."""
+        match step:
+            case Invoke():
+                if self._interval_s is not None and command.phase == "main" and not self._pace(command):
+                    return False
+                self._invoke(step)
+            case Meet():
+                return not command.meetings or self._meet()
+            case Wait(seconds):
+                return self._pause(seconds, command)
+            case Note(f, key, value):
+                self._journal.event(NEMESIS, "info", f, None, key, value)
+        return True
+
+    def _pace(self, command: _PhaseCommand) -> bool:
+        assert self._interval_s is not None
+        if not self._pause(self._next_at - time.monotonic(), command):
+            return False
+        # Whoever was held up for long does not make up for all of it at once.
+        self._next_at = max(self._next_at + self._interval_s, time.monotonic() - 1)
+        return True
+
+    def _is_over(self, command: _PhaseCommand) -> bool:
+        return bool(self._stopped.value) or (command.ends_at is not None and time.monotonic() >= command.ends_at)
+
+    def _pause(self, seconds: float, command: _PhaseCommand) -> bool:
+        """Let so much time pass, to the point; False when the phase is over before that."""
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            if self._is_over(command):
+                return False
+            pause_for(min(left, _LOOK_EVERY_S))
+        return True
 
     def _steps(self, command: _PhaseCommand) -> Iterator[Step]:
         return self._workload.steps(
@@ -336,15 +373,12 @@ class _ThreadedWorker:
     def _meet(self) -> bool:
         """Wait for the crew; False when the phase is over."""
         try:
-            self._barrier.wait(_MEETING_LIMIT_S)
-        except threading.BrokenBarrierError:
-            if self._stopped.value:
-                return False
+            return self._meeting_point.meet(limit_s=_MEETING_LIMIT_S, called_off=lambda: bool(self._stopped.value))
+        except NobodyElseComes as why:
             raise WorkerFailed(
-                f"the workers of {self._assignment.workload} did not meet within {_MEETING_LIMIT_S:g} s: "
+                f"the workers of {self._assignment.workload} did not meet ({why}): "
                 "do all of them yield the same number of Meet steps?"
             ) from None
-        return True
 
     def close_session(self) -> None:
         if self._client is not None:

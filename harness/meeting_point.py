@@ -1,0 +1,75 @@
+"""Meeting point: a barrier across worker processes that outlives whoever waits at it.
+
+The barrier of `multiprocessing` wakes its waiters and waits until each of them has woken: a process that was killed
+while it waited (the kernel does that when memory runs out) would hang everybody else, and even whoever calls the
+meeting off. Here the last to arrive leaves a token for every other one, and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from multiprocessing.context import SpawnContext
+from typing import Any, Final
+
+__all__ = ["MeetingPoint", "NobodyElseComes"]
+
+_LOOK_EVERY_S: Final = 0.25
+
+
+class NobodyElseComes(Exception):
+    """A meeting cannot be held any more; the message says why."""
+
+
+class MeetingPoint:
+    """Where `parties` workers wait for each other, any number of times in a phase. Handed to processes as they are spawned."""
+
+    def __init__(self, spawn: SpawnContext, parties: int) -> None:
+        self._parties = parties
+        self._lock = spawn.Lock()
+        self._arrived: Any = spawn.RawValue("q", 0)
+        self._held: Any = spawn.RawValue("q", 0)
+        self._gone: Any = spawn.RawValue("q", 0)
+        # Two, in turn: whoever hurries on to the next meeting cannot take a token that was left for another one here.
+        self._tokens = (spawn.Semaphore(0), spawn.Semaphore(0))
+
+    def reset(self) -> None:
+        """Begin a phase anew; nobody may be at work."""
+        self._arrived.value = self._held.value = self._gone.value = 0
+        for tokens in self._tokens:
+            while tokens.acquire(block=False):
+                pass
+
+    def meet(self, *, limit_s: float, called_off: Callable[[], bool]) -> bool:
+        """Wait until everybody is here; False if the meeting was called off.
+
+        Raises NobodyElseComes when another party has left for good, or when the limit passes.
+        """
+        with self._lock:
+            number = self._held.value
+            self._arrived.value += 1
+            everybody = self._arrived.value == self._parties
+            if everybody:
+                self._arrived.value = 0
+                self._held.value += 1
+        tokens = self._tokens[number % 2]
+        if everybody:
+            for _ in range(self._parties - 1):
+                tokens.release()
+            return True
+        ends = time.monotonic() + limit_s
+        while not tokens.acquire(timeout=_LOOK_EVERY_S):
+            if called_off():
+                return False
+            if self._held.value > number:
+                continue  # our token is on its way
+            if self._gone.value:
+                raise NobodyElseComes("one of them has no more steps while another waits for it")
+            if time.monotonic() >= ends:
+                raise NobodyElseComes(f"they did not meet within {limit_s:g} s")
+        return True
+
+    def leave(self) -> None:
+        """Say that one party comes to no more meetings of this phase."""
+        with self._lock:
+            self._gone.value += 1
