@@ -16,12 +16,13 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from clusters import libfaketime, namespaces
-from clusters.cql_client import CqlConnector
+from clusters.cql_client import CqlClient, CqlConnector
 from clusters.data_directories import table_directories
 from clusters.fetch import fetch
 from clusters.first_error import first_error
@@ -31,7 +32,7 @@ from clusters.recipe import Recipe, System, parse_system, recipe_for
 from clusters.startup_archive import archive_arguments, ensure_archive
 from harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
 from harness.plan import Plan
-from harness.protocols import Boot, Connector, Executed
+from harness.protocols import Boot, Executed
 from harness.runner import process_start_time
 from harness.wait import until
 
@@ -166,6 +167,7 @@ class LocalCluster:
             for node in group:
                 node.start()
             boots += [self._await(node) for node in group]
+        self._await_ring()
         if self._recipe.cms is not None and len(self.nodes) > 1:
             self._widen_metadata_service(min(self._recipe.cms, len(self.nodes)))
         return boots
@@ -188,6 +190,27 @@ class LocalCluster:
             f"node {node.name} ({self.system}) did not answer CQL at {node.address}:{_CQL_PORT} within "
             f'{self._start_timeout_s:g} s. Last log line: "{last}".\nIts log: {node.log_path}. Try a longer --start-timeout.'
         )
+
+    def _await_ring(self) -> None:
+        """A node that waited for nobody serves before it knows the others: what it is told then, it keeps to itself.
+
+        Raises StartTimeout, naming the node and how many it knows.
+        """
+        others = len(self.nodes) - 1
+        for node in self.nodes:
+            client = self.connector().connect(node.name, request_timeout_s=10)
+            knows_all = partial(_knows, client, others)
+            try:
+                until(
+                    knows_all,
+                    deadline_s=self._start_timeout_s,
+                    what=f"{node.name} knowing {others} others",
+                    every_s=0.2,
+                )
+            except TimeoutError as error:
+                raise StartTimeout(f"{error}. Its log: {node.log_path}") from error
+            finally:
+                client.close()
 
     def _widen_metadata_service(self, members: int) -> None:
         """A fresh 6.0 cluster commits its metadata through one node; three survive the loss of any one of them."""
@@ -212,7 +235,7 @@ class LocalCluster:
         if errors:
             raise ExceptionGroup("some nodes could not be torn down", errors)
 
-    def connector(self) -> Connector:
+    def connector(self) -> CqlConnector:
         """Sessions over the native protocol, each pinned to one address."""
         return CqlConnector(
             addresses={node.name: node.address for node in self.nodes},
@@ -491,6 +514,10 @@ class LocalNode:
             os.pathsep.join(map(str, self._class_path)),
             self._recipe.main,
         ]
+
+
+def _knows(client: CqlClient, others: int) -> bool:
+    return client.peers() >= others
 
 
 def _drop_data(node_folder: Path) -> list[Path]:
