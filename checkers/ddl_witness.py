@@ -94,13 +94,13 @@ def explained(decision: Decision, *, deadline: float) -> Anomaly:
         "non-linearizable-ddl",
         objects=dict.fromkeys(component.variables[number].object for number in sorted(witness.variables)),
         nodes=_nodes(argument.needed),
-        ops=[event.operation.index for event in argument.needed if event.operation is not None],
+        ops=_indices(argument.needed) or _indices(argument.before),
         evidence={
             "contradicts": "answers" if by_answers_alone else "readings",
             "needed": [event.text() for event in argument.needed],
             "before": [event.text() for event in argument.before],
             "why": argument.lines,
-            "of_no_help": [event.operation.index for event in argument.others if event.operation is not None],
+            "of_no_help": _indices(argument.others),
         },
         explanation=argument.text(by_answers_alone=by_answers_alone),
     )
@@ -109,6 +109,10 @@ def explained(decision: Decision, *, deadline: float) -> Anomaly:
 def _worth(event: Event) -> tuple[bool, bool, int]:
     """Late readings are left out first, then earlier ones, then changes, the latest first."""
     return event.operation is not None, event.phase != "restarted", -event.begins
+
+
+def _indices(events: Sequence[Event]) -> list[int]:
+    return [event.operation.index for event in events if event.operation is not None]
 
 
 def _nodes(needed: Sequence[Event]) -> list[str]:

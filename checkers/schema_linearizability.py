@@ -158,11 +158,14 @@ class _Questions:
         doubts: list[str] = []
         configurations = 0
         for number, component in enumerate(self._components):
+            now = time.monotonic()
+            if now > deadline:
+                doubts.append(f"the time limit was reached after {number} of {len(self._components)} parts")
+                break
             doubt = self._doubt(component)
             if doubt is not None:
                 doubts.append(doubt)
                 continue
-            now = time.monotonic()
             share = now + (deadline - now) / (len(self._components) - number)
             decision = decide(component, deadline=share, configurations_max=configurations_max)
             configurations += decision.outcome.configurations
