@@ -9,6 +9,7 @@ Events (the n-th line happens at n ms and has index n - 1):
     p2 n3 invoke create-type k.u f0:int             … add-field k.u f1:int · drop-type k.u
     p3 n1 invoke insert k.t {"row": {"a": 1}}       a JSON object at the end of a line adds to the value
     -- info settle {"agreed": true}                 an event of the nemesis (process -1, no node, no key)
+    -- n1 info node-start {"served": true}          … that is about a node
     @250 p0 n1 ok                                   at 250 ms; the lines after it go on from there, indices follow time
 
 Observations (phase, nodes, kind, object, words; several phases and nodes are separated by commas without a space):
@@ -124,12 +125,14 @@ def _words(text: str) -> tuple[list[str], dict[str, Any]]:
 
 
 def _nemesis_event(text: str) -> dict[str, Any]:
-    (_, outcome, f, *key), value = _words(text)
+    (_, *words), value = _words(text)
+    node = None if words[0] == "info" else words.pop(0)
+    outcome, f, *key = words
     return {
         "process": -1,
         "type": outcome,
         "f": f,
-        "node": None,
+        "node": node,
         "key": key[0] if key else None,
         "value": _json(value),
     }
