@@ -37,6 +37,7 @@ _READS: Final = frozenset({"read-rows", "read-schema"})
 _SECONDS_TO_CONNECT: Final = 20.0
 _SECONDS_TO_RECONNECT: Final = 1.5
 _READINGS_MAX: Final = 4
+_SECONDS_TO_READ: Final = 8.0
 
 
 class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is untyped
@@ -234,7 +235,7 @@ class CqlClient:
 
     def _rows(self, text: str) -> Sequence[Mapping[str, Any]]:
         found: Sequence[Mapping[str, Any]] = self._session.execute(
-            SimpleStatement(text, fetch_size=None), timeout=self._timeout_s
+            SimpleStatement(text, fetch_size=None), timeout=min(self._timeout_s, _SECONDS_TO_READ)
         ).all()
         return found
 

@@ -4,7 +4,7 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 
 | kind | keyspace, name | id | definition |
 |---|---|---|---|
-| version | null, null | schema version (uuid) | `{"epoch": int or null}` |
+| version | null, null | schema version (uuid) | `{"epoch": int or null}`; `memory_error` where memory could not be read |
 | keyspace | ks, null | | `{"replication": {…}, "durable_writes": bool}` |
 | table | ks, t | table id, 32 hex digits | `{"columns": {name: {"type","kind","position"}}, "dropped_columns": {name: {"type","dropped_time"}}, "options": {name: value}, "indexes": {name: {"kind","target"}}}` |
 | view | ks, v | view's id | as table, and `"base_table_id", "base_table_name"` |
