@@ -56,7 +56,7 @@ def read_schema(query: Query, *, era: str, phase: str, node: str, sample: int) -
 
     # Asked first, told last: a node whose schema stage is stuck does not answer from memory, but still reads its disk.
     memory, silence = _from_memory(query)
-    yield observed("version", None, None, id=version, definition=dict[str, JSON]({"epoch": epoch}) | silence)
+    yield observed("version", None, None, id=version, definition={"epoch": epoch, **silence})
     for row in _user(query("SELECT * FROM system_schema.keyspaces")):
         definition = {"replication": dict(row["replication"]), "durable_writes": row["durable_writes"]}
         yield observed("keyspace", row["keyspace_name"], None, definition=definition)
