@@ -52,8 +52,10 @@ class Finding:
         """`in 5 of 6 drop-type races`, or how many times where no race is concerned."""
         if not self.races:
             return "once" if len(self.anomalies) == 1 else f"{len(self.anomalies):,} times"
-        workloads = joined(sorted({race.workload for race in self.races}))
-        return f"in {len(self.races)} of {self.tried} {workloads} races"
+        workloads = sorted({race.workload for race in self.races})
+        if len(workloads) > 2:
+            return f"in {len(self.races)} of {self.tried} races of {len(workloads)} kinds"
+        return f"in {len(self.races)} of {self.tried} {joined(workloads)} races"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -51,6 +53,8 @@ ANOMALIES_SHOWN: Final = 10
 """Of one type, with explanation and evidence; the verdict in the run's folder has all of them."""
 EVIDENCE_LIMIT: Final = 20_000
 LOG_ENTRIES_SHOWN: Final = 8
+LOG_ENTRIES_READ: Final = 10_000
+"""Of a node, to find what kinds there are: a node in trouble can repeat itself a million times."""
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
 
 
@@ -132,7 +136,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"code_spans": code_spans, "anchor": _anchor, "relative": relative_address}
+    environment.filters |= {
+        "code_spans": code_spans,
+        "anchor": _anchor,
+        "relative": relative_address,
+        "shortened": shortened,
+    }
     return environment
 
 
@@ -219,7 +228,9 @@ class _LogEntry:
     boot: int
     line: int
     timestamp: str
+    times: int
     text: str
+    rest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +340,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
         ("Mode", str(plan.get("mode"))),
         ("Nemesis", nemesis_names(plan)),
         ("Seed", str(plan.get("seed"))),
-        ("Races", f"{len(races_of(material.races)):,}"),
+        *([("Races", f"{material.races.num_rows:,}")] if material.races.num_rows else []),
         ("Operations", f"{material.operations.num_rows:,}"),
     ]
     if settling is not None:
@@ -445,28 +456,42 @@ _LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}
 
 
 def _logs(material: Material) -> list[_NodeLog]:
-    """The first errors of every node; warnings only where a node has no error."""
+    """The first error of every kind, node by node; warnings only where a node has no error."""
     logs = plain(material.logs)
     found = []
     for node in material.nodes:
-        own = logs.filter(pc.equal(logs.column("node"), node)).to_pylist()
-        errors = [row for row in own if row["level"] in {"ERROR", "FATAL"}]
-        shown = (errors or [row for row in own if row["level"] == "WARN"])[:LOG_ENTRIES_SHOWN]
-        if shown:
-            warnings = sum(row["level"] == "WARN" for row in own)
-            count = f"{counted(len(errors), 'error')}, {counted(warnings, 'warning')}"
-            found.append(_NodeLog(name=node, count=count, entries=[_log_entry(row) for row in shown]))
+        own = logs.filter(pc.equal(logs.column("node"), node))
+        errors = own.filter(pc.is_in(own.column("level"), value_set=pa.array(["ERROR", "FATAL"])))
+        warnings = own.filter(pc.equal(own.column("level"), "WARN"))
+        kinds: dict[str, list[Mapping[str, Any]]] = {}
+        for row in (errors if errors.num_rows else warnings).slice(0, LOG_ENTRIES_READ).to_pylist():
+            kinds.setdefault(_kind_of_entry(row), []).append(row)
+        if kinds:
+            hidden = len(kinds) - LOG_ENTRIES_SHOWN
+            count = f"{counted(errors.num_rows, 'error')}, {counted(warnings.num_rows, 'warning')}"
+            more = f"; {counted(hidden, 'more kind')} not shown" if hidden > 0 else ""
+            shown = list(kinds.values())[:LOG_ENTRIES_SHOWN]
+            found.append(_NodeLog(name=node, count=count + more, entries=[_log_entry(rows) for rows in shown]))
     return found
 
 
-def _log_entry(row: Mapping[str, Any]) -> _LogEntry:
-    stack = f"\n{row['stack']}" if row["stack"] else ""
+def _kind_of_entry(row: Mapping[str, Any]) -> str:
+    """Entries that differ only in names, numbers and addresses are of one kind."""
+    exception = (row["stack"] or "").split("\n", 1)[0]
+    return re.sub(r"[0-9a-f]*\d[\w.:/-]*", "…", f"{row['level']} {row['message']} {exception}")
+
+
+def _log_entry(rows: Sequence[Mapping[str, Any]]) -> _LogEntry:
+    row = rows[0]
     thread = f"[{row['thread']}] " if row["thread"] else ""
+    exception, _, rest = (row["stack"] or "").partition("\n")
     return _LogEntry(
         level=row["level"],
         style=_LEVELS.get(row["level"], "other"),
         boot=row["boot"],
         line=row["line"],
         timestamp=row["timestamp"] or "no time",
-        text=shortened(f"{thread}{row['message']}{stack}", 4_000),
+        times=len(rows),
+        text=shortened(f"{thread}{row['message']}\n{exception}".rstrip(), 1_000),
+        rest=shortened(rest, 4_000),
     )

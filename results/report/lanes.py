@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from harness.records import plain
 from results.report.material import Material
 
-__all__ = ["FinalReading", "Lane", "ObjectLanes", "State", "object_lanes"]
+__all__ = ["FinalReading", "Lane", "ObjectLanes", "State", "in_a_line", "object_lanes"]
 
 Presence: TypeAlias = Literal["present", "absent", "unread", "down"]
 FinalReading: TypeAlias = Literal["settled", "restarted"]
@@ -33,8 +33,8 @@ class State:
     presence: Presence
     id: str | None = None
     digest: str | None = None
-    definition: str = ""
-    """In a line, for the reader; two states are the same if `id` and `digest` are."""
+    definition: Any = field(default=None, compare=False)
+    """As the node gave it; `digest` stands for it."""
 
     def short(self) -> str:
         """`5f3ca1 · 9a1b` (id and definition), or what there is instead."""
@@ -42,10 +42,6 @@ class State:
             return {"absent": "absent", "unread": "no answer", "down": "did not start"}[self.presence]
         shown_id = "" if self.id is None else f"{self.id[:6]} · "
         return f"{shown_id}{self.digest}"
-
-    def same_as(self, other: State) -> bool:
-        """Whether two nodes that hold these states agree."""
-        return (self.presence, self.id, self.digest) == (other.presence, other.id, other.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +73,27 @@ class ObjectLanes:
                 seen.setdefault((state.id, state.digest), state)
         return tuple(seen.values())
 
+    def described(self) -> tuple[tuple[State, str], ...]:
+        """Every distinct presence with its definition in a line: its columns, and of the rest what sets it apart."""
+        states = self.states()
+        rests = [_rest(self.kind, state.definition) for state in states]
+        shared = set.intersection(*(set(rest.items()) for rest in rests)) if rests else set()
+        described = []
+        for state, rest in zip(states, rests, strict=True):
+            apart = ", ".join(f"{name} = {value}" for name, value in rest.items() if (name, value) not in shared)
+            line = in_a_line(self.kind, state.definition)
+            described.append((state, f"{line} with {apart}" if apart else line))
+        return tuple(described)
+
+    def changed_since(self, time: int) -> bool:
+        """Whether a node showed it in another state after that time than before, or in the end."""
+        return any(_changed(lane, time) for lane in self.lanes)
+
     def agrees(self, reading: FinalReading) -> bool:
         """Whether every node that answered said the same in that reading."""
         said = [lane.final[reading] for lane in self.lanes if reading in lane.final]
         answers = [state for state in said if state.presence in {"present", "absent"}]
-        return all(state.same_as(answers[0]) for state in answers)
+        return all(state == answers[0] for state in answers)
 
     def diverges(self) -> bool:
         """Whether some final reading has nodes that contradict one another."""
@@ -133,12 +145,28 @@ def _answered(versions: Iterable[Mapping[str, Any]]) -> Mapping[tuple[str, str],
 def _lane(
     node: str, rows: Sequence[Mapping[str, Any]], answered: Mapping[tuple[str, str], int], down: set[str]
 ) -> Lane:
-    changes = tuple((row["time"], _state(row)) for row in rows if row["phase"] == "running")
+    changes = _changes([(row["time"], _state(row)) for row in rows if row["phase"] == "running"])
     phases = {phase for phase, _ in answered}
     final = {reading: _final(node, rows, reading, answered, down) for reading in _READINGS if reading in phases}
     if "restarted" not in final and down:
         final["restarted"] = _final(node, rows, "restarted", answered, down)
     return Lane(node, changes, final)
+
+
+def _changes(readings: Sequence[tuple[int, State]]) -> tuple[tuple[int, State], ...]:
+    """Without the readings that repeat what was known: a new session tells everything again."""
+    kept: list[tuple[int, State]] = []
+    for time, state in readings:
+        if not kept or kept[-1][1] != state:
+            kept.append((time, state))
+    return tuple(kept)
+
+
+def _changed(lane: Lane, time: int) -> bool:
+    if any(at > time for at, _ in lane.changes):
+        return True
+    known = lane.changes[-1][1] if lane.changes else State("absent")
+    return any(state != known for state in lane.final.values() if state not in _MUTE)
 
 
 _READINGS: Final[tuple[FinalReading, ...]] = ("settled", "restarted")
@@ -163,33 +191,61 @@ def _state(row: Mapping[str, Any]) -> State:
         return State("absent")
     definition = orjson.loads(row["definition"])
     canonical = orjson.dumps(definition, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.blake2b(canonical, digest_size=2).hexdigest()
-    return State("present", row["id"], digest, _in_a_line(row["kind"], definition))
+    return State("present", row["id"], hashlib.blake2b(canonical, digest_size=2).hexdigest(), definition)
 
 
-def _in_a_line(kind: str, definition: Any) -> str:
+def in_a_line(kind: str, definition: Any) -> str:
     """A definition as a reader knows it: columns with * for the partition key, fields, arguments."""
     if not isinstance(definition, Mapping):
-        return str(definition)
+        return "" if definition is None else str(definition)
     match kind:
         case "table" | "view":
             columns = sorted(definition.get("columns", {}).items(), key=_declared)
             text = ", ".join(
-                f"{name} {column.get('type', '?')}{_KEY_MARKS.get(column.get('kind'), '')}" for name, column in columns
+                f"{name} {one.get('type', '?')}{_KEY_MARKS.get(one.get('kind'), '')}" for name, one in columns
             )
             return f"({text})" if columns else "(no columns)"
         case "type":
-            return "(" + ", ".join(" ".join(map(str, field)) for field in definition.get("fields", ())) + ")"
+            return "(" + ", ".join(" ".join(map(str, one)) for one in definition.get("fields", ())) + ")"
         case "function":
             arguments = ", ".join(" ".join(map(str, one)) for one in definition.get("arguments", ()))
             return f"({arguments}) → {definition.get('returns')}"
         case "aggregate":
             return f"({', '.join(map(str, definition.get('arguments', ())))}) by {definition.get('state_function')}"
         case "live":
-            return str(definition.get("statement", ""))
-    return orjson.dumps(definition, option=orjson.OPT_SORT_KEYS).decode()
+            return " ".join(_statement(definition)[0].split())
+    return _json(definition)
 
 
+def _rest(kind: str, definition: Any) -> Mapping[str, str]:
+    """What `in_a_line` leaves out, one text a setting: options, indexes, dropped columns."""
+    if not isinstance(definition, Mapping):
+        return {}
+    if kind == "live":
+        settings = [one.partition(" = ") for one in _statement(definition)[1].rstrip(";").split(" AND ")]
+        return {name.strip(): " ".join(value.split()) for name, _, value in settings if name.strip()}
+    if kind not in {"table", "view"}:
+        return {}
+    nested = {group: value for group, value in definition.items() if group != "columns"}
+    found: dict[str, str] = {}
+    for group, value in nested.items():
+        label = "" if group == "options" else f"{group.replace('_', ' ').removesuffix('s')} "
+        entries = value.items() if isinstance(value, Mapping) else [("", value)]
+        found |= {f"{label}{name}".strip(): _json(entry) for name, entry in entries}
+    return found
+
+
+def _statement(definition: Mapping[str, Any]) -> tuple[str, str]:
+    """A CREATE statement of a node's memory: up to its options, and these."""
+    head, _, options = str(definition.get("statement", "")).partition(" WITH ")
+    return head, options
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+_MUTE: Final = frozenset({State("unread"), State("down")})
 _KEY_MARKS: Final = {"partition_key": "*", "clustering": "+", "static": "!"}
 _KEY_ORDER: Final = {"partition_key": 0, "clustering": 1, "static": 2}
 

@@ -79,7 +79,7 @@ def recipe_sql(recipe: Recipe) -> str:
         lines += ["-- first, and wait until all nodes agree:", *map(_line, recipe.before), ""]
     lines.append(f"-- then {recipe.manner}:")
     for side in recipe.sides:
-        lines += [f"-- through {side.node}", *map(_line, side.statements)]
+        lines += [f"-- through {side.heading()}", *map(_line, side.statements)]
         if side.left_out:
             lines.append(f"-- and {side.left_out} more such writes")
     lines += ["", f"-- {recipe.afterwards}"]
@@ -87,7 +87,7 @@ def recipe_sql(recipe: Recipe) -> str:
 
 
 def _line(one: Statement) -> str:
-    error = f": {' '.join(one.error.split())}" if one.error else ""
+    error = f": {shortened(' '.join(one.error.split()), 160)}" if one.error else ""
     return f"{' '.join(one.text.split())};  -- {one.outcome()}{error}"
 
 

@@ -84,22 +84,13 @@ class Material:
     chronicle: Chronicle = field(init=False)
     """Phases, faults, boots and settlings, as the history notes them."""
 
-    def __post_init__(self) -> None:
-        """Read the history's notes once."""
-        object.__setattr__(self, "chronicle", chronicle_of(self.history))
+    nodes: tuple[str, ...] = field(init=False)
+    """Every node's name, in order: those that spoke, else those of the plan."""
 
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Every node's name, in order: those that spoke, else those of the plan."""
-        named = {
-            name
-            for table in (self.observations, self.operations)
-            for name in pc.unique(plain(table).column("node")).to_pylist()
-            if name is not None
-        }
-        if not named:
-            named = {f"n{number + 1}" for number in range(int(self.plan.get("nodes", 0)))}
-        return tuple(sorted(named, key=_natural))
+    def __post_init__(self) -> None:
+        """What follows from the tables is read once."""
+        object.__setattr__(self, "chronicle", chronicle_of(self.history))
+        object.__setattr__(self, "nodes", _nodes(self))
 
     @property
     def duration(self) -> int:
@@ -153,6 +144,18 @@ def _walk(verdict: Verdict) -> Iterator[Verdict]:
     yield verdict
     for part in verdict.parts:
         yield from _walk(part)
+
+
+def _nodes(material: Material) -> tuple[str, ...]:
+    named = {
+        name
+        for table in (material.observations, material.operations)
+        for name in pc.unique(table.column("node")).to_pylist()
+        if name is not None
+    }
+    if not named:
+        named = {f"n{number + 1}" for number in range(int(material.plan.get("nodes", 0)))}
+    return tuple(sorted(named, key=_natural))
 
 
 def _natural(name: str) -> tuple[str, int, str]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+import orjson
 import pyarrow.compute as pc
 
 from harness.records import plain
 from results.report.axis import Axis, Tick
-from results.report.chronicle import NodeStart, Phase
+from results.report.chronicle import FaultWindow, NodeStart, Phase
 from results.report.material import Material
 from results.report.wording import counted, length_of_time
 
@@ -26,7 +27,7 @@ PLOT_RIGHT: Final = 1000
 LANE: Final = 24
 COLOURS: Final = 8
 CHARACTER: Final = 6.1
-LABEL: Final = 62
+LABEL: Final = 68
 """Width of a version's label, px."""
 
 
@@ -91,10 +92,7 @@ def overview_of(material: Material) -> Overview | None:
         height=bottom + 10,
         ticks=axis.ticks(9),
         phases=tuple(_phase(axis, phase, number) for number, phase in enumerate(material.chronicle.phases)),
-        faults=tuple(
-            Stretch(*_placed(axis, fault.begins, fault.ends, 44), fault.nemesis, fault.title(), "fault")
-            for fault in material.chronicle.faults
-        ),
+        faults=_faults(axis, material.chronicle.faults),
         names=tuple((y + LANE / 2, node) for node, y in rows.items()),
         lanes=tuple(
             stretch
@@ -125,20 +123,33 @@ def _phase(axis: Axis, phase: Phase, number: int) -> Stretch:
     return Stretch(x, y, width, label, f"{phase.name}: {length_of_time(phase.seconds)}{note}", f"phase-{number % 2}")
 
 
+def _faults(axis: Axis, faults: Sequence[FaultWindow]) -> tuple[Stretch, ...]:
+    """A name stands behind its fault, unless another fault begins there."""
+    placed = [(fault, *_placed(axis, fault.begins, fault.ends, 44)) for fault in faults]
+    drawn = []
+    for number, (fault, x, y, width) in enumerate(placed):
+        ends = x + width + 4 + len(fault.nemesis) * CHARACTER
+        taken = any(other < ends for _, other, _, _ in placed[number + 1 :])
+        drawn.append(Stretch(x, y, width, "" if taken else fault.nemesis, fault.title(), "fault"))
+    return tuple(drawn)
+
+
 _Changes = list[tuple[int, str]]
 
 
 def _versions(material: Material) -> Mapping[str, _Changes]:
-    """Node → (time, version) wherever its claim changed."""
+    """Node → (time, version) wherever its claim changed; where there are epochs, they are what a person can compare."""
     observations = plain(material.observations)
     rows = observations.filter(
         pc.and_kleene(pc.equal(observations.column("kind"), "version"), pc.is_null(observations.column("error")))
-    ).select(["time", "node", "id"])
+    ).select(["time", "node", "id", "definition"])
     changes: dict[str, _Changes] = {}
     for row in rows.sort_by("time").to_pylist():
         own = changes.setdefault(row["node"], [])
-        if row["id"] is not None and (not own or own[-1][1] != row["id"]):
-            own.append((row["time"], row["id"]))
+        epoch = orjson.loads(row["definition"] or "{}").get("epoch")
+        version = row["id"] if epoch is None else f"epoch {epoch}"
+        if version is not None and (not own or own[-1][1] != version):
+            own.append((row["time"], version))
     return changes
 
 
@@ -166,7 +177,7 @@ def _lane(
     stretches = []
     for (begins, version), (until, _) in pairwise([*kept, (end, "")]):
         x, _, width = _placed(axis, begins, until, y)
-        label = version[:8] if width > 58 else ""
+        label = version[:10] if width > LABEL else ""
         title = f"{node} claims {version} from {begins / 1e9:.2f} s"
         stretches.append(Stretch(x, y, width, label, title, f"k{colours[version]}"))
     if down_from is not None:

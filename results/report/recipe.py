@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from harness.cql import statement
 from harness.records import plain
-from harness.schema_changes import SCHEMA_CHANGES
+from harness.schema_changes import CREATES, DROPS, SCHEMA_CHANGES
 from harness.verdict import Anomaly
 from results.report.material import Material, Race, races_of
 from results.report.wording import joined
 
-__all__ = ["Recipe", "Side", "Statement", "recipe_of", "statements"]
+__all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recipe_of", "statements"]
 
 WRITES_SHOWN: Final = 3
 """Writes quoted a side after the contested statements; the rest is counted."""
@@ -58,8 +58,14 @@ class Side:
 
     node: str
     statements: tuple[Statement, ...]
+    later_s: float = 0
+    """How much later it began than the first side."""
     left_out: int = 0
     """Further writes of the same kind that are not quoted."""
+
+    def heading(self) -> str:
+        """`n1`, and `n3, 1.4 ms later`."""
+        return self.node if not self.later_s else f"{self.node}, {_apart(self.later_s)} later"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +86,15 @@ def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) 
     """
     table = plain(operations)
     if keyspaces is not None:
-        owners = pc.list_element(pc.split_pattern(pc.fill_null(table.column("key"), ""), ".", max_splits=1), 0)
-        table = table.filter(pc.is_in(owners, value_set=pa.array(sorted(keyspaces), pa.string())))
+        table = table.filter(belongs(table, keyspaces))
     return tuple(_statement(row) for row in table.to_pylist())
+
+
+def belongs(operations: pa.Table, keyspaces: Iterable[str]) -> pa.ChunkedArray:
+    """Of every operation, whether its key is one of these keyspaces or an object in one."""
+    keys = pc.fill_null(operations.column("key"), "")
+    owners = pc.list_element(pc.split_pattern(keys, ".", max_splits=1), 0)
+    return pc.is_in(owners, value_set=pa.array(sorted(keyspaces), pa.string()))
 
 
 def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None) -> Recipe | None:
@@ -97,12 +109,25 @@ def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None)
     if not contested:
         return None
     begins = min(one.invoked for one in contested)
-    before = tuple(one for one in changes if one.type != "fail" and one not in contested and _end(one) < begins)
+    earlier = [one for one in changes if one.type != "fail" and one not in contested and _end(one) < begins]
+    if race is None:
+        earlier = _needed(earlier, keyspace, contested, anomaly)
     writes = [one for one in every if anomaly and one.index in anomaly.ops and one.f in {"insert", "delete-row"}]
-    sides = tuple(_side(node, contested, writes) for node in sorted({one.node for one in contested}))
+    sides = [_side(node, contested, writes, begins) for node in {one.node for one in contested}]
     return Recipe(
-        before=before, sides=sides, manner=_manner(material, contested), afterwards=_afterwards(material.plan)
+        before=tuple(earlier),
+        sides=tuple(sorted(sides, key=lambda side: (side.later_s, side.node))),
+        manner=_manner(material, contested, race),
+        afterwards=_afterwards(material.plan),
     )
+
+
+def _needed(
+    earlier: Iterable[Statement], keyspace: str, contested: Sequence[Statement], anomaly: Anomaly | None
+) -> list[Statement]:
+    """Of a long history, what made and unmade the objects in question."""
+    keys = {keyspace, *(one.key for one in contested), *(anomaly.objects if anomaly else ())}
+    return [one for one in earlier if one.key in keys and one.f in CREATES | DROPS]
 
 
 def contested_changes(
@@ -110,19 +135,16 @@ def contested_changes(
 ) -> tuple[Statement, ...]:
     """The schema changes of one keyspace that met.
 
-    Those that the race's note lists as its sides. Without a note: those that overlap one of another coordinator; where
-    none does (the sides of a cut act one after another), all of the main phase if they came through several
-    coordinators; else those an anomaly names.
+    In a race, those that its note lists as its sides. Else those an anomaly names; without one, those that overlap one
+    of another coordinator, or all of the main phase if they came through several.
     """
     main = [one for one in changes if _in_main(material, one)]
     sides = {text for side in race.sides for text in side} if race is not None else set()
-    met = [one for one in main if one.text in sides]
+    met = [one for one in main if one.text in sides] or [one for one in changes if one.index in named]
     if not met:
         met = [one for one in main if any(one.node != other.node and one.overlaps(other) for other in main)]
     if not met and len({one.node for one in main}) > 1:
         met = main
-    if not met:
-        met = [one for one in changes if one.index in named]
     return tuple(met)
 
 
@@ -131,24 +153,44 @@ def _in_main(material: Material, one: Statement) -> bool:
     return main is None or main.begins <= one.invoked <= main.ends
 
 
-def _side(node: str, contested: Sequence[Statement], writes: Sequence[Statement]) -> Side:
+def _side(node: str, contested: Sequence[Statement], writes: Sequence[Statement], begins: int) -> Side:
     own = [one for one in writes if one.node == node]
-    quoted = [one for one in contested if one.node == node] + own[:WRITES_SHOWN]
+    met = [one for one in contested if one.node == node]
     return Side(
         node=node,
-        statements=tuple(sorted(quoted, key=lambda one: one.invoked)),
+        statements=tuple(sorted([*met, *own[:WRITES_SHOWN]], key=lambda one: one.invoked)),
+        later_s=(min(one.invoked for one in met) - begins) / 1e9,
         left_out=max(0, len(own) - WRITES_SHOWN),
     )
 
 
-def _manner(material: Material, contested: Sequence[Statement]) -> str:
-    nodes = sorted({one.node for one in contested})
+def _manner(material: Material, contested: Sequence[Statement], race: Race | None) -> str:
+    nodes = list(dict.fromkeys(one.node for one in sorted(contested, key=lambda one: one.invoked)))
     if len(nodes) == 1:
-        return f"one after another through {nodes[0]}"
-    spread_s = (max(one.invoked for one in contested) - min(one.invoked for one in contested)) / 1e9
-    if material.plan.get("mode") == "partition":
-        return f"while the network between {joined(nodes)} is cut, {spread_s:.2f} s apart; then heal the network"
-    return f"at the same moment ({1000 * spread_s:.1f} ms apart here), each through the node named"
+        return f"one after another through {nodes[0]}{_under(material, contested)}"
+    if material.plan.get("mode") == "partition" and race is not None:
+        return f"while the network between {joined(nodes)} is cut, and then heal it"
+    if race is None and not any(
+        one.node != other.node and one.overlaps(other) for one in contested for other in contested
+    ):
+        return f"in order of the times given, each through the node named{_under(material, contested)}"
+    return f"at the same moment, each through the node named{_under(material, contested)}"
+
+
+def _under(material: Material, contested: Sequence[Statement]) -> str:
+    """The faults that were in place when these statements were asked for."""
+    begins, ends = min(one.invoked for one in contested), max(one.invoked for one in contested)
+    faults = [
+        fault
+        for fault in material.chronicle.faults
+        if fault.begins <= ends and (fault.ends is None or fault.ends >= begins)
+    ]
+    named = dict.fromkeys(f"{fault.nemesis} on {joined(fault.nodes)}" for fault in faults)
+    return f", under {joined(named)}" if named else ""
+
+
+def _apart(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
 def _afterwards(plan: Mapping[str, Any]) -> str:

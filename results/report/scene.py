@@ -18,10 +18,10 @@ from harness.schema_changes import SCHEMA_CHANGES
 from harness.verdict import Anomaly
 from results.report.axis import Axis, Tick
 from results.report.findings import keyspaces_of
-from results.report.lanes import FinalReading, Lane, ObjectLanes, State, object_lanes
+from results.report.lanes import FinalReading, Lane, ObjectLanes, State, in_a_line, object_lanes
 from results.report.material import Material, Race, anomalies_of, races_of
-from results.report.recipe import Statement, contested_changes, statements
-from results.report.wording import counted, joined, shortened
+from results.report.recipe import Statement, belongs, contested_changes, statements
+from results.report.wording import counted, first_of, joined, shortened
 
 __all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "scenes_of"]
 
@@ -42,6 +42,9 @@ BAR: Final = 14
 TOP: Final = 34
 CHARACTER: Final = 6.4
 """Width of a character of a label, px: what decides whether a label fits."""
+DEFINITION_LIMIT: Final = 600
+OTHERS_DRAWN: Final = 100
+"""Operations on other keyspaces in the same time: a few tell what else went on, many hide the race."""
 LABEL_LEAST: Final = 18
 """Characters of a statement worth showing."""
 
@@ -103,6 +106,8 @@ class Band:
     x: float
     width: float
     title: str
+    label: str
+    """Empty where the name of another fault stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +228,8 @@ def _scene(material: Material, subject: _Subject, *, budget: int) -> Scene:
     axis = Axis(*_window(material, own, contested, objects), PLOT_LEFT, PLOT_RIGHT)
     drawing = _Drawing(axis)
     _draw_operations(drawing, material, subject.keyspace, {one.index for one in contested}, budget)
-    shown = _most_telling(objects, subject.anomalies)
-    hidden = [one for one in objects if one not in shown and one.kind != "keyspace"]
-    if hidden:
-        drawing.notes.append(f"{counted(len(hidden), 'more object')} of this keyspace not drawn.")
+    shown, notes = _most_telling(objects, subject.anomalies, since=axis.begins)
+    drawing.notes += notes
     for one in shown:
         _draw_object(drawing, one, subject.keyspace, contested)
     return _finished(drawing, material, subject, shown)
@@ -242,16 +245,24 @@ def _finished(drawing: _Drawing, material: Material, subject: _Subject, shown: S
         broke=subject.broke(),
         height=drawing.y + 8,
         ticks=axis.ticks(),
-        bands=tuple(
-            Band(*axis.span(fault.begins, fault.ends), fault.title())
-            for fault in material.chronicle.faults
-            if fault.begins < axis.ends and (fault.ends is None or fault.ends > axis.begins)
-        ),
+        bands=_bands(material, axis),
         readings=tuple((FINAL_LEFT[name], headings[name]) for name in FINAL_LEFT if name in readings),
         notes=tuple(drawing.notes),
         summary=_summary(subject, shown),
         **{kind: tuple(parts) for kind, parts in drawing.parts.items()},  # type: ignore[arg-type]  # one list a field, filled by name
     )
+
+
+def _bands(material: Material, axis: Axis) -> tuple[Band, ...]:
+    bands: list[Band] = []
+    free_from = 0.0
+    for fault in material.chronicle.faults:
+        if fault.begins < axis.ends and (fault.ends is None or fault.ends > axis.begins):
+            x, width = axis.span(fault.begins, fault.ends)
+            label = fault.title() if x >= free_from else ""
+            free_from = x + len(label) * CHARACTER + 8 if label else free_from
+            bands.append(Band(x, width, fault.title(), label))
+    return tuple(bands)
 
 
 def _window(
@@ -270,17 +281,25 @@ def _window(
 
 
 def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, contested: set[int], budget: int) -> None:
-    every = statements(_within(material.operations, drawing.axis))
-    processes = sorted({(one.node, one.process) for one in every if keyspace_of(one.key) == keyspace})
+    every = plain(_within(material.operations, drawing.axis))
+    mine = every.filter(belongs(every, [keyspace]))
+    processes = sorted({(row["node"] or "-", row["process"]) for row in mine.select(["node", "process"]).to_pylist()})
     if len(processes) > PROCESSES_DRAWN:
         drawing.notes.append(f"Only {PROCESSES_DRAWN} of {len(processes)} processes are drawn.")
-    rows: dict[tuple[str, int], list[Statement]] = {process: [] for process in processes[:PROCESSES_DRAWN]}
-    candidates = [one for one in every if (one.node, one.process) in rows]
-    for one in _affordable(candidates, contested, budget):
-        rows[one.node, one.process].append(one)
-    if len(candidates) > budget:
-        left_out = f"{len(candidates) - budget:,} of {len(candidates):,} operations of this race are not drawn"
+    shown = processes[:PROCESSES_DRAWN]
+    mine = _of_processes(mine, shown)
+    candidates = list(statements(_affordable(mine, contested, budget)))
+    if mine.num_rows > budget:
+        left_out = f"{mine.num_rows - budget:,} of {mine.num_rows:,} operations of this race are not drawn"
         drawing.notes.append(f"{left_out}: a report has at most {OPERATIONS_DRAWN:,}.")
+    others = _of_processes(every.filter(pc.invert(belongs(every, [keyspace]))), shown)
+    if others.num_rows > min(OTHERS_DRAWN, budget - len(candidates)):
+        drawing.notes.append(f"{others.num_rows:,} operations on other keyspaces in this time are not drawn.")
+    else:
+        candidates = sorted([*candidates, *statements(others)], key=lambda one: one.invoked)
+    rows: dict[tuple[str, int], list[Statement]] = {process: [] for process in shown}
+    for one in candidates:
+        rows[one.node, one.process].append(one)
     for (node, process), own in rows.items():
         drawing.add("rows", Label(drawing.y + ROW / 2, f"p{process}", node))
         rooms = [*(drawing.axis.x(following.invoked) for following in own[1:]), PLOT_RIGHT]
@@ -290,12 +309,18 @@ def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, conte
     drawing.y += 10
 
 
-def _affordable(candidates: Sequence[Statement], contested: set[int], budget: int) -> list[Statement]:
-    """The contested statements, and of the others the earliest; in order of invocation."""
-    if len(candidates) <= budget:
-        return list(candidates)
-    first = sorted(candidates, key=lambda one: (one.index not in contested, one.invoked))[:budget]
-    return sorted(first, key=lambda one: one.invoked)
+def _affordable(operations: pa.Table, contested: set[int], budget: int) -> pa.Table:
+    """At most `budget` operations: the contested ones, and of the others the earliest; in order of invocation."""
+    if operations.num_rows <= budget:
+        return operations
+    met = pc.is_in(operations.column("index"), value_set=pa.array(sorted(contested), pa.int64()))
+    others = operations.filter(pc.invert(met)).slice(0, max(0, budget - len(contested)))
+    return pa.concat_tables([operations.filter(met), others]).sort_by("invoked")
+
+
+def _of_processes(operations: pa.Table, processes: Sequence[tuple[str, int]]) -> pa.Table:
+    numbers = pa.array([process for _, process in processes], pa.int32())
+    return operations.filter(pc.is_in(operations.column("process"), value_set=numbers))
 
 
 def _bar(drawing: _Drawing, one: Statement, keyspace: str, *, room: float, contested: bool) -> Bar:
@@ -341,16 +366,25 @@ def _within(operations: pa.Table, axis: Axis) -> pa.Table:
     return operations.filter(pc.and_(pc.less_equal(invoked, int(axis.ends)), pc.greater_equal(ended, int(axis.begins))))
 
 
-def _most_telling(objects: Sequence[ObjectLanes], anomalies: Iterable[Anomaly]) -> list[ObjectLanes]:
-    """What an anomaly names, what nodes contradict one another about, then the rest; keyspaces only if they tell."""
+def _most_telling(
+    objects: Sequence[ObjectLanes], anomalies: Iterable[Anomaly], *, since: int
+) -> tuple[list[ObjectLanes], list[str]]:
+    """What an anomaly names or nodes contradict one another about, then what changed; and what is left out, in words.
+
+    Keyspaces are drawn only if nodes contradict one another about them: their names are in the title.
+    """
     named = {name.split(".", 1)[-1] for anomaly in anomalies for name in anomaly.objects}
 
     def telling(one: ObjectLanes) -> bool:
         return one.diverges() or (one.name in named and one.kind != "keyspace")
 
-    worth = [one for one in objects if one.kind != "keyspace" or telling(one)]
+    worth = [one for one in objects if telling(one) or (one.kind != "keyspace" and one.changed_since(since))]
     chosen = sorted(worth, key=lambda one: not telling(one))[:OBJECTS_DRAWN]
-    return [one for one in objects if one in chosen]
+    still = [one.name for one in objects if one not in worth and one.kind != "keyspace"]
+    notes = [f"Unchanged, and not drawn: {first_of(still, 6)}."] if still else []
+    if len(worth) > len(chosen):
+        notes.append(f"{counted(len(worth) - len(chosen), 'more changed object')} not drawn.")
+    return [one for one in objects if one in chosen], notes
 
 
 def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: Sequence[Statement]) -> None:
@@ -361,10 +395,10 @@ def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: 
     top = drawing.y
     for lane in one.lanes:
         drawing.add("lanes", Label(drawing.y + ROW / 2 - 2, lane.node))
-        for segment in _segments(drawing, lane, colours):
+        for segment in _segments(drawing, one.kind, lane, colours):
             drawing.add("segments", segment)
         for reading, state in lane.final.items():
-            drawing.add("cells", _cell(drawing, reading, state, colours))
+            drawing.add("cells", _cell(drawing, one.kind, reading, state, colours))
         for statement in contested:
             if statement.node == lane.node and statement.key == f"{keyspace}.{one.name}":
                 drawing.add("markers", Marker(drawing.axis.x(statement.invoked), drawing.y, statement.text))
@@ -373,13 +407,17 @@ def _draw_object(drawing: _Drawing, one: ObjectLanes, keyspace: str, contested: 
         if any(reading in lane.final for lane in one.lanes):
             height = drawing.y - top - 4
             drawing.add("agreements", Agreement(left + FINAL_WIDTH + 4, top, height, one.agrees(reading)))
-    for state in one.states():
+    for state, definition in one.described():
         colour = colours[state.id, state.digest]
-        drawing.add("known", Known(f"{kind} {one.name}", colour, state.short(), state.definition))
+        drawing.add(
+            "known", Known(f"{kind} {one.name}", colour, state.short(), shortened(definition, DEFINITION_LIMIT))
+        )
     drawing.y += 12
 
 
-def _segments(drawing: _Drawing, lane: Lane, colours: Mapping[tuple[str | None, str | None], int]) -> list[Segment]:
+def _segments(
+    drawing: _Drawing, kind: str, lane: Lane, colours: Mapping[tuple[str | None, str | None], int]
+) -> list[Segment]:
     axis = drawing.axis
     before = [state for time, state in lane.changes if time <= axis.begins]
     changes = [(int(axis.begins), before[-1] if before else State("absent"))]
@@ -397,14 +435,18 @@ def _segments(drawing: _Drawing, lane: Lane, colours: Mapping[tuple[str | None, 
                 presence=state.presence,
                 colour=colours.get((state.id, state.digest)) if state.presence == "present" else None,
                 label=short if len(short) * CHARACTER + 12 < width else "",
-                title=f"{lane.node} from {begins / 1e9:.3f} s: {short} {shortened(state.definition, 400)}",
+                title=f"{lane.node} from {begins / 1e9:.3f} s: {short} {shortened(in_a_line(kind, state.definition), 300)}",
             )
         )
     return segments
 
 
 def _cell(
-    drawing: _Drawing, reading: FinalReading, state: State, colours: Mapping[tuple[str | None, str | None], int]
+    drawing: _Drawing,
+    kind: str,
+    reading: FinalReading,
+    state: State,
+    colours: Mapping[tuple[str | None, str | None], int],
 ) -> Segment:
     return Segment(
         x=FINAL_LEFT[reading],
@@ -413,7 +455,7 @@ def _cell(
         presence=state.presence,
         colour=colours.get((state.id, state.digest)) if state.presence == "present" else None,
         label=state.short(),
-        title=f"{state.short()} {shortened(state.definition, 400)}",
+        title=f"{state.short()} {shortened(in_a_line(kind, state.definition), 300)}",
     )
 
 

@@ -161,6 +161,24 @@ def test_a_checker_with_nothing_to_judge_is_no_pass_and_no_doubt():
     assert "✓ held" in words
 
 
+def test_errors_of_one_kind_are_told_once(broken: Material):
+    row = broken.logs.to_pylist()[0]
+    rows = [
+        {
+            **row,
+            "line": line,
+            "message": f"/10.0.0.{line % 250}:7000 failed after {line} ms",
+            "stack": f"E: {line}\n\tat x",
+        }
+        for line in range(1, 3_000)
+    ]
+    text = report_html(replace(broken, logs=pa.Table.from_pylist(rows, schema=LOGS)))
+    words = Page(text).words
+    assert "2,999 errors, 0 warnings" in words
+    assert "2,999 times" in words
+    assert len(text) < 500_000
+
+
 def test_a_run_that_recorded_nothing_has_a_page_too(broken: Material):
     nothing = Material(
         run="r", plan=broken.plan, verdict=Verdict(valid="unknown", checker="run", reason="the run never began")

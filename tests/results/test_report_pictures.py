@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -119,6 +121,49 @@ def test_memory_is_shown_only_where_nodes_remember_differently():
     assert [one.kind for one in object_lanes(saw(*both, live("n1", "a"), live("n2", "b")), "k")] == ["live"]
 
 
+def test_a_new_session_that_tells_everything_again_is_no_change():
+    material = saw(
+        answered(1, "running", "n1"),
+        table(1, "running", "n1", "aa"),
+        table(9, "running", "n1", "aa"),
+        table(10, "running", "n1", "bb"),
+    )
+    (lanes,) = object_lanes(material, "k")
+    assert [(time, state.id) for time, state in lanes.lanes[0].changes] == [
+        (1_000_000_000, "aa"),
+        (10_000_000_000, "bb"),
+    ]
+
+
+def test_definitions_with_the_same_columns_are_told_apart_by_the_rest():
+    columns = '"columns":{"k":{"type":"int","kind":"partition_key","position":0}}'
+    material = saw(
+        answered(1, "running", "n1"),
+        table(1, "running", "n1", "aa", f'{{{columns},"options":{{"comment":"","gc":1}},"dropped_columns":{{}}}}'),
+        table(
+            2, "running", "n1", "aa", f'{{{columns},"options":{{"comment":"x","gc":1}},"dropped_columns":{{"c":1}}}}'
+        ),
+    )
+    (lanes,) = object_lanes(material, "k")
+    assert [text for _, text in lanes.described()] == [
+        '(k int*) with comment = ""',
+        '(k int*) with comment = "x", dropped column c = 1',
+    ]
+
+
+def test_statements_of_memory_are_told_apart_without_their_common_options():
+    def live(node: str, columns: str, comment: str) -> tuple[float, str, str, str, str, None, str]:
+        text = f"CREATE TABLE k.t ({columns}) WITH gc = 1 AND comment = '{comment}';"
+        return 1, "settled", node, "live", "t", None, f'{{"kind":"table","statement":"{text}"}}'
+
+    both = (answered(1, "settled", "n1"), answered(1, "settled", "n2"))
+    (lanes,) = object_lanes(saw(*both, live("n1", "k int", ""), live("n2", "k int, c int", "x")), "k")
+    assert [text for _, text in lanes.described()] == [
+        "CREATE TABLE k.t (k int) with comment = ''",
+        "CREATE TABLE k.t (k int, c int) with comment = 'x'",
+    ]
+
+
 # ── scenes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -188,6 +233,72 @@ def test_merged_definitions_are_spelled_out(scenes: dict[str, Scene]):
     ]
 
 
+def test_what_did_not_change_is_named_and_not_drawn():
+    run = broken_run()
+    keyspace = keyspace_of_race("drop-type", 0)
+    still = [
+        {
+            "time": 13_000_000_000, "phase": "running", "node": node, "sample": 1, "kind": "table", "keyspace": keyspace,
+            "name": "bystander", "id": "cc", "definition": "{}", "error": None,
+        }
+        for node in ("n1", "n2", "n3")
+    ]  # fmt: skip
+    last = [row for row in run.observations.to_pylist() if row["phase"] != "running" and row["kind"] == "version"]
+    final = [
+        {**still[0], "time": row["time"], "phase": row["phase"], "node": row["node"], "sample": row["sample"]}
+        for row in last
+    ]
+    rows = sorted([*run.observations.to_pylist(), *still, *final], key=lambda row: row["time"])
+    changed = replace(run, observations=pa.Table.from_pylist(rows, schema=OBSERVATIONS))
+    scene = next(scene for scene in scenes_of(changed)[0] if scene.keyspace == keyspace)
+    assert [group.text for group in scene.groups] == ["type u", "table x"]
+    assert "Unchanged, and not drawn: bystander." in scene.notes
+
+
+def test_a_few_operations_elsewhere_are_drawn_faintly_and_many_are_counted():
+    run = broken_run()
+    keyspace = keyspace_of_race("drop-type", 0)
+
+    def with_others(count: int) -> Scene:
+        racing = next(
+            row for row in run.operations.to_pylist() if row["key"] == f"{keyspace}.u" and row["f"] == "drop-type"
+        )
+        others = [{**racing, "index": 10_000 + number, "key": "elsewhere.t", "f": "insert"} for number in range(count)]
+        table = pa.concat_tables([run.operations, pa.Table.from_pylist(others, schema=run.operations.schema)])
+        return next(one for one in scenes_of(replace(run, operations=table))[0] if one.keyspace == keyspace)
+
+    assert sum(not bar.own for bar in with_others(5).bars) == 5
+    many = with_others(500)
+    assert sum(not bar.own for bar in many.bars) == 0
+    assert "500 operations on other keyspaces in this time are not drawn." in many.notes
+
+
+def test_names_of_faults_do_not_cover_one_another():
+    run = broken_run()
+    faults = [
+        {"id": number, "nemesis": "kill", "nodes": ["n1"], "parameters": {}, "at": 21.9 + 0.01 * number}
+        for number in range(10)
+    ]
+    rows = run.history.to_pylist()
+    notes = [
+        {
+            **rows[0],
+            "index": 100_000 + number,
+            "time": int(fault["at"] * 1e9),
+            "f": "fault-begins",
+            "value": orjson.dumps(fault).decode(),
+        }
+        for number, fault in enumerate(faults)
+    ]
+    history = pa.Table.from_pylist(sorted([*rows, *notes], key=lambda row: row["time"]), schema=run.history.schema)
+    scene = next(
+        one for one in scenes_of(replace(run, history=history))[0] if one.keyspace.endswith("create_table_000")
+    )
+    assert len(scene.bands) == 11
+    named = [(band.x, band.x + 6.4 * len(band.label)) for band in scene.bands if band.label]
+    assert all(one[1] <= other[0] for one, other in pairwise(named))
+
+
 def test_no_more_scenes_than_a_reader_looks_at():
     run = broken_run()
     rows = run.races.to_pylist()
@@ -238,6 +349,16 @@ def test_a_thousand_versions_stay_drawable():
     picture = overview_of(saw(*rows))
     assert picture is not None
     assert len(picture.lanes) <= 2 * 868 + 2
+
+
+def test_epochs_are_shown_where_there_are_epochs():
+    rows = [
+        (1.0, "running", "n1", "version", None, f"00000000-0000-0000-0000-0000000000{epoch}", f'{{"epoch":{epoch}}}')
+        for epoch in (14, 15)
+    ]
+    picture = overview_of(saw(*rows))
+    assert picture is not None
+    assert picture.finals[0][1] == "epoch 15"
 
 
 def test_nothing_observed_is_no_picture():

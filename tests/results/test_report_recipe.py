@@ -12,7 +12,7 @@ from synthetic_run import PLAN, broken_run
 from harness.history import OPERATIONS
 from harness.schema_changes import add_column, create_keyspace, create_table, drop_table
 from harness.steps import Invoke
-from harness.verdict import Verdict
+from harness.verdict import Anomaly, Verdict
 from results.races import RACES
 from results.report.findings import findings_of
 from results.report.material import Material
@@ -96,7 +96,48 @@ def test_the_two_sides_of_a_cut_are_said_to_be_cut():
     parted = replace(run, plan={**PLAN, "mode": "partition"})
     recipe = recipe_of(parted, "sq_drop_type_000")
     assert recipe is not None
-    assert recipe.manner == "while the network between n1 and n2 is cut, 0.00 s apart; then heal the network"
+    assert recipe.manner == "while the network between n1 and n2 is cut, and then heal it"
+
+
+def test_sides_come_in_the_order_in_which_they_began():
+    recipe = recipe_of(broken_run(), "sq_drop_type_002")  # n3 drops, n1 creates
+    assert recipe is not None
+    assert [side.heading() for side in recipe.sides] == ["n3", "n1, 1.4 ms later"]
+
+
+def test_a_side_of_several_statements_begins_with_its_first():
+    material = asked(
+        *BASE, ("n1", DROP, 1.0, 1.2, "ok"), ("n2", ALTER, 1.1, 30.0, "ok"), ("n1", TABLE, 20.0, 21.0, "ok")
+    )
+    recipe = recipe_of(material, "k")
+    assert recipe is not None
+    assert [side.heading() for side in recipe.sides] == ["n1", "n2, 100.0 ms later"]
+
+
+def test_faults_in_place_are_part_of_the_recipe():
+    recipe = recipe_of(broken_run(), "sq_create_table_000")
+    assert recipe is not None
+    assert recipe.manner == "at the same moment, each through the node named, under packet-loss on n2"
+
+
+def test_without_a_race_the_named_changes_and_what_they_need_are_the_recipe():
+    other = create_table("k", "unrelated", columns=[("a", "int", "partition_key")])
+    material = asked(
+        *BASE,
+        ("n1", other, 0.4, 0.5, "ok"),
+        ("n1", add_column("k", "t", "b", "int"), 0.6, 0.7, "ok"),
+        ("n2", ALTER, 1.0, 1.1, "ok"),
+        ("n3", add_column("k", "t", "d", "int"), 2.0, 2.1, "ok"),
+        ("n1", DROP, 3.0, 3.2, "ok"),
+        ("n2", other, 3.1, 3.3, "ok"),
+    )
+    recipe = recipe_of(material, "k", Anomaly(type="lost-column", title="t", objects=("k.t",), ops=(4, 5)))
+    assert told(recipe) == (
+        [KEYSPACE, CREATE],
+        {"n2": ["ALTER TABLE k.t ADD c int"], "n3": ["ALTER TABLE k.t ADD d int"]},
+    )
+    assert recipe is not None
+    assert recipe.manner == "in order of the times given, each through the node named"
 
 
 def test_writes_that_were_lost_are_quoted_behind_the_race():

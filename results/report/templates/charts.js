@@ -102,7 +102,21 @@
   }
 
   function line(label, stroke, word, value) {
-    return { label, stroke, width: 1.8, dash: DASHES[word], word, value: (u, v) => value(v), points: { show: true, size: 5, fill: stroke }, spanGaps: true };
+    return { label, stroke, width: 1.8, dash: DASHES[word], word, value: (u, v) => value(v), points: { show: true, size: 5, fill: stroke }, spanGaps: false };
+  }
+
+  // A line must not lead across seconds in which nothing happened: there is a point of no value in between.
+  function withGaps(t, columns) {
+    const found = [[], ...columns.map(() => [])];
+    t.forEach((second, i) => {
+      if (i && second - t[i - 1] > 3) {
+        found[0].push(second - 0.5);
+        columns.forEach((_, column) => found[column + 1].push(null));
+      }
+      found[0].push(second);
+      columns.forEach((values, column) => found[column + 1].push(values[i]));
+    });
+    return found;
   }
 
   function quantiles(name) {
@@ -110,11 +124,8 @@
       const own = data.quantiles[name] || { t: [] };
       const styles = [["0.5", "ok", "solid"], ["0.95", "ok-ink", "dashed"], ["0.99", "info-ink", "dotted"], ["1", "fail-ink", "double"]];
       const series = [{ label: "time", value: (u, v) => (v == null ? "–" : v + " s") }];
-      const columns = [own.t];
-      for (const [quantile, stroke, word] of styles) {
-        series.push(line("quantile " + quantile, colour(stroke), word, milliseconds));
-        columns.push(own[quantile] || []);
-      }
+      for (const [quantile, stroke, word] of styles) series.push(line("quantile " + quantile, colour(stroke), word, milliseconds));
+      const columns = withGaps(own.t, styles.map(([quantile]) => own[quantile] || []));
       const settings = options(element, series, logarithmic, {});
       zoomable(settings);
       return [settings, columns, milliseconds];
@@ -192,7 +203,7 @@
       const value = (v) => (v == null ? "–" : v + "/s");
       const series = [{ label: "time", value: (u, v) => (v == null ? "–" : v + " s") }];
       OUTCOMES.forEach((outcome, number) => {
-        series.push({ ...line(outcome, colour(strokes[number]), words[number], value), points: { show: false }, spanGaps: false, paths: uPlot.paths.stepped({ align: 1 }) });
+        series.push({ ...line(outcome, colour(strokes[number]), words[number], value), points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) });
       });
       const settings = options(element, series, { range: (u, min, max) => [0, Math.max(1, max * 1.12)] }, {});
       zoomable(settings);
