@@ -117,6 +117,9 @@ def _serve(
         if verb == "end":
             eyes.close()
             return
+        if eyes.sampling_failed is not None:
+            connection.send(("failed", eyes.sampling_failed))
+            continue
         try:
             answer = getattr(eyes, verb)(argument)
         except NodeUnreachable as error:
@@ -138,6 +141,8 @@ class _Eyes:
         self._lock = threading.Lock()
         self._phase: str | None = None
         self._samples = 0
+        self.sampling_failed: str | None = None
+        """The traceback, if the thread that samples ended by a defect: a run without its samples must not look whole."""
         self._pool = ThreadPoolExecutor(max_workers=16)
 
     def connect(self, nodes: Sequence[str]) -> None:
@@ -152,11 +157,14 @@ class _Eyes:
         self._phase = phase
 
     def sample_for_ever(self) -> None:
-        while True:
-            phase = self._phase
-            if phase is not None:
-                self._observe(phase, complete=False)
-            pause_for(_SAMPLE_EVERY_S)
+        try:
+            while True:
+                phase = self._phase
+                if phase is not None:
+                    self._observe(phase, complete=False)
+                pause_for(_SAMPLE_EVERY_S)
+        except Exception:  # noqa: BLE001 - handed to the conductor at its next question, which ends the run
+            self.sampling_failed = traceback.format_exc()
 
     def settle(self, limit_s: float) -> tuple[bool, float, dict[str, str]]:
         began = time.monotonic()
