@@ -120,7 +120,7 @@ class Comparison:
     titles: Mapping[str, str]
 
     def sentences(self) -> tuple[str, ...]:
-        """One a system: `Cassandra 5.0.9: 7 of 8 races break`."""
+        """One a system: `Cassandra 5.0.9: 7 of 8 kinds of race break`."""
         return tuple(self._of_system(system) for system in self.systems)
 
     def headline(self) -> str:
@@ -138,16 +138,16 @@ class Comparison:
         cells = [row.cells[system] for row in self.rows]
         states = [cell.state for cell in cells]
         judged = [cell for cell in cells if cell.state in {"broke", "held", "unknown"}]
-        noun = "race" if all(cell.unit == "race" for cell in judged) else "workload"
+        nouns = ("kind of race", "kinds of race") if all(cell.unit == "race" for cell in judged) else ("workload",)
         said = []
         if "broke" in states:
             broke = states.count("broke")
-            said.append(f"{broke} of {counted(len(judged), noun)} {'breaks' if broke == 1 else 'break'}")
+            said.append(f"{broke} of {counted(len(judged), *nouns)} {'breaks' if broke == 1 else 'break'}")
         elif "held" in states:
-            said.append(f"none of {counted(states.count('held'), noun)} breaks")
+            said.append(f"none of {counted(states.count('held'), *nouns)} breaks")
         for state, words in (("unknown", "not decided"), ("not applicable", "not applicable"), ("not run", "not run")):
             if state in states:
-                said.append(f"{counted(states.count(state), noun)} {words}")
+                said.append(f"{counted(states.count(state), *nouns)} {words}")
         return f"{system_name(system)}: {', '.join(said) or 'nothing was run'}"
 
     def to_json(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from results.report.wording import joined
 
 __all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recipe_of", "statements"]
 
+FAULTS_NAMED: Final = 2
 WRITES_SHOWN: Final = 3
 """Writes quoted a side after the contested statements; the rest is counted."""
 
@@ -185,8 +186,9 @@ def _under(material: Material, contested: Sequence[Statement]) -> str:
         for fault in material.chronicle.faults
         if fault.begins <= ends and (fault.ends is None or fault.ends >= begins)
     ]
-    named = dict.fromkeys(f"{fault.nemesis} on {joined(fault.nodes)}" for fault in faults)
-    return f", under {joined(named)}" if named else ""
+    if len(faults) > FAULTS_NAMED:
+        return f", under {len(faults)} faults ({joined(sorted({fault.nemesis for fault in faults}))})"
+    return f", under {joined(f'{fault.nemesis} on {joined(fault.nodes)}' for fault in faults)}" if faults else ""
 
 
 def _apart(seconds: float) -> str:

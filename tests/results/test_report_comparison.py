@@ -49,8 +49,8 @@ def test_each_state_has_its_own_name(four: Comparison):
 
 def test_the_headline_counts_systems_apart(four: Comparison):
     assert four.headline() == (
-        "Cassandra 5.0.9: 2 of 2 races break; Cassandra 6.0-alpha2: none of 2 races breaks; "
-        "Cassandra 4.1.10: 2 races not decided; Cassandra 1.1.12: 2 races not applicable."
+        "Cassandra 5.0.9: 2 of 2 kinds of race break; Cassandra 6.0-alpha2: none of 2 kinds of race breaks; "
+        "Cassandra 4.1.10: 2 kinds of race not decided; Cassandra 1.1.12: 2 kinds of race not applicable."
     )
 
 
@@ -65,7 +65,7 @@ def test_a_race_that_a_run_lacks_is_not_run():
     races = some.races.filter([row["workload"] == "drop-type" for row in some.races.to_pylist()])
     comparison = compare([ran(broken_run()), ran(replace(some, races=races))])
     assert states(comparison, "create-table") == ["broke", "not run"]
-    assert "1 race not run" in comparison.headline()
+    assert "1 kind of race not run" in comparison.headline()
 
 
 def test_runs_of_one_cell_add_up_and_the_worst_counts():
