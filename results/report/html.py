@@ -438,18 +438,28 @@ def _checker_view(verdict: Verdict, *, counts: bool) -> _CheckerView:
         style=_STYLES[name] if counts else "other",
         anomalies=len(verdict.anomalies),
         reason=verdict.reason or "",
-        stats=shortened(", ".join(f"{key} {_brief(value)}" for key, value in verdict.stats.items()), 600),
+        stats=shortened(", ".join(f"{_words(key)} {_brief(value)}" for key, value in verdict.stats.items()), 600),
     )
 
 
 def _brief(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return (
-        str(value)
-        if isinstance(value, str | int)
-        else orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()
-    )
+    """A statistic in words; what is nested stands in brackets."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.4g}"
+        case Mapping():
+            return (
+                "(" + ", ".join(f"{_words(key)} {_brief(entry)}" for key, entry in value.items() if entry != {}) + ")"
+            )
+        case list() | tuple():
+            return "(" + ", ".join(map(_brief, value)) + ")"
+    return str(value)
+
+
+def _words(name: Any) -> str:
+    return str(name).replace("_", " ")
 
 
 _LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}

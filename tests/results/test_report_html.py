@@ -179,6 +179,13 @@ def test_errors_of_one_kind_are_told_once(broken: Material):
     assert len(text) < 500_000
 
 
+def test_statistics_are_words(broken: Material):
+    stats = {"agreed": {"settled": False, "epochs": {}}, "slowest_s": 0.123456, "named": ["a", 2], "lost": 0}
+    verdict = replace(broken.verdict, parts=(Verdict(valid=True, checker="c", stats=stats),))
+    words = Page(report_html(replace(broken, verdict=verdict))).words
+    assert "agreed (settled no), slowest s 0.1235, named (a, 2), lost 0" in words
+
+
 def test_a_run_that_recorded_nothing_has_a_page_too(broken: Material):
     nothing = Material(
         run="r", plan=broken.plan, verdict=Verdict(valid="unknown", checker="run", reason="the run never began")
