@@ -1,24 +1,41 @@
-"""Rewrites the two pages that say what the code says, anomalies.md and outcomes.md: `python docs/generate.py`."""
+"""Rewrites what the pages say after the code: whats-here.md, anomalies.md, outcomes.md (`python docs/generate.py`)."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 from pathlib import Path
 
 from checkers.catalogue import CATALOGUE, AnomalyType
 from clusters.outcomes import TABLE
 from harness.registry import load_all
 
-__all__ = ["PAGES", "anomalies", "outcomes"]
+__all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]
 
 _DOCS = Path(__file__).parent
+_ROOT = _DOCS.parent
 _JIRA = "https://issues.apache.org/jira/browse/"
+_MARK = "<!-- From here on written by docs/generate.py. -->\n\n"
+_MODULE = re.compile(r"^- \[((\w+)/[\w/]+\.py)\].*\n", re.MULTILINE)
+
+
+def whats_here() -> str:
+    """whats-here.md: its paragraphs and its order as they stand, each module's own first line, new modules last."""
+    text = (_DOCS / "whats-here.md").read_text(encoding="utf-8")
+    listed = _MODULE.findall(text)
+    for package in dict.fromkeys(package for _, package in listed):
+        last = [path for path, of in listed if of == package][-1]
+        there = sorted(str(file.relative_to(_ROOT)) for file in (_ROOT / package).rglob("*.py"))
+        new = [path for path in there if not path.endswith("__init__.py") and (path, package) not in listed]
+        text = re.sub(rf"(?m)^- \[{last}\].*\n", lambda found, new=new: found[0] + "".join(map(_line, new)), text)
+    return _MODULE.sub(lambda found: _line(found[1]) if (_ROOT / found[1]).exists() else "", text)
 
 
 def anomalies() -> str:
     """anomalies.md: its opening as it stands, then every type of the catalogue."""
     finders = {name: inspect.getmodule(type(checker)).__doc__ or "" for name, checker in load_all("checkers").items()}
-    return _opening("anomalies.md") + "".join(_anomaly(kind, finders) for kind in CATALOGUE.values())
+    return _opening("anomalies.md") + "\n".join(_anomaly(kind, finders) for kind in CATALOGUE.values())
 
 
 def outcomes() -> str:
@@ -28,14 +45,19 @@ def outcomes() -> str:
     return _opening("outcomes.md") + "\n".join([*head, *rows]) + "\n"
 
 
-PAGES = {"anomalies.md": anomalies, "outcomes.md": outcomes}
-
-_MARK = "<!-- From here on written by docs/generate.py. -->\n\n"
+PAGES = {"whats-here.md": whats_here, "anomalies.md": anomalies, "outcomes.md": outcomes}
 
 
 def _opening(page: str) -> str:
     """What was written by hand."""
     return (_DOCS / page).read_text(encoding="utf-8").partition(_MARK)[0] + _MARK
+
+
+def _line(path: str) -> str:
+    """A module with the first line of what it says of itself."""
+    said = ast.get_docstring(ast.parse((_ROOT / path).read_text(encoding="utf-8"))) or ""
+    first, _, _ = said.partition("\n")
+    return f"- [{path}](../{path}) – {first}\n"
 
 
 def _anomaly(kind: AnomalyType, finders: dict[str, str]) -> str:
@@ -47,7 +69,7 @@ def _anomaly(kind: AnomalyType, finders: dict[str, str]) -> str:
         "Known bugs": ", ".join(f"[{bug}](bugs.md#{bug.lower()})" for bug in kind.bugs),
     }
     told = "\n".join(f"- **{what}:** {text}" for what, text in facts.items() if text)
-    return f"## {kind.name}\n\n**{kind.title}.** {kind.description}\n\n{kind.worst}\n\n{told}\n\n"
+    return f"## {kind.name}\n\n**{kind.title}.** {kind.description}\n\n{kind.worst}\n\n{told}\n"
 
 
 def _code(text: str) -> str:
