@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from harness.errors import ClusterError, NodeUnreachable
+from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
 from harness.journal import ObservationJournal
 from harness.protocols import Client, Connector
 from harness.schema_observation import Observation
@@ -85,6 +85,8 @@ class Observer:
             raise ClusterError(f"the observer process ended by itself, exit code {self._process.exitcode}") from error
         if kind == "unreachable":
             raise NodeUnreachable(answer)
+        if kind == "refused":
+            raise ClusterError(answer)
         if kind == "failed":
             raise ClusterError(f"the observer failed:\n{answer}")
         return answer
@@ -124,6 +126,8 @@ def _serve(
             answer = getattr(eyes, verb)(argument)
         except NodeUnreachable as error:
             connection.send(("unreachable", str(error)))
+        except SchemaquakeError as error:
+            connection.send(("refused", str(error)))
         except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
             connection.send(("failed", traceback.format_exc()))
         else:

@@ -202,6 +202,8 @@ class _WorkerProcess:
                 return None
             case "unreachable":
                 return NodeUnreachable(text)
+            case "refused":
+                return WorkerFailed(text)
         return WorkerFailed(f"a worker of {self.node} failed:\n{text}")
 
     def stop(self) -> None:
@@ -257,15 +259,17 @@ def _serve(connection: Connection, duty: _Duty, meeting_points: Mapping[str, Mee
 
 def _each(
     workers: Sequence[_ThreadedWorker], action: Any, stopped: Any
-) -> tuple[Literal["done", "unreachable", "failed"], str]:
+) -> tuple[Literal["done", "unreachable", "refused", "failed"], str]:
     """Do it in a thread a worker, and sum up; the first failure sends everybody home."""
-    answers: list[tuple[Literal["unreachable", "failed"], str]] = []
+    answers: list[tuple[Literal["unreachable", "refused", "failed"], str]] = []
 
     def guarded(worker: _ThreadedWorker) -> None:
         try:
             action(worker)
         except NodeUnreachable as error:
             answers.append(("unreachable", str(error)))
+        except SchemaquakeError as error:
+            answers.append(("refused", str(error)))
         except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
             answers.append(("failed", traceback.format_exc()))
             stopped.value = 1

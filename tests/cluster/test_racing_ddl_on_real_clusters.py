@@ -1,0 +1,129 @@
+"""Every racing workload finds its bug on a version that has it, and stays quiet on one that has not.
+
+One run of all of them on each of two systems, as `schemaquake demo` does it, judged by every checker.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.report.from_store import material_of
+from results.report.material import Race, races_of
+from results.store import Store
+
+pytestmark = pytest.mark.cluster
+
+AFFECTED = "cassandra:5.0.9"
+FIXED = "cassandra:6.0-alpha2"
+
+SYMPTOMS: Mapping[str, frozenset[str]] = {
+    "create-table": frozenset({"merged-definitions", "changing-table-id", "lost-rows", "bad-primary-key"}),
+    "drop-type": frozenset({"dangling-type"}),
+    "drop-function": frozenset({"dangling-function"}),
+    "drop-table-view": frozenset({"orphan-view"}),
+    "drop-alter": frozenset({"headless-table", "bad-primary-key"}),
+    "drop-keyspace": frozenset({"resurrected-object"}),
+    "alter-options": frozenset({"lost-option"}),
+    "alter-type": frozenset({"lost-field"}),
+}
+"""What the bug catalogue says one of these races leaves behind on 5.0; any one of the set will do."""
+
+
+def schemaquake(*arguments: str, runs: Path, expected: int) -> dict[str, Any]:
+    """The command as a user gives it; its one JSON document."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.command_line", *arguments, "--runs", str(runs), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert finished.returncode == expected, finished.stderr[-4000:]
+    document: dict[str, Any] = json.loads(finished.stdout)
+    return document
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def raced(runs: Path) -> Any:
+    """system → the document of one run of every race, made once and only if asked for."""
+
+    @cache
+    def run(system: str, expected: int) -> dict[str, Any]:
+        return schemaquake(
+            "run", "--system", system, "--workload", "racing-ddl", "--races", "4", "--seed", "1",
+            "--restart", "together", "--settle-limit", "10",
+            runs=runs, expected=expected,
+        )  # fmt: skip
+
+    return run
+
+
+def broken(document: Mapping[str, Any]) -> dict[str, list[Race]]:
+    races = races_of(material_of(Store(Path(document["run"]))).races)
+    return {
+        workload: [race for race in races if race.workload == workload and race.broken]
+        for workload in {race.workload for race in races}
+    }
+
+
+def test_5_0_9_is_invalid_and_a_node_does_not_start_again(raced: Any) -> None:
+    document = raced(AFFECTED, 1)
+    assert document["valid"] is False
+    types = {anomaly["type"] for anomaly in document["anomalies"]}
+    assert "node-will-not-start" in types
+    assert "non-linearizable-ddl" in types
+
+
+@pytest.mark.parametrize("workload", sorted(SYMPTOMS))
+def test_5_0_9_shows_the_symptom_of_the_catalogue(raced: Any, workload: str) -> None:
+    races = broken(raced(AFFECTED, 1))[workload]
+    assert races, f"no {workload} race broke"
+    assert SYMPTOMS[workload] & {name for race in races for name in race.anomalies}
+
+
+def test_6_0_alpha2_holds_in_every_race(raced: Any) -> None:
+    document = raced(FIXED, 0)
+    assert document["valid"] is True, document["anomalies"][:3]
+    assert not any(broken(document).values())
+
+
+def test_the_verdict_can_be_derived_again_from_the_stored_files_alone(raced: Any, runs: Path) -> None:
+    first = raced(AFFECTED, 1)
+    again = schemaquake_check(Path(first["run"]))
+    assert again["valid"] is False
+    assert [a["type"] for a in again["anomalies"]] == [a["type"] for a in first["anomalies"]]
+    assert runs.exists()
+
+
+def schemaquake_check(run: Path) -> dict[str, Any]:
+    finished = subprocess.run(
+        [sys.executable, "-m", "harness.command_line", "check", str(run), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert finished.returncode == 1, finished.stderr[-2000:]
+    document: dict[str, Any] = json.loads(finished.stdout)
+    return document
+
+
+def test_across_a_cut_5_0_9_breaks_every_time_and_6_0_refuses_the_minority(runs: Path) -> None:
+    arguments = ("--workload", "drop-type,drop-keyspace", "--races", "2", "--mode", "partition", "--restart", "none")
+    affected = schemaquake("run", "--system", AFFECTED, *arguments, runs=runs, expected=1)
+    assert {"dangling-type", "resurrected-object"} <= {anomaly["type"] for anomaly in affected["anomalies"]}
+    fixed = schemaquake("run", "--system", FIXED, *arguments, runs=runs, expected=0)
+    assert fixed["valid"] is True
