@@ -53,7 +53,7 @@ class LocalProvider:
 
     name = "local"
 
-    def prepare(self, plan: Plan, folder: Path) -> None:
+    def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Fetch the distribution and a Java for it, and check memory; writes `local.json` for the enclosure to read.
 
         Raises PlanError, FetchError, EnvironmentLacks.
@@ -72,6 +72,11 @@ class LocalProvider:
             "digest": distribution.digest,
         }
         (folder / "local.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+        return {
+            "java": f"{java.version}",
+            "distribution": distribution.source,
+            "digest of its jars": distribution.digest[:16],
+        }
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """The private namespaces in which the run's process lives."""

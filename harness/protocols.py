@@ -184,8 +184,11 @@ class Provider(Protocol):
 
     name: str
 
-    def prepare(self, plan: Any, folder: Path) -> None:
-        """Everything that needs the outside world (fetching, checking tools and memory). Raises EnvironmentLacks, FetchError."""
+    def prepare(self, plan: Any, folder: Path) -> Mapping[str, str]:
+        """Everything that needs the outside world (fetching, checking tools and memory).
+
+        Returns what a reader of the report should know of it. Raises EnvironmentLacks, FetchError.
+        """
         ...
 
     def enclosure(self, folder: Path) -> Sequence[str]:

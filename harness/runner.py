@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -26,6 +28,8 @@ from harness.registry import load
 __all__ = ["Outcome", "execute", "process_start_time", "read_outcome", "still_running"]
 
 log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +80,21 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     if len(set(plan.workloads)) != len(plan.workloads):
         raise PlanError("a workload is named twice")
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
-    provider.prepare(plan, folder)
+    facts = {**_machine(), **provider.prepare(plan, folder)}
+    (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
     argv = [*provider.enclosure(folder), sys.executable, "-m", "harness.conductor", str(folder.resolve())]
     _wait(argv, folder)
     return read_outcome(folder)
+
+
+def _machine() -> dict[str, str]:
+    """What of this machine a reader of the report should know."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
 
 
 def process_start_time(pid: int) -> str | None:
@@ -106,24 +121,39 @@ def _wait(argv: list[str], folder: Path) -> None:
     identity = {"pid": process.pid, "start_time": process_start_time(process.pid)}
     (folder / "process.json").write_bytes(orjson.dumps(identity))
 
+    interrupted = False
+
     def pass_on(number: int, _frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
         log.warning("interrupted: healing and tearing down", extra={"signal": signal.Signals(number).name})
-        _terminate(process)
 
     restored: list[tuple[int, Any]] = [
         (n, signal.signal(n, pass_on)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     ]
     try:
-        process.wait()
+        while process.poll() is None:
+            if interrupted:
+                _terminate(process)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_EVERY_S)
     finally:
         for number, handler in restored:
             signal.signal(number, handler)
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the run's own process, below the tools of the enclosure: they would die of it and take it with them."""
-    for pid in _conductors(process.pid):
-        os.kill(pid, signal.SIGTERM)
+    """SIGTERM to the run's own process, below the tools of the enclosure: they would die of it and take it with them.
+
+    It is repeated until that process ends, which takes notice of the first it hears: before it is ready for signals
+    they are lost, if it is the first of a process namespace. Before there is such a process there is nothing to heal.
+    """
+    conductors = _conductors(process.pid)
+    for pid in conductors:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    if not conductors:
+        process.kill()
 
 
 def _conductors(pid: int) -> list[int]:

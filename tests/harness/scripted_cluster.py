@@ -178,6 +178,7 @@ class ScriptedProvider:
 
     def prepare(self, plan, folder):
         call(folder, "prepare")
+        return {}
 
     def enclosure(self, folder):
         """`SCRIPTED_ENCLOSURE` is a shell's script that begins the enclosure, before the run's own process takes over."""
