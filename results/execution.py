@@ -20,10 +20,10 @@ from rich.table import Table
 from harness.errors import ExitCode, SchemaquakeError
 from harness.plan import Plan
 from harness.runner import Outcome, execute, read_outcome
-from harness.verdict import Validity, Verdict
+from harness.verdict import Validity, Verdict, combine
 from results.judge import judge
 from results.pipeline import analyse
-from results.report import write_all
+from results.report.from_store import write_all
 from results.store import Store
 
 __all__ = ["FinishedRun", "carry_out", "conclude", "exit_code_of_validity", "print_summary", "write_reports"]
@@ -160,13 +160,20 @@ def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
     if outcome.completed:
         return verdict
     reason = f"the run was not completed: {outcome.error}"
-    valid = False if verdict.valid is False else "unknown"
-    return replace(verdict, valid=valid, reason="; ".join(filter(None, (reason, verdict.reason))))
+    return replace(
+        verdict, valid=combine([verdict.valid, "unknown"]), reason="; ".join(filter(None, (reason, verdict.reason)))
+    )
 
 
 def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun:
     verdict = Verdict(valid="unknown", checker="run", reason=f"the run never began: {outcome.error}")
     store.write_verdict(verdict)
     return FinishedRun(
-        store=store, plan=plan, verdict=verdict, completed=False, error=outcome.error, exit_code=outcome.exit_code, applicable=outcome.applicable
+        store=store,
+        plan=plan,
+        verdict=verdict,
+        completed=False,
+        error=outcome.error,
+        exit_code=outcome.exit_code,
+        applicable=outcome.applicable,
     )
