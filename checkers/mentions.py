@@ -7,15 +7,15 @@ the history knows one object of that kind and name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.notes import notes
 from checkers.paired import PairedOperation
 from checkers.schema_effects import SchemaChanges, SchemaObject, can_follow, target
+from harness.operations import NEMESIS
 from harness.records import plain
 
 __all__ = ["Mentions"]
@@ -35,7 +35,7 @@ class Mentions:
         self._by_key: dict[str, set[SchemaObject]] = {}
         for known in self._objects:
             self._by_key.setdefault(known.key, set()).add(known)
-        self._races = {note.key: note.time for note in reversed(notes(history, "race")) if note.key is not None}
+        self._races = _races(history)
         tables = plain(observations.filter(pc.is_in(observations["kind"], value_set=pa.array(["table", "view"]))))
         self._by_id = {
             row["id"]: f"{row['keyspace']}.{row['name']}"
@@ -83,3 +83,10 @@ class Mentions:
             return name
         known = [subject for subject in self._objects if subject.kind == kind and subject.name == name]
         return known[0].key if len(known) == 1 else ""
+
+
+def _races(history: pa.Table) -> Mapping[str, int]:
+    """When the first race of each keyspace was noted (ns)."""
+    told = plain(history.select(["process", "f", "key", "time"]))
+    noted = told.filter(pc.and_(pc.equal(told["process"], NEMESIS), pc.equal(told["f"], "race"))).drop_columns("f")
+    return {row["key"]: row["time"] for row in reversed(noted.to_pylist()) if row["key"] is not None}

@@ -1,97 +1,99 @@
-"""Observed: whether there is anything to judge.
+"""Observed: whether a run shows anything at all.
 
-A run in which nothing was acknowledged, or some node was never read in the end, proves nothing, whatever the other
-checkers did not find. Judges the events' outcomes and the readings of each final phase. Never accuses the cluster: the
-verdict is true, or unknown with everything that is missing.
+A run without an acknowledged change or write, or in which some node's schema was not read in the end, or in which rows
+were written and never read back, has not passed: nothing was judged. This checker never accuses the cluster; it is what
+keeps an empty run from being called valid.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.explanation import phase_text
-from checkers.notes import notes
-from checkers.schema_effects import SchemaChanges
-from checkers.schema_views import FinalReadings, final_readings
+from checkers.schema_views import final_readings
+from harness.history import pair
 from harness.operations import NEMESIS
 from harness.records import Records, plain
+from harness.schema_changes import SCHEMA_CHANGES
 from harness.verdict import Verdict
 
 __all__ = ["Observed"]
 
-_WRITES: Final = ("insert", "delete-row")
+_CHANGES: Final = SCHEMA_CHANGES | {"cql"}
+_NODES_TOLD_MAX: Final = 5
 
 
 class Observed:
-    """Whether something was acknowledged, and every node that should have been read was."""
+    """Something was acknowledged, and every node was read in the end."""
 
     name = "observed"
-    scope: Final = "run"
+    scope: Literal["keyspace", "run"] = "run"
 
-    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - counting takes no time
-        """True if there is something to judge, unknown otherwise. Raises HistoryError."""
-        history = plain(records.history.select(["process", "type", "f", "node", "error"]))
-        events = history.filter(pc.not_equal(history["process"], NEMESIS))
-        reasons = [] if _acknowledged(records.history, events) else ["no schema change and no write was acknowledged"]
-        reasons += _unread(records, events)
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - counting takes one pass
+        """True or unknown, with what was counted. Raises HistoryError."""
+        paired = plain(pair(records.history)).select(["type", "f", "argument", "value", "error"])
+        counts = _counts(paired)
+        changed = sum(by_type.get("ok", 0) for f, by_type in counts.items() if f in _CHANGES)
+        written = counts.get("insert", {}).get("ok", 0)
+        doubts = [] if changed or written else ["no schema change and no write was acknowledged"]
+        doubts += _unread(records)
+        if written and not _rows_were_read(paired):
+            doubts.append("rows were written and never read after the cluster settled")
         return Verdict(
-            valid="unknown" if reasons else True,
+            valid="unknown" if doubts else True,
             checker=self.name,
-            stats={"operations": _operations(events), "errors": _errors(events)},
-            reason=f"nothing to judge: {'; '.join(reasons)}" if reasons else None,
+            stats={
+                "operations": len(paired),
+                "by_f": counts,
+                "errors": _errors(paired),
+                "acknowledged_changes": changed,
+                "acknowledged_writes": written,
+            },
+            reason="; ".join(doubts) or None,
         )
 
 
-def _acknowledged(history: pa.Table, events: pa.Table) -> bool:
-    """A schema change of IF [NOT] EXISTS that was told to be a no-op does not count."""
-    writes = pc.and_(pc.equal(events["type"], "ok"), pc.is_in(events["f"], value_set=pa.array(_WRITES)))
-    return bool(pc.any(writes).as_py()) or SchemaChanges(history).acknowledged
+def _counts(paired: pa.Table) -> Mapping[str, Mapping[str, int]]:
+    """f → type → how many."""
+    grouped = paired.group_by(["f", "type"]).aggregate([("f", "count")])
+    counts: dict[str, dict[str, int]] = {}
+    for row in sorted(grouped.to_pylist(), key=lambda row: (row["f"], row["type"])):
+        counts.setdefault(row["f"], {})[row["type"]] = row["f_count"]
+    return counts
 
 
-def _unread(records: Records, events: pa.Table) -> list[str]:
-    """The nodes of which a final phase has no complete reading, with what they said instead.
-
-    Those that took part are the booted ones; a history without notes of boots names them by its coordinators. After
-    a restart only nodes that served again can be read.
-    """
-    starts = notes(records.history, "node-start")
-    booted = {note.node for note in starts if note.value["phase"] == "boot"} or set(
-        pc.unique(events["node"]).to_pylist()
-    )
-    restarted = {note.node for note in starts if note.value["phase"] == "restart" and note.value["served"]}
-    expected = {
-        "settled": frozenset(node for node in booted if node is not None),
-        "restarted": frozenset(node for node in restarted if node is not None),
-    }
-    readings = final_readings(records.observations, nodes=expected["settled"] | expected["restarted"])
-    found = [reason for phase, nodes in expected.items() for reason in _missing(readings, phase, nodes)]
-    if not expected["settled"] and not readings.schemas:
-        found.append("no node was read")
-    return found
+def _errors(paired: pa.Table) -> Mapping[str, int]:
+    """Class of error → how many; the class is what stands before the first colon."""
+    texts = pc.drop_null(paired["error"]).value_counts().to_pylist()
+    classes: Counter[str] = Counter()
+    for entry in texts:
+        match = re.match(r"[\w.]+", entry["values"])
+        classes[match[0] if match else "other"] += entry["counts"]
+    return dict(sorted(classes.items()))
 
 
-def _missing(readings: FinalReadings, phase: str, nodes: frozenset[str]) -> list[str]:
-    read = {schema.node for schema in readings.of(phase)}
-    errors = {unread.node: unread.error for unread in readings.unread if unread.phase == phase}
+def _unread(records: Records) -> Iterable[str]:
+    """Nodes of the run that have no complete reading after it settled."""
+    history = plain(records.history.select(["process", "f", "node"]))
+    told = history.filter(pc.or_(pc.not_equal(history["process"], NEMESIS), pc.equal(history["f"], "node-start")))
+    nodes = frozenset(node for node in pc.unique(told["node"]).to_pylist() if node is not None)
+    readings = final_readings(records.observations, nodes=nodes)
+    if not readings.of("settled"):
+        return ["no node was read after the cluster settled"]
+    missing = [unread for unread in readings.unread if unread.phase == "settled"]
     return [
-        f"{phase_text(phase)} {node} was not read ({errors.get(node, 'no reading of it was recorded')})"
-        for node in sorted(nodes - read)
+        f"{unread.node} was not read after the cluster settled: {unread.error}" for unread in missing[:_NODES_TOLD_MAX]
     ]
 
 
-def _operations(events: pa.Table) -> dict[str, dict[str, int]]:
-    """Events by f and type; what was invoked and never answered is the difference."""
-    counts: dict[str, dict[str, int]] = {}
-    for row in events.group_by(["f", "type"]).aggregate([([], "count_all")]).sort_by("f").to_pylist():
-        counts.setdefault(row["f"], {})[row["type"]] = row["count_all"]
-    return {f: dict(sorted(types.items())) for f, types in counts.items()}
-
-
-def _errors(events: pa.Table) -> dict[str, int]:
-    """Events by class of error (its text before the first colon), the most frequent first."""
-    classes = pc.replace_substring_regex(events["error"].drop_null(), r"(?s):.*", "")
-    counted = [(row["values"], row["counts"]) for row in pc.value_counts(classes).to_pylist()]
-    return dict(sorted(counted, key=lambda pair: (-pair[1], pair[0])))
+def _rows_were_read(paired: pa.Table) -> bool:
+    reads = paired.filter(pc.and_(pc.equal(paired["f"], "read-rows"), pc.equal(paired["type"], "ok")))
+    return any(
+        orjson.loads(value).get("phase") == "settled" for value in reads["value"].to_pylist() if value is not None
+    )

@@ -1,6 +1,6 @@
 """Restart: whether every node that was stopped serves again.
 
-Judges the conductor's notes `node-start` of the phases `restart` (every node was stopped and started while nothing else
+Judges the conductor's notes `node-start` of the phases `restart` (every node was killed and started while nothing else
 went on) and `fault` (a node that had fallen was started again), and `node-died`. The same first error on several nodes
 is one finding; what differs by address, time or the node's folder alone is the same.
 Finds: `node-will-not-start`, `node-died`. Source: CEP-21, "Racing DROP X validations" (at the next restart, nodes won't
@@ -15,13 +15,17 @@ from typing import Any, Final, TypeAlias
 
 from checkers.catalogue import anomaly
 from checkers.explanation import explain, listing, seconds
+from checkers.log_rules import rule_of
 from checkers.mentions import Mentions
-from checkers.notes import Note, notes
+from checkers.notes import NodeDeath, NodeStart, Notes
 from harness.operations import JSON
 from harness.records import Records
 from harness.verdict import Anomaly, Validity, Verdict
 
 __all__ = ["Restart"]
+
+_End: TypeAlias = NodeStart | NodeDeath
+"""A start that did not serve, or a process that ended."""
 
 _Cause: TypeAlias = tuple[str, int | None, str]
 """What was noted, the exit code, and the first error without what differs from node to node."""
@@ -32,7 +36,8 @@ _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?Z?
 _ADDRESS: Final = re.compile(
     r"/?(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?|/?\[?(?:[0-9a-f]{0,4}:){3,}[0-9a-f]{0,4}\]?(?::\d+)?", re.IGNORECASE
 )
-_CONTESTED_MOST: Final = 8
+_CHANGES_MOST: Final = 8
+_KILLED: Final = frozenset({-9, 137})
 
 
 class Restart:
@@ -43,109 +48,115 @@ class Restart:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """Judge every start but the first, and every death. Unknown if no node was started again. Raises HistoryError."""
-        starts = notes(records.history, "node-start")
-        again = [note for note in starts if note.value["phase"] in _STARTED_AGAIN]
-        bad = [note for note in again if not note.value["served"]]
-        bad += notes(records.history, "node-died")
+        notes = Notes(records.history)
+        again = [start for start in notes.starts if start.phase in _STARTED_AGAIN]
+        ends: list[_End] = [*(start for start in again if not start.served), *notes.deaths]
+        bad = [end for end in ends if _of_the_machine(end) is None]
         anomalies = _anomalies(bad, records) if bad else []
-        reason = _doubt(starts, again, bad)
-        valid: Validity = False if anomalies else "unknown" if reason else True
-        return Verdict(valid=valid, checker=self.name, anomalies=tuple(anomalies), stats=_stats(again), reason=reason)
+        reasons = [f"{end.node} did not serve: {told}" for end in ends if (told := _of_the_machine(end)) is not None]
+        reasons += _doubts(notes.starts, ends)
+        valid: Validity = False if anomalies else "unknown" if reasons else True
+        return Verdict(
+            valid=valid,
+            checker=self.name,
+            anomalies=tuple(anomalies),
+            stats=_stats(again),
+            reason="; ".join(reasons) or None,
+        )
 
 
-def _doubt(starts: Sequence[Note], again: Sequence[Note], bad: Sequence[Note]) -> str | None:
-    """Why the nodes that are not accused are not cleared either."""
-    if not again:
-        return "nothing to judge: no node was restarted"
-    restarted = {note.node for note in again if note.value["phase"] == "restart"}
-    booted = {note.node for note in starts if note.value["phase"] == "boot" and note.value["served"]}
-    left_out = sorted(str(node) for node in booted - restarted - {note.node for note in bad})
-    if restarted and left_out:
-        return f"{listing(left_out)} served once and {'was' if len(left_out) == 1 else 'were'} never restarted"
+def _of_the_machine(end: _End) -> str | None:
+    """Why the machine is to blame, or somebody at it: no schema fills a disk, or sends SIGKILL."""
+    rule = rule_of(end.first_error or "", level="ERROR", boot=1, nemeses=())
+    if rule is not None and rule.means == "environment":
+        return rule.explanation
+    if end.exit_code in _KILLED and not end.first_error:
+        return "somebody killed it, as the kernel does when memory runs out"
     return None
 
 
-def _stats(again: Sequence[Note]) -> Mapping[str, JSON]:
+def _doubts(starts: Sequence[NodeStart], ends: Sequence[_End]) -> list[str]:
+    """Why the nodes that did not end are not cleared either."""
+    if all(start.phase not in _STARTED_AGAIN for start in starts):
+        return [] if ends else ["nothing to judge: no node was restarted"]
+    restarted = {start.node for start in starts if start.phase == "restart"}
+    booted = {start.node for start in starts if start.phase == "boot" and start.served}
+    left_out = sorted(booted - restarted - {end.node for end in ends})
+    if not restarted or not left_out:
+        return []
+    return [f"{listing(left_out)} served once and {'was' if len(left_out) == 1 else 'were'} never restarted"]
+
+
+def _stats(again: Sequence[NodeStart]) -> Mapping[str, JSON]:
     """`starts`, how many of them `served`, and phase → node → seconds until it served or was given up."""
     took: dict[str, dict[str, float]] = {}
-    for note in again:
-        took.setdefault(note.value["phase"], {})[str(note.node)] = note.value["seconds"]
+    for start in again:
+        took.setdefault(start.phase, {})[start.node] = start.seconds
     return {
         "starts": len(again),
-        "served": sum(bool(note.value["served"]) for note in again),
+        "served": sum(start.served for start in again),
         "seconds": {phase: dict(sorted(nodes.items())) for phase, nodes in took.items()},
     }
 
 
-def _anomalies(bad: Sequence[Note], records: Records) -> list[Anomaly]:
+def _anomalies(bad: Sequence[_End], records: Records) -> list[Anomaly]:
     mentions = Mentions(records.history, records.observations)
-    folded: dict[_Cause, list[Note]] = {}
-    for note in bad:
-        folded.setdefault(_cause(note), []).append(note)
-    return [_anomaly(sorted(same, key=lambda note: str(note.node)), mentions) for same in folded.values()]
+    folded: dict[_Cause, list[_End]] = {}
+    for end in bad:
+        folded.setdefault(_cause(end), []).append(end)
+    return [_anomaly(sorted(same, key=lambda end: end.node), mentions) for same in folded.values()]
 
 
-def _cause(note: Note) -> _Cause:
-    error = _TIMESTAMP.sub("", note.value.get("first_error") or "")
-    error = _ADDRESS.sub("", error)
+def _cause(end: _End) -> _Cause:
+    error = _ADDRESS.sub("", _TIMESTAMP.sub("", end.first_error or ""))
     # A folder named for the node stands in paths: …/nodes/n1/data/…
-    error = re.sub(rf"(?<=/){re.escape(str(note.node))}(?=/)", "", error)
-    return note.f if note.f == "node-died" else note.value["phase"], note.value.get("exit_code"), error
+    error = re.sub(rf"(?<=/){re.escape(end.node)}(?=/)", "", error)
+    return end.phase if isinstance(end, NodeStart) else "died", end.exit_code, error
 
 
-def _anomaly(same: Sequence[Note], mentions: Mentions) -> Anomaly:
+def _anomaly(same: Sequence[_End], mentions: Mentions) -> Anomaly:
     """One cause, on one node or more; the first in order of name speaks for all."""
     first = same[0]
-    nodes = sorted({str(note.node) for note in same})
-    error = first.value.get("first_error")
-    objects = mentions.keys(error or "")
-    changes = mentions.changes(objects)
+    nodes = sorted({end.node for end in same})
+    objects = mentions.keys(first.first_error or "")
     # The race is what happened last; where the object is old, its early life is not told.
-    told = changes[-_CONTESTED_MOST:]
-    died = first.f == "node-died"
+    changes = mentions.changes(objects)[-_CHANGES_MOST:]
+    evidence: dict[str, Any] = {"exit_code": first.exit_code, "first_error": first.first_error}
+    starts = [end for end in same if isinstance(end, NodeStart)]
+    if starts:
+        evidence["seconds"] = {start.node: start.seconds for start in starts}
     return anomaly(
-        "node-died" if died else "node-will-not-start",
+        "node-will-not-start" if starts else "node-died",
         objects=objects,
         nodes=nodes,
-        ops=[operation.index for operation in told],
-        evidence=_evidence(same),
-        explanation=explain(told, _then(first, nodes, objects), _but(same, error)),
+        ops=[operation.index for operation in changes],
+        evidence=evidence,
+        explanation=explain(changes, _then(first, nodes, objects), _but(same)),
     )
 
 
-def _evidence(same: Sequence[Note]) -> JSON:
-    first = same[0].value
-    evidence: dict[str, Any] = {"exit_code": first.get("exit_code"), "first_error": first.get("first_error")}
-    if "seconds" in first:
-        evidence["seconds"] = {str(note.node): note.value["seconds"] for note in same}
-    return evidence
-
-
-def _then(first: Note, nodes: Sequence[str], objects: Sequence[str]) -> str:
-    had = f"{listing(nodes)} had served"
-    one = len(nodes) == 1
-    they = "it" if one else "they"
-    if first.f == "node-died":
-        then = f"{had}, and nobody stopped or killed {'it' if one else 'them'}, so {they} must go on serving."
-    elif first.value["phase"] == "restart":
-        then = f"{had} and {'was' if one else 'were'} stopped after the cluster settled, so {they} must serve again."
+def _then(first: _End, nodes: Sequence[str], objects: Sequence[str]) -> str:
+    who = listing(nodes)
+    they, them, were = ("it", "it", "was") if len(nodes) == 1 else ("they", "them", "were")
+    if isinstance(first, NodeDeath):
+        then = f"{who} had served, and nobody stopped or killed {them}, so {they} must go on serving."
+    elif first.phase == "restart":
+        then = f"{who} had served and {were} killed and started after the cluster settled, so {they} must serve again."
     else:
-        then = f"{had}, fell while faults were injected, and must serve again when started with every fault healed."
+        then = f"{who} had served, fell under faults, and must serve again when started with every fault healed."
     return then if not objects else f"{then} No order of these changes of {listing(objects)} may forbid it."
 
 
-def _but(same: Sequence[Note], error: str | None) -> str:
+def _but(same: Sequence[_End]) -> str:
     """What each node did, and the error's own words without a stack."""
     parts = []
-    for note in same:
-        code = note.value.get("exit_code")
-        if note.f == "node-died":
-            how = "process ended" if code is None else f"process ended with code {code}"
-            parts.append(f"{note.node}'s {how} (noticed at {seconds(note.time)})")
+    for end in same:
+        code = "" if end.exit_code is None else f" with code {end.exit_code}"
+        if isinstance(end, NodeDeath):
+            parts.append(f"{end.node}'s process ended{code} (noticed at {seconds(end.time)})")
         else:
-            how = "did not serve" if code is None else f"exited with code {code}"
-            parts.append(f"{note.node} {how} after {note.value['seconds']:.1f} s")
-    words = [
-        line.strip() for line in (error or "").splitlines() if line.strip() and not line.lstrip().startswith("at ")
-    ]
-    return f"{listing(parts)}" + (f": {' '.join(words)}" if words else " and left no error in its log.")
+            how = f"exited{code}" if code else "did not serve"
+            parts.append(f"{end.node} {how} after {end.seconds:.1f} s")
+    lines = [line.strip() for line in (same[0].first_error or "").splitlines()]
+    words = " ".join(line for line in lines if line and not line.startswith("at "))
+    return listing(parts) + (f": {words}" if words else " and left no error in its log.")

@@ -26,8 +26,8 @@ def started(node: str, *, phase: str = "restart", exit_code: int | None = None, 
     return f"-- {node} info node-start {orjson.dumps({**value, 'exit_code': exit_code, 'first_error': error}).decode()}"
 
 
-def died(node: str, error: str) -> str:
-    return f"-- {node} info node-died {orjson.dumps({'exit_code': 1, 'first_error': error}).decode()}"
+def died(node: str, error: str | None = None, *, exit_code: int = 1) -> str:
+    return f"-- {node} info node-died {orjson.dumps({'exit_code': exit_code, 'first_error': error}).decode()}"
 
 
 def verdict(*lines: str) -> Verdict:
@@ -83,6 +83,23 @@ def test_a_node_that_was_given_up_has_no_exit_code() -> None:
     line = started("n2", error="").replace('"first_error":""', '"first_error":null')
     found = finding(*BOOTED, started("n1"), line)
     assert "n2 did not serve after 2.5 s and left no error in its log." in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        pytest.param(
+            started("n2", exit_code=1, error="[main] No space left on device"), "the disk was full", id="disk"
+        ),
+        pytest.param(started("n2", exit_code=137), "somebody killed it", id="killed at its start"),
+        pytest.param(died("n2", exit_code=-9), "somebody killed it", id="killed while it served"),
+    ],
+)
+def test_what_the_machine_did_is_not_the_schemas_fault(end: str, told: str) -> None:
+    judgement = verdict(*BOOTED, started("n1"), end)
+    assert judgement.valid == "unknown"
+    assert judgement.reason is not None
+    assert judgement.reason.startswith(f"n2 did not serve: {told}")
 
 
 # ── one finding a cause ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -171,11 +188,11 @@ def test_a_bare_name_counts_if_it_can_only_be_one_object(*, twins: bool) -> None
 
 
 def test_a_node_that_ended_by_itself_died() -> None:
-    found = finding(*CREATE, *BOOTED, died("n2", "java.lang.OutOfMemoryError in k.t"), *map(started, ("n1", "n2")))
+    found = finding(*CREATE, *BOOTED, died("n2", "java.lang.StackOverflowError in k.t"), *map(started, ("n1", "n2")))
     assert found.type == "node-died"
     assert found.nodes == ("n2",)
     assert found.objects == ("k.t",)
-    assert found.evidence == {"exit_code": 1, "first_error": "java.lang.OutOfMemoryError in k.t"}
+    assert found.evidence == {"exit_code": 1, "first_error": "java.lang.StackOverflowError in k.t"}
 
 
 def test_a_death_is_an_anomaly_without_any_restart() -> None:
