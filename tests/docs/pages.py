@@ -7,7 +7,8 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +42,20 @@ def section(page: str, name: str) -> str:
     return rest.partition("\n## ")[0]
 
 
-def commands(page: str) -> Iterator[list[str]]:
-    """Every `schemaquake …` of the page, in blocks and in sentences, as an argument vector without its first word.
+def commands(page: str) -> list[list[str]]:
+    """Every `schemaquake …` of the page's blocks, each once, as an argument vector without its first word."""
+    lines = [line for kind in ("console", "sh", "yaml") for text in blocks(page, kind) for line in _whole_lines(text)]
+    return _argument_vectors(lines)
 
-    A word in capitals or brackets stands for something; a command that is cut short by … is none.
-    """
-    told = [line for kind in ("console", "sh", "yaml") for text in blocks(page, kind) for line in _whole_lines(text)]
-    told += SPAN.findall(prose(page))
-    for line in told:
-        found = re.match(r"(?:\$ |-? *run: )?(?:\S*/)?schemaquake ([^|>&]*)", line.strip())
-        if found and "…" not in line:
-            yield shlex.split(found[1], comments=True)
+
+def mentions(page: str) -> list[list[str]]:
+    """The same of its sentences, where a command may stand without what it needs."""
+    return _argument_vectors(SPAN.findall(prose(page)))
+
+
+def _argument_vectors(lines: Iterable[str]) -> list[list[str]]:
+    found = [re.match(r"(?:\$ |-? *run: )?(?:sudo )?(?:\S*/)?schemaquake ([^|>&;…]*)", line.strip()) for line in lines]
+    return [shlex.split(command) for command in dict.fromkeys(match[1] for match in found if match)]
 
 
 def _whole_lines(text: str) -> list[str]:
@@ -77,3 +81,18 @@ def printed_by(page: str, code: str, names: dict[str, Any]) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, page, "exec", dont_inherit=True), names)  # noqa: S102 - our own page
     return printed.getvalue()
+
+
+def anomaly_links(text: str) -> list[str]:
+    """The anomaly types that this text links to."""
+    return re.findall(r"\]\(anomalies\.md#([\w-]+)\)", text)
+
+
+def example_names(page: str) -> set[str]:
+    """The names that the page's examples would register."""
+    groups = [
+        group
+        for text in blocks(page, "toml")
+        for group in tomllib.loads(text).get("project", {}).get("entry-points", {}).values()
+    ]
+    return {name for group in groups for name in group}

@@ -1,0 +1,85 @@
+"""Every `schemaquake …` of the pages is one that the command line takes, about things that exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pages
+import pytest
+import typer
+
+from clusters.recipe import parse_system, recipe_for
+from harness.command_line import application
+from harness.commands import _KINDS
+from harness.plan import Plan
+from harness.protocols import Context
+from harness.registry import load, names
+from nemeses.options import configured
+
+COMMANDS = [
+    pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)
+]
+OF_WORKLOADS = {"variant", "only", "lanes", "plots", "primaries"}
+"""Options of no single nemesis."""
+
+
+@pytest.fixture(scope="module")
+def command_line() -> Any:
+    return typer.main.get_command(application())
+
+
+def parsed(command_line: Any, argv: list[str]) -> dict[str, Any]:
+    """What the command would be called with; nothing is called. Raises typer's own errors."""
+    context = typer.Context(command_line, info_name="schemaquake")
+    command = command_line.get_command(context, argv[0])
+    assert command is not None, f"there is no command {argv[0]!r}"
+    return dict(command.make_context(argv[0], argv[1:], parent=context).params)
+
+
+@pytest.mark.parametrize(("page", "argv"), COMMANDS)
+def test_a_command_is_taken_and_what_it_names_exists(command_line: Any, page: str, argv: list[str]) -> None:
+    said = parsed(command_line, argv)
+    ours = pages.example_names(page)
+    for option, kind in (("workload", "workloads"), ("nemesis", "nemeses"), ("checker", "checkers")):
+        told = said.get(option) or []
+        asked = {name for text in ([told] if isinstance(told, str) else told) for name in text.split(",")}
+        assert asked - ours - {"none"} <= set(names(kind))
+    for system in [said["system"]] if isinstance(said.get("system"), str) else said.get("system") or []:
+        assert recipe_for(parse_system(system)).name
+    assert said.get("kind", "workloads") in _KINDS
+
+
+@pytest.mark.parametrize(("page", "argv"), [each for each in COMMANDS if each.values[1][0] == "run"])
+def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: str, argv: list[str]) -> None:
+    said = parsed(command_line, argv)
+    options = dict(entry.split("=", 1) for entry in said["option"] or [])
+    plan = Plan(
+        system=said["system"],
+        workloads=tuple(said["workload"].split(",")),
+        nemeses=() if said["nemesis"] == "none" else tuple(said["nemesis"].split(",")),
+        mode=said["mode"],
+        nodes=said["nodes"],
+        restart=said["restart"],
+        time_limit_s=said["time_limit"],
+        options=options,
+    )
+    context = Context(seed=1, nodes=plan.node_names, options=options)
+    for option in options:
+        nemesis, dot, _ = option.partition(".")
+        if not dot:
+            assert option in OF_WORKLOADS
+        elif nemesis not in pages.example_names(page):
+            assert nemesis in plan.nemeses
+            configured(load("nemeses", nemesis), context)
+
+
+@pytest.mark.parametrize("page", [page for page in pages.pages() if pages.mentions(page)])
+def test_a_command_named_in_a_sentence_exists_with_the_options_it_is_named_with(command_line: Any, page: str) -> None:
+    for name, *words in pages.mentions(page):
+        known = {option for parameter in command_line.commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known
+
+
+def test_there_are_commands_to_look_at() -> None:
+    told = {argv[0] for page in pages.pages() for argv in pages.commands(page)}
+    assert told >= {"run", "matrix", "check", "list", "fetch", "heal"}

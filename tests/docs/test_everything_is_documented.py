@@ -1,0 +1,165 @@
+"""Whatever is registered has a section, a row or a mention; and what the tables of the pages say is what the code has."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from typing import Any
+
+import pages
+import pytest
+import typer
+
+from checkers.catalogue import CATALOGUE
+from clusters.outcomes import TABLE
+from harness.command_line import application
+from harness.errors import ExitCode
+from harness.history import OPERATIONS
+from harness.records import HISTORY, LOGS, OBSERVATIONS
+from harness.registry import load, names
+from harness.schema_observation import KINDS
+from harness.verdict import Anomaly, Verdict
+from nemeses.grudges import BUILDERS, FEWEST_NODES
+from nemeses.targets import TARGETS
+from results import pytest_plugin
+from results.pipeline import TABLES
+from results.races import RACES
+from results.rates import LATENCIES, RATES
+from results.schema_timeline import SCHEMA_TIMELINE
+from results.store import FILES
+from results.timelines import TIMELINES
+
+
+def everything_said() -> str:
+    return "\n".join(map(pages.text_of, pages.pages())) + (pages.ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"), [("workloads", "workloads.md"), ("nemeses", "nemeses.md"), ("checkers", "checkers.md")]
+)
+def test_each_has_a_section_and_a_row_in_the_table_above(kind: str, page: str) -> None:
+    for name in names(kind):
+        assert pages.section(page, name).strip(), f"{page} has no section {name}"
+        assert f"| [{name}](#{name}) |" in pages.text_of(page)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_anomaly_has_a_section_and_is_told_of_by_the_checkers_that_find_it(name: str) -> None:
+    assert pages.section("anomalies.md", name).strip()
+    rows = re.findall(r"^\| \[([\w-]+)\]\(#\1\) \|.*$", pages.text_of("checkers.md"), re.MULTILINE)
+    finders = [checker for checker in rows if name in pages.anomaly_links(row(checker))]
+    assert finders
+    assert finders == [checker for checker in rows if f"`{name}`" in said_by(checker)]
+
+
+def row(checker: str) -> str:
+    return next(line for line in pages.text_of("checkers.md").splitlines() if line.startswith(f"| [{checker}](#"))
+
+
+def said_by(checker: str) -> str:
+    return inspect.getmodule(type(load("checkers", checker))).__doc__ or ""
+
+
+def test_every_known_bug_that_an_anomaly_names_has_a_section() -> None:
+    for kind in CATALOGUE.values():
+        for bug in kind.bugs:
+            assert pages.section("bugs.md", bug).strip()
+
+
+def test_every_command_cluster_and_outcome_is_told_of() -> None:
+    told = everything_said()
+    commands = typer.main.get_command(application()).commands  # type: ignore[attr-defined]
+    for command in commands:
+        assert f"schemaquake {command}" in told, f"no page tells of schemaquake {command}"
+    for cluster in names("clusters"):
+        assert f"`{cluster}`" in told
+    page = pages.text_of("outcomes.md")
+    for outcome in TABLE:
+        assert f"| `{outcome.error}` |" in page
+        assert outcome.because in page
+
+
+@pytest.mark.parametrize("name", names("nemeses"))
+def test_a_nemesis_parameters_and_defaults_are_those_of_the_table(name: str) -> None:
+    nemesis = load("nemeses", name)
+    told = dict(re.findall(rf"^\| `{name}\.(\w+)` \| `([^`]+)` \|", pages.section("nemeses.md", name), re.MULTILINE))
+    assert told == {
+        field.name: as_typed(getattr(nemesis, field.name)) for field in dataclasses.fields(nemesis) if field.init
+    }
+
+
+def as_typed(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def test_grudges_and_targets_are_those_of_the_page() -> None:
+    table = dict(
+        re.findall(r"^\| `([\w-]+)` \| .* \| (\d) \|$", pages.section("nemeses.md", "partition"), re.MULTILINE)
+    )
+    assert table == {kind: str(FEWEST_NODES.get(kind, 2)) for kind in [*BUILDERS, "primaries"]}
+    for target in TARGETS:
+        assert f"`{target}`" in pages.section("nemeses.md", "What holds for all of them")
+
+
+def test_every_file_of_a_run_s_folder_has_a_row() -> None:
+    for name in FILES:
+        assert re.search(rf"^\| `{name}[`/]", pages.text_of("results.md"), re.MULTILINE), (
+            f"results.md has no row {name}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("heading", "schema"), [("History", HISTORY), ("Observations", OBSERVATIONS), ("Logs", LOGS)], ids=str
+)
+def test_columns_are_those_of_the_table_in_their_order(heading: str, schema: Any) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", pages.section("results.md", heading), re.MULTILINE)
+    assert [name for name, _ in rows] == schema.names
+    for name, told in rows:
+        kind = str(schema.field(name).type)
+        assert told in kind, f"{name} is {kind}, not {told}"
+
+
+def test_tables_made_of_the_history_are_told_of_with_all_their_columns() -> None:
+    told = pages.section("results.md", "Analysis")
+    schemas = {
+        "operations": OPERATIONS,
+        "rates": RATES,
+        "latencies": LATENCIES,
+        "timelines": TIMELINES,
+        "races": RACES,
+        "schema_timeline": SCHEMA_TIMELINE,
+    }
+    assert set(schemas) == set(TABLES)
+    for table, schema in schemas.items():
+        assert f"`{table}.parquet`" in told
+        for column in schema.names:
+            assert f"`{column}`" in told, f"{table}.{column}"
+
+
+def test_every_kind_of_observation_and_every_exit_code_is_told_of() -> None:
+    for kind in KINDS:
+        assert f"`{kind}`" in pages.section("results.md", "Observations")
+    for code in ExitCode:
+        assert f"| {code.value} |" in pages.section("results.md", "Exit codes")
+
+
+def test_fields_of_a_verdict_and_of_an_anomaly_are_those_of_the_page() -> None:
+    part = Verdict(valid="unknown", checker="c", reason="r")
+    fields = [
+        *Verdict(valid=False, checker="all", reason="r", parts=(part,)).to_json(),
+        *Anomaly(type="t", title="t").to_json(),
+    ]
+    told = re.findall(r"^\| `(\w+)` \|", pages.section("results.md", "Verdict"), re.MULTILINE)
+    assert told == fields
+
+
+def test_options_and_fixtures_of_the_pytest_plugin_are_told_of() -> None:
+    told = pages.section("ci.md", "pytest")
+    source = inspect.getsource(pytest_plugin)
+    for option in re.findall(r'"(--schemaquake-[\w-]+)"', source):
+        assert f"`{option}" in told
+    for fixture in re.findall(r"@pytest\.fixture\(.*\)\ndef (\w+)", source):
+        assert f"| `{fixture}` |" in told

@@ -1,0 +1,147 @@
+"""The pages' examples do what the pages say: they run, print what is printed below them, and keep the protocols."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pages
+import pytest
+from recorded import RUN
+
+from harness.protocols import Checker, Nemesis
+from results.judge import judge
+from results.store import Store
+
+NEEDS_MORE = r"\bpolars\b|\bpyspark\b"
+"""Examples for tools that the plain tests do without."""
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.mark.parametrize("page", ["write-a-workload.md", "write-a-nemesis.md", "write-a-checker.md"])
+def test_the_examples_print_what_the_page_says(page: str) -> None:
+    pages.carry_out(page)
+
+
+def test_the_examples_read_of_a_run_what_the_page_says(recorded_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(recorded_run.parents[1])
+    pages.carry_out("results.md", without=NEEDS_MORE)
+
+
+def test_no_page_has_examples_that_nobody_carries_out() -> None:
+    written = {page for page in pages.pages() if pages.blocks(page, "python")}
+    assert written == {"ci.md", "results.md", "write-a-workload.md", "write-a-nemesis.md", "write-a-checker.md"}
+
+
+def test_polars_reads_what_the_page_says(recorded_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("polars")
+    monkeypatch.chdir(recorded_run.parents[1])
+    assert pages.printed_by("results.md", only("polars"), {}) == "31\n"
+
+
+@pytest.mark.spark
+def test_spark_reads_what_the_page_says(recorded_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(recorded_run.parents[1])
+    names: dict[str, Any] = {}
+    try:
+        printed = pages.printed_by("results.md", only("pyspark"), names)
+    finally:
+        names["spark"].stop()
+    assert (
+        printed
+        == "[Row(type='fail', count=5), Row(type='info', count=25), Row(type='invoke', count=34), Row(type='ok', count=29)]\n"
+    )
+
+
+def only(word: str) -> str:
+    (code,) = [code for code in pages.blocks("results.md", "python") if word in code]
+    return code
+
+
+@pytest.mark.parametrize("page", ["write-a-workload.md", "write-a-nemesis.md", "write-a-checker.md"])
+def test_the_entry_points_of_an_example_lead_to_what_it_defines(page: str) -> None:
+    names = pages.carry_out(page)
+    (text,) = pages.blocks(page, "toml")
+    for group in tomllib.loads(text)["project"]["entry-points"].values():
+        for name, target in group.items():
+            found = names[target.partition(":")[2]]
+            made = found() if isinstance(found, type) else found
+            assert isinstance(made, dict) or made.name == name
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "protocol"),
+    [("write-a-nemesis.md", "Stutter", Nemesis), ("write-a-checker.md", "EpochOrder", Checker)],
+)
+def test_an_example_has_the_methods_of_its_protocol(page: str, name: str, protocol: type) -> None:
+    given = pages.carry_out(page)[name]
+    methods = [method for method, _ in inspect.getmembers(protocol, inspect.isfunction) if not method.startswith("_")]
+    assert methods
+    for method in methods:
+        asked, had = (inspect.signature(getattr(kind, method)).parameters.values() for kind in (protocol, given))
+        assert [(parameter.name, parameter.kind) for parameter in had] == [(p.name, p.kind) for p in asked]
+
+
+def test_the_example_s_anomaly_is_in_its_own_catalogue() -> None:
+    names = pages.carry_out("write-a-checker.md")
+    assert {anomaly.type for anomaly in names["bad"].anomalies} == set(names["CATALOGUE"])
+
+
+def test_the_example_of_a_test_suite_passes_on_what_its_runs_find(
+    pytester: pytest.Pytester, recorded_run: Path
+) -> None:
+    """The runs are of somebody else's machine: what they found is told. The last test judges a stored run."""
+    (suite,) = pages.blocks("ci.md", "python")
+    pytester.makepyfile(suite)
+    pytester.makeconftest(
+        """
+        import pytest
+        from results import pytest_plugin
+
+        FOUND = {"drop-type": [], "create-table": [{"type": "lost-rows", "title": "", "objects": [], "nodes": [],
+                 "ops": [], "evidence": None, "explanation": "", "references": []}]}
+        judge_stored = pytest_plugin.run_command
+
+        def run_command(arguments):
+            if arguments[0] == "check":
+                return judge_stored(arguments)
+            workload = arguments[arguments.index("--workload") + 1]
+            assert "partition" in arguments or workload == "drop-type"
+            return {"valid": not FOUND[workload], "checker": "all", "anomalies": FOUND[workload], "stats": {},
+                    "run": "r", "report": "r/report.html", "command": "schemaquake run"}
+
+        @pytest.fixture(autouse=True)
+        def elsewhere(monkeypatch):
+            monkeypatch.setattr(pytest_plugin, "run_command", run_command)
+            monkeypatch.setattr(pytest_plugin, "prepare", lambda plan: None)
+        """
+    )
+    (pytester.path / "runs").symlink_to(recorded_run.parent)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--strict-markers").assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize("page", ["anomalies.md", "tutorial.md"])
+def test_the_explanation_shown_is_what_the_checker_says_of_the_recorded_race(page: str, recorded_run: Path) -> None:
+    said = [anomaly.explanation for anomaly in judged(recorded_run, "references").anomalies]
+    assert [text.rstrip("\n") for text in pages.blocks(page, "text") if text.startswith("Let")] == said
+
+
+def test_every_way_in_which_the_tutorial_s_race_shows_is_found_and_nothing_is_left_out(recorded_run: Path) -> None:
+    _, _, told = pages.section("tutorial.md", "The verdict").partition("This one is found as")
+    shown = set(pages.anomaly_links(told))
+    assert shown == {anomaly.type for anomaly in judged(recorded_run).anomalies} - {
+        "unexpected-log-error",
+        "unreadable-table",
+        "unwritable-table",
+    }
+
+
+def judged(run: Path, checker: str | None = None) -> Any:
+    return judge(Store(run), checkers=None if checker is None else [checker], engine="local")
+
+
+def test_the_excerpt_is_named_by_the_tutorial() -> None:
+    assert str(RUN.relative_to(pages.ROOT)) in pages.text_of("tutorial.md")

@@ -1,0 +1,55 @@
+"""The repository itself: everything registered can be imported, is described, and is tested."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pages
+import pytest
+
+from harness.registry import load, names
+
+PACKAGES = ("harness", "clusters", "workloads", "nemeses", "checkers", "results")
+PROJECT = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ENTRY_POINTS = {
+    f"{group}: {name}": target for group, entries in PROJECT["entry-points"].items() for name, target in entries.items()
+} | PROJECT["scripts"]
+MODULES = [path for package in PACKAGES for path in sorted((pages.ROOT / package).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("target", ENTRY_POINTS.values(), ids=list(ENTRY_POINTS))
+def test_every_entry_point_leads_to_something(target: str) -> None:
+    module, _, attribute = target.partition(":")
+    found: Any = import_module(module)
+    assert not attribute or hasattr(found, attribute)
+
+
+@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers"])
+def test_what_is_registered_bears_the_name_it_is_registered_under(kind: str) -> None:
+    assert {name: load(kind, name).name for name in names(kind)} == {name: name for name in names(kind)}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(pages.ROOT)))
+def test_every_module_says_what_it_is(path: Path) -> None:
+    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert said
+    assert said.partition("\n")[0].rstrip().endswith((".", "?", ")", "`"))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_is_typed_and_described(package: str) -> None:
+    assert (pages.ROOT / package / "py.typed").exists()
+    assert pages.section("whats-here.md", package).strip()
+
+
+@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers"])
+def test_whatever_is_registered_is_mentioned_by_a_test_of_its_package(kind: str) -> None:
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (pages.ROOT / "tests" / kind).glob("test_*.py"))
+    targets = PROJECT["entry-points"][f"schemaquake.{kind}"]
+    for name in names(kind):
+        attribute = targets[name].partition(":")[2]
+        assert f'"{name}"' in tests or attribute in tests, f"no test in tests/{kind} mentions {name}"
