@@ -9,15 +9,16 @@ loser of two racing CREATE TABLE drops its own table, with the rows in it. Up to
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from checkers.catalogue import anomaly
 from checkers.explanation import explain, listing, names, phase_text
 from checkers.paired import PairedOperation
-from checkers.schema_effects import SchemaChanges, SchemaObject
+from checkers.schema_effects import SchemaChanges, SchemaObject, target
 from checkers.schema_views import PHASES, FinalReadings, final_readings, sightings
 from harness.operations import JSON
 from harness.records import Records
@@ -25,7 +26,8 @@ from harness.verdict import Anomaly, Verdict
 
 __all__ = ["DataDirectories"]
 
-_DROPPED = "dropped-"
+# `dropped-<ms>-<table>`, and from 6.0 on `<ms>-dropped-<table>`.
+_DROPPED: Final = re.compile(r"(?:\d+-)?dropped-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class _Table:
     directories: Sequence[_Directory]
     creates: Sequence[PairedOperation]
     drops: Sequence[PairedOperation]
+    refused: Sequence[PairedOperation]
+    """The last DROPs that certainly did nothing."""
 
     @property
     def key(self) -> str:
@@ -73,7 +77,7 @@ class DataDirectories:
         changes = SchemaChanges(records.history)
         readings = final_readings(records.observations)
         anomalies: list[Anomaly] = []
-        doubts: list[str] = []
+        doubts = list(_unobserved(readings, found))
         judged = 0
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
@@ -110,14 +114,33 @@ def _directories(records: Records) -> Mapping[tuple[str, str], Sequence[_Directo
     return dict(sorted(found.items()))
 
 
+def _unobserved(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[str]:
+    """The nodes that show tables and whose disk was not looked at: a table has its directory from the first moment."""
+    looked_at = {(directory.phase, directory.node) for directories in found.values() for directory in directories}
+    for schema in readings.schemas:
+        if schema.tables and (schema.phase, schema.node) not in looked_at:
+            yield f"{phase_text(schema.phase)} nobody looked at the disk of {schema.node}"
+
+
 def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:
     """Null if the table is not the history's own, or raw statements may have done anything to it."""
     if changes.texts(keyspace):
         return None
-    subjects = [SchemaObject(kind, keyspace, name) for kind in ("table", "view")]
-    creates = [operation for subject in subjects for operation in changes.creates(subject)]
+    table, view = (SchemaObject(kind, keyspace, name) for kind in ("table", "view"))
+    creates = [operation for subject in (table, view) for operation in changes.creates(subject)]
+    # A view may go with its base.
+    bases = {create.argument["base"] for create in changes.creates(view)}
+    subjects = [table, view, *(SchemaObject("table", keyspace, base) for base in sorted(bases))]
     drops = {operation.index: operation for subject in subjects for operation in changes.drops(subject)}
-    return _Table(keyspace, name, directories, creates, list(drops.values())) if creates else None
+    refused = [operation for operation in changes.all if operation.type == "fail" and _would_drop(operation, table)]
+    return _Table(keyspace, name, directories, creates, list(drops.values()), refused[-2:]) if creates else None
+
+
+def _would_drop(operation: PairedOperation, table: SchemaObject) -> bool:
+    if operation.f not in {"drop-table", "drop-view", "drop-keyspace"}:
+        return False
+    subject = target(operation)
+    return subject.keyspace == table.keyspace and subject.name in {"", table.name}
 
 
 # ── two places ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -180,7 +203,7 @@ def _dropped(table: _Table) -> Anomaly | None:
     seen: dict[str, dict[str, str | None]] = {}
     for directory in table.directories:
         for snapshot in directory.snapshots:
-            if snapshot.startswith(_DROPPED):
+            if _DROPPED.match(snapshot):
                 seen.setdefault(directory.node, {})[snapshot] = directory.id
     if not seen:
         return None
@@ -193,11 +216,12 @@ def _dropped(table: _Table) -> Anomaly | None:
         "unexplained-snapshot",
         objects=[table.key],
         nodes=seen,
-        ops=[operation.index for operation in table.creates],
+        ops=[operation.index for operation in (*table.creates, *table.refused)],
         evidence={node: dict(sorted(snapshots.items())) for node, snapshots in sorted(seen.items())},
         explanation=explain(
-            list(table.creates),
-            f"{names(len(table.creates))} can have created {table.key}, and nobody can have dropped it or its keyspace.",
+            [*table.creates, *table.refused],
+            f"{names(len(table.creates))} can have created {table.key}, and nobody can have dropped it or its keyspace"
+            + (": every DROP was refused." if table.refused else "."),
             f"a server takes a snapshot `dropped-…` only when it drops a table: {'; '.join(told)}.",
         ),
     )

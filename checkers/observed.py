@@ -16,6 +16,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.explanation import phase_text
+from checkers.notes import Notes
 from checkers.schema_views import final_readings
 from harness.history import pair
 from harness.operations import NEMESIS
@@ -26,7 +28,7 @@ from harness.verdict import Verdict
 __all__ = ["Observed"]
 
 _CHANGES: Final = SCHEMA_CHANGES | {"cql"}
-_NODES_TOLD_MAX: Final = 5
+_WRITES: Final = ("insert", "delete-row")
 
 
 class Observed:
@@ -39,11 +41,11 @@ class Observed:
         """True or unknown, with what was counted. Raises HistoryError."""
         paired = plain(pair(records.history)).select(["type", "f", "argument", "value", "error"])
         counts = _counts(paired)
-        changed = sum(by_type.get("ok", 0) for f, by_type in counts.items() if f in _CHANGES)
-        written = counts.get("insert", {}).get("ok", 0)
+        changed = _acknowledged_changes(paired)
+        written = sum(counts.get(f, {}).get("ok", 0) for f in _WRITES)
         doubts = [] if changed or written else ["no schema change and no write was acknowledged"]
         doubts += _unread(records)
-        if written and not _rows_were_read(paired):
+        if counts.get("insert", {}).get("ok", 0) and not _rows_were_read(paired):
             doubts.append("rows were written and never read after the cluster settled")
         return Verdict(
             valid="unknown" if doubts else True,
@@ -60,7 +62,7 @@ class Observed:
 
 
 def _counts(paired: pa.Table) -> Mapping[str, Mapping[str, int]]:
-    """f → type → how many."""
+    """How many operations of each f had each outcome."""
     grouped = paired.group_by(["f", "type"]).aggregate([("f", "count")])
     counts: dict[str, dict[str, int]] = {}
     for row in sorted(grouped.to_pylist(), key=lambda row: (row["f"], row["type"])):
@@ -78,18 +80,38 @@ def _errors(paired: pa.Table) -> Mapping[str, int]:
     return dict(sorted(classes.items()))
 
 
+def _acknowledged_changes(paired: pa.Table) -> int:
+    """Schema changes that were acknowledged; a no-op of IF [NOT] EXISTS changed nothing."""
+    acknowledged = paired.filter(
+        pc.and_(pc.equal(paired["type"], "ok"), pc.is_in(paired["f"], value_set=pa.array(sorted(_CHANGES))))
+    )
+    values = (orjson.loads(value) if value else None for value in acknowledged["value"].to_pylist())
+    return sum(not (isinstance(value, dict) and value.get("applied") is False) for value in values)
+
+
 def _unread(records: Records) -> Iterable[str]:
-    """Nodes of the run that have no complete reading after it settled."""
-    history = plain(records.history.select(["process", "f", "node"]))
-    told = history.filter(pc.or_(pc.not_equal(history["process"], NEMESIS), pc.equal(history["f"], "node-start")))
-    nodes = frozenset(node for node in pc.unique(told["node"]).to_pylist() if node is not None)
-    readings = final_readings(records.observations, nodes=nodes)
+    """The nodes of which a final phase lacks a complete reading, with what they said instead.
+
+    Those that took part are the booted ones; a history without notes of boots tells them by its coordinators. After
+    the restart it is those that served again.
+    """
+    starts = Notes(records.history).starts
+    history = plain(records.history.select(["process", "node"]))
+    workers = history.filter(pc.not_equal(history["process"], NEMESIS))["node"].drop_null()
+    expected = {
+        "settled": frozenset(start.node for start in starts if start.phase == "boot")
+        or frozenset(pc.unique(workers).to_pylist()),
+        "restarted": frozenset(start.node for start in starts if start.phase == "restart" and start.served),
+    }
+    readings = final_readings(records.observations, nodes=expected["settled"] | expected["restarted"])
     if not readings.of("settled"):
-        return ["no node was read after the cluster settled"]
-    missing = [unread for unread in readings.unread if unread.phase == "settled"]
-    return [
-        f"{unread.node} was not read after the cluster settled: {unread.error}" for unread in missing[:_NODES_TOLD_MAX]
-    ]
+        yield "no node was read after the cluster settled"
+        return
+    errors = {(unread.phase, unread.node): unread.error for unread in readings.unread}
+    for phase, nodes in expected.items():
+        for node in sorted(nodes - {schema.node for schema in readings.of(phase)}):
+            told = errors.get((phase, node), "no reading of it was recorded")
+            yield f"{node} was not read {phase_text(phase)}: {told}"
 
 
 def _rows_were_read(paired: pa.Table) -> bool:
