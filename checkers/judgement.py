@@ -2,7 +2,7 @@
 
 A structure checker looks at one thing after another and yields a finding or nothing for each. Here it is decided what
 that makes together: false if anything was found; unknown if there was nothing to read, if a node that should have
-been read was not, or if time ran out; true otherwise.
+been read was not, if one of the things could not be decided, or if time ran out; true otherwise.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from harness.verdict import Anomaly, Validity, Verdict
 
 __all__ = ["Case", "Findings", "judge"]
 
-Findings: TypeAlias = Iterator[Anomaly | None]
-"""One element for each thing that was judged: what was found, or None."""
+Findings: TypeAlias = Iterator[Anomaly | str | None]
+"""One element for each thing that was judged: what was found, or None; a text says why it could not be decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ def judge(
             reasons.append(f"the time limit of {limit_s:g} s passed after {judged} objects")
             break
         judged += 1
-        if finding is not None:
+        if isinstance(finding, str):
+            reasons.append(finding)
+        elif finding is not None:
             anomalies.append(finding)
         late = time.monotonic() > ends
     valid: Validity = False if anomalies else "unknown" if reasons else True
