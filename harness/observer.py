@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
 from harness.journal import ObservationJournal
+from harness.lifeline import end_with_parent
 from harness.protocols import Client, Connector
 from harness.schema_observation import Observation
 from harness.wait import pause_for, until
@@ -109,6 +110,7 @@ def _serve(
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
     eyes = _Eyes(connector, ObservationJournal(journal, started_ns), request_timeout_s)
     threading.Thread(target=eyes.sample_for_ever, daemon=True).start()
     while True:

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
 from harness.journal import Journal
+from harness.lifeline import end_with_parent
 from harness.meeting_point import MeetingPoint, NobodyElseComes
 from harness.operations import NEMESIS
 from harness.protocols import Client, Connector, Context, Phase, Worker, Workload
@@ -237,6 +238,7 @@ def _serve(connection: Connection, duty: _Duty, meeting_points: Mapping[str, Mee
     """The life of a worker process: one command after another, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the conductor's to answer
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
     workers = [
         _ThreadedWorker(assignment, duty, meeting_points[assignment.workload], stopped)
         for assignment in duty.assignments
