@@ -155,7 +155,7 @@ def _end(
     ends = [drop for drop in _certain_ends(case, rows.table) if drop.entirely_before(read)]
     ends += [
         delete
-        for delete in () if _forgets_deletes(rows) else rows.deletes
+        for delete in (() if _forgets_deletes(rows) else rows.deletes)
         if delete.type == "ok"
         and delete.entirely_before(read)
         and overlaps(delete, read)
