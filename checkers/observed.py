@@ -1,9 +1,8 @@
 """Observed: whether a run shows anything at all.
 
-A run without an acknowledged change or write, or in which some node was not read in the end and again after it was
-restarted, or in which rows
-were written and never read back, has not passed: nothing was judged. This checker never accuses the cluster; it is what
-keeps an empty run from being called valid.
+A run without an acknowledged change or write, or in which some node was not read in the end, or not again after it was
+restarted, or in which rows were written and never read back, has not passed: nothing was judged. This checker never
+accuses the cluster; it is what keeps an empty run from being called valid.
 """
 
 from __future__ import annotations
