@@ -36,7 +36,7 @@ from harness.workers import Crew
 
 __all__ = ["Conductor", "main"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("harness.conductor")  # as a process of its own it is "__main__"
 
 
 def main() -> int:
@@ -96,6 +96,9 @@ class Conductor:
             stack.callback(ledger.close)
             faults = FaultSchedule(cluster, plan.nemeses, context, ledger=ledger, note=self._note_fault)
             stack.callback(faults.heal_everything)
+            with self._phase("boot"):
+                for boot in cluster.start():
+                    self._note_boot(boot, "boot")
             crew = Crew(
                 plan.workloads,
                 context,
@@ -112,9 +115,6 @@ class Conductor:
                 request_timeout_s=plan.request_timeout_s,
             )
             stack.callback(observer.stop)
-            with self._phase("boot"):
-                for boot in cluster.start():
-                    self._note_boot(boot, "boot")
             _Phases(self, plan, context, cluster, crew, observer, faults).run()
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
