@@ -69,7 +69,7 @@ def _anomaly(kind: AnomalyType, finders: dict[str, str]) -> str:
         "Known bugs": ", ".join(f"[{bug}](bugs.md#{bug.lower()})" for bug in kind.bugs),
     }
     told = "\n".join(f"- **{what}:** {text}" for what, text in facts.items() if text)
-    return f"## {kind.name}\n\n**{kind.title}.** {kind.description}\n\n{kind.worst}\n\n{told}\n"
+    return f"## {kind.name}\n\n**{kind.title}.** {kind.description}\n\nWhat it does to a user: {kind.worst}\n\n{told}\n"
 
 
 def _code(text: str) -> str:
