@@ -80,14 +80,17 @@ class SchemaLinearizability:
             verdicts.append(questions.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
         if len(verdicts) == 1:
             return verdicts[0]
-        texts = changes.all and not possible
+        if not verdicts:
+            reason = "nothing to judge: no schema change may have taken effect"
+            if any(operation.f == "cql" and operation.possible for operation in changes.all):
+                reason = "no schema change but raw cql, whose meaning is not known"
+            return Verdict(valid="unknown", checker=self.name, reason=reason)
         return Verdict(
-            valid=combine(verdict.valid for verdict in verdicts) if verdicts else "unknown" if texts else True,
+            valid=combine(verdict.valid for verdict in verdicts),
             checker=self.name,
             anomalies=tuple(found for verdict in verdicts for found in verdict.anomalies),
             stats={"keyspaces": len(verdicts), "operations": sum(map(len, possible.values()))},
-            reason="; ".join(verdict.reason for verdict in verdicts if verdict.reason is not None)
-            or ("raw cql, whose meaning is not known, and nothing else" if texts else None),
+            reason="; ".join(verdict.reason for verdict in verdicts if verdict.reason is not None) or None,
         )
 
 
