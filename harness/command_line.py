@@ -43,7 +43,7 @@ def main() -> None:
 def _run(argv: list[str]) -> int:
     console = stderr()
     try:
-        code = application()(argv, standalone_mode=False)
+        code = application()(argv, standalone_mode=False, prog_name="schemaquake")
     except typer.Exit as done:
         return int(done.exit_code)
     except typer.Abort:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 import traceback
@@ -35,7 +34,7 @@ _STYLES: Final = {logging.WARNING: "yellow", logging.ERROR: "bold red", logging.
 @cache
 def stderr() -> Console:
     """The console for progress and messages; never standard output, which belongs to `--json`."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
