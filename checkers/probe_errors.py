@@ -24,8 +24,8 @@ class Fault(Enum):
     """The statement does not fit the table as the coordinator knows it."""
     MEMBERSHIP = auto()
     """Too few replicas were alive, in the coordinator's opinion: no matter of schema."""
-    CONNECTION = auto()
-    """No answer, or no connection."""
+    SILENCE = auto()
+    """No connection, or no answer in time, of the coordinator or of its replicas."""
     EXECUTION = auto()
     """It was understood, and went wrong."""
 
@@ -40,13 +40,15 @@ _NO_COLUMN: Final = re.compile(
     r"(?:undefined (?:column )?name|unknown identifier|unrecognized name|unknown column) '?\"?(\w+)", re.IGNORECASE
 )
 _REFUSED: Final = re.compile(r"^(InvalidRequest|SyntaxException|ConfigurationException|Unauthorized)\b")
-_UNREACHED: Final = re.compile(r"^(NoHostAvailable|OperationTimedOut|Connection\w*|IsBootstrapping\w*|Overloaded\w*)\b")
+_SILENT: Final = re.compile(
+    r"^(NoHostAvailable|OperationTimedOut|Connection\w*|WriteTimeout|ReadTimeout|IsBootstrapping\w*|Overloaded\w*)\b"
+)
 
 
 def fault_of(error: str) -> Fault:
     """Class an error."""
-    if _UNREACHED.search(error):
-        return Fault.CONNECTION
+    if _SILENT.search(error):
+        return Fault.SILENCE
     if error.startswith("Unavailable"):
         return Fault.MEMBERSHIP
     if _NO_TABLE.search(error):

@@ -2,7 +2,8 @@
 
 A row whose INSERT was acknowledged is *due* in every later read of a final phase that lists it, unless something
 possible may have removed it: a DROP of its table or keyspace, a delete of its key, a DROP of every column it was
-written to, a time to live, a statement in free text, a change of the keyspace's replication.
+written to, a time to live, a statement in free text, a change of the keyspace's replication. Nor is it due in a table
+that was dropped and that nobody can have made again.
 
 Which read has to show it:
 - one at ALL; and one at QUORUM, if the row was acknowledged by a QUORUM too: any two quorums share a replica;
@@ -168,10 +169,14 @@ class TableRows:
 
     def _keeps_rows(self) -> bool:
         """Whether nothing in the table's own definition makes rows go or move."""
+        changes = self.case.changes
         options = (c.argument.get("options") or {} for c in self.changes if c.f in {"create-table", "alter-options"})
         if any(option.get("default_time_to_live") not in (None, 0, "0") for option in options):
             return False
-        if any(change.f == "alter-keyspace" for change in self.case.changes.on(self._keyspace)):
+        creates = changes.creates(self.table)
+        if any(not any(can_follow(create, drop) for create in creates) for drop in changes.drops(self.table)):
+            return False  # nothing has made the table again: whatever was written to it since need not stay
+        if any(change.f == "alter-keyspace" for change in changes.on(self._keyspace)):
             return False
         keys = {column for key in self.keys.values() for column in key}
         renames = [change for change in self.changes if change.f == "rename-column"]

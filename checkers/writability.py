@@ -7,8 +7,8 @@ acknowledged and nothing possible can have undone it. A probe of such a table th
 
 Excused: an error that says that the table, or a column, does not exist, where that may be so; a statement that does not
 fit the table, unless it fits a definition that was acknowledged and never undone; above ONE, too few nodes that serve.
-Unknown: what the nodes' knowledge of one another explains, or a broken connection, if the same coordinator did serve
-the table otherwise.
+Unknown: what the nodes' knowledge of one another explains; and a silence (a timeout, a broken connection), if the same
+coordinator served the table otherwise or was silent only once.
 Source: CASSANDRA-10699, 13004, 15899; the ScyllaDB talk (the contents of the table become inaccessible).
 """
 
@@ -73,7 +73,7 @@ def _find(
             failed: list[PairedOperation] = []
             undecided: list[PairedOperation] = []
             for probe in some:
-                match _judgement(certainty, probe, some, absent):
+                match _judgement(certainty, probe, mine, absent):
                     case "broken":
                         failed.append(probe)
                     case "undecided":
@@ -103,9 +103,11 @@ def _judgement(
     fault = fault_of(probe.error)
     if fault is Fault.MEMBERSHIP:
         return "fine" if missing else "undecided"
-    if fault is Fault.CONNECTION:
-        served = any(p.type == "ok" and p.node == probe.node and phase(p) == of for p in others)
-        return "undecided" if served else "broken"
+    if fault is Fault.SILENCE:
+        # One that was slow once, on a busy machine, is not broken.
+        beside = [p for p in others if p is not probe and p.node == probe.node and phase(p) == of]
+        served = any(p.type == "ok" and p.f == probe.f for p in beside)
+        return "broken" if not served and any(p.type != "ok" for p in beside) else "undecided"
     return "broken" if table.must_serve(probe, fault) else "fine"
 
 
@@ -144,13 +146,9 @@ def _broken(
 
 def _others(failed: Sequence[PairedOperation], probes: Sequence[PairedOperation], nodes: Sequence[str]) -> str:
     fine = sorted({probe.node or "-" for probe in probes if probe.type == "ok"} - set(nodes))
-    unreachable = all(fault_of(probe.error or "") is Fault.CONNECTION for probe in failed)
+    silent = all(fault_of(probe.error or "") is Fault.SILENCE for probe in failed)
     told = f"none through {listing(fine)}" if fine else "no coordinator was spared"
-    return (
-        f"{told}; the errors are of the connection, so it may be all of that node and not this table"
-        if unreachable
-        else told
-    )
+    return f"{told}; it gave no answer, which may be all of that node and not this table alone" if silent else told
 
 
 def _errors(failed: Sequence[PairedOperation]) -> Iterator[Mapping[str, Any]]:

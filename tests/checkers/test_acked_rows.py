@@ -132,8 +132,14 @@ def test_what_may_have_been_removed_since_is_not_lost(name: str) -> None:
 @pytest.mark.parametrize("name", BEFORE)
 def test_what_was_removed_before_explains_no_loss(name: str) -> None:
     removal, outcome = REMOVALS[name]
-    verdict = judge([f"@5 p1 n2 invoke {removal}", f"@6 p1 n2 {outcome}"], insert(10), read(30, ""))
+    anew = ["@7 p2 n2 invoke create-table k.t k:int* v:text", "@8 p2 n2 ok"]
+    verdict = judge([f"@5 p1 n2 invoke {removal}", f"@6 p1 n2 {outcome}"], anew, insert(10), read(30, ""))
     assert told(verdict) == [("lost-rows", "missing")]
+
+
+@pytest.mark.parametrize("removal", ["drop-table k.t", "drop-keyspace k"])
+def test_what_is_written_to_a_table_that_nobody_made_again_need_not_stay(removal: str) -> None:
+    assert judge([f"@5 p1 n2 invoke {removal}", "@6 p1 n2 ok"], insert(10), read(30, None)).valid is True
 
 
 @pytest.mark.parametrize(

@@ -228,12 +228,18 @@ def test_too_few_live_replicas_are_no_matter_of_schema() -> None:
     assert "Cannot achieve consistency level QUORUM" in (verdict.reason or "")
 
 
-@pytest.mark.parametrize("error", ["NoHostAvailable: {}", "OperationTimedOut: errors={}", "ConnectionShutdown: reset"])
-def test_a_broken_connection_counts_where_nothing_else_came_through(error: str) -> None:
-    (found,) = judge(probe(30, f"info {error}", node="n2"), probe(32, node="n1")).anomalies
-    assert found.nodes == ("n2",)
-    assert "it may be all of that node" in found.explanation
-    assert judge(probe(30, f"info {error}"), probe(32)).valid == "unknown"
+@pytest.mark.parametrize(
+    "error",
+    ["NoHostAvailable: {}", "OperationTimedOut: errors={}", "ConnectionShutdown: reset", "WriteTimeout: 1 of 2"],
+)
+def test_a_silence_counts_where_it_lasts(error: str) -> None:
+    silent = [probe(30, f"info {error}", node="n2"), probe(32, f"fail {error}", node="n2", f="read-rows")]
+    verdict = judge(*silent, probe(34, node="n1"), probe(36, node="n1", f="read-rows"))
+    assert types(verdict) == ["unwritable-table", "unreadable-table"]
+    assert {anomaly.nodes for anomaly in verdict.anomalies} == {("n2",)}
+    assert "which may be all of that node" in verdict.anomalies[0].explanation
+    assert judge(silent[0]).valid == "unknown"
+    assert judge(*silent, probe(38, node="n2")).anomalies[0].type == "unreadable-table"
 
 
 def test_a_probe_that_the_end_of_the_run_cut_off_is_undecided() -> None:
@@ -255,8 +261,9 @@ def test_a_probe_that_the_end_of_the_run_cut_off_is_undecided() -> None:
         ("InvalidRequest: Undefined name c in selection clause", Fault.NO_COLUMN),
         ("InvalidRequest: Missing mandatory PRIMARY KEY part b", Fault.STATEMENT),
         ("Unavailable: Cannot achieve consistency level ALL", Fault.MEMBERSHIP),
-        ("NoHostAvailable: nothing", Fault.CONNECTION),
-        ("WriteTimeout: received only 1 responses", Fault.EXECUTION),
+        ("NoHostAvailable: nothing", Fault.SILENCE),
+        ("WriteTimeout: received only 1 responses", Fault.SILENCE),
+        ("WriteFailure: 1 failure", Fault.EXECUTION),
         ("ServerError: java.nio.BufferUnderflowException", Fault.EXECUTION),
     ],
 )
