@@ -157,10 +157,6 @@ class CqlClient:
             return Completion(type="ok", value={**value, "applied": bool(future.custom_payload)})
         return Completion(type="ok", value=value)
 
-    def peers(self) -> int:
-        """How many other nodes this one knows as members of the ring; raises what the driver raises."""
-        return len(self._rows("SELECT peer FROM system.peers"))
-
     def _await_connection(self) -> None:
         """Give a broken connection a moment to come back before sending; nothing was sent yet, so this is no retry.
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from clusters import libfaketime, namespaces
-from clusters.cql_client import CqlClient, CqlConnector
+from clusters.cql_client import CqlConnector
 from clusters.data_directories import table_directories
 from clusters.fetch import fetch
 from clusters.first_error import first_error
@@ -45,6 +45,7 @@ _STORAGE_PORT: Final = 7000
 _JMX_PORT: Final = 7199
 _KEPT_FREE_MB: Final = 1500
 _RING: Final = 2**64
+_ALIVE: Final = re.compile(r"/(?P<address>[0-9.]+)(?::[0-9]+)? is now (?P<state>UP|DOWN)")
 _SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "tmp")
 
 
@@ -172,7 +173,9 @@ class LocalCluster:
             for node in group:
                 node.start()
             boots += [self._await(node) for node in group]
-        self._await_ring()
+        missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
+        if missing is not None:
+            raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
         if self._recipe.cms is not None and len(self.nodes) > 1:
             self._widen_metadata_service(min(self._recipe.cms, len(self.nodes)))
         return boots
@@ -196,26 +199,19 @@ class LocalCluster:
             f'{self._start_timeout_s:g} s. Last log line: "{last}".\nIts log: {node.log_path}. Try a longer --start-timeout.'
         )
 
-    def _await_ring(self) -> None:
-        """A node that waited for nobody serves before it knows the others: what it is told then, it keeps to itself.
+    def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
+        """Wait until each of these nodes takes all the others of them for alive; else what is still missing.
 
-        Raises StartTimeout, naming the node and how many it knows.
+        A node that waited for nobody serves clients before it knows the others: a schema change it is given then stays
+        with it, and a QUORUM write is refused. What a node thinks of another it tells in its log and nowhere in CQL.
         """
-        others = len(self.nodes) - 1
-        for node in self.nodes:
-            client = self.connector().connect(node.name, request_timeout_s=10)
-            knows_all = partial(_knows, client, others)
-            try:
-                until(
-                    knows_all,
-                    deadline_s=self._start_timeout_s,
-                    what=f"{node.name} knowing {others} others",
-                    every_s=0.2,
-                )
-            except TimeoutError as error:
-                raise StartTimeout(f"{error}. Its log: {node.log_path}") from error
-            finally:
-                client.close()
+        nodes = [node for node in self.nodes if node.name in names]
+        pairs = partial(_strangers, nodes)
+        try:
+            until(lambda: not pairs(), deadline_s=deadline_s, what="a whole ring", every_s=0.2)
+        except TimeoutError:
+            return "; ".join(f"{one} does not take {other} for alive" for one, other in pairs())
+        return None
 
     def _widen_metadata_service(self, members: int) -> None:
         """A fresh 6.0 cluster commits its metadata through one node; three survive the loss of any one of them."""
@@ -521,8 +517,15 @@ class LocalNode:
         ]
 
 
-def _knows(client: CqlClient, others: int) -> bool:
-    return client.peers() >= others
+def _strangers(nodes: Sequence[LocalNode]) -> list[tuple[str, str]]:
+    """(node, other) for every node whose log's last word on the other's address is not that it is up."""
+    found = []
+    for node in nodes:
+        last_word = {match["address"]: match["state"] for match in _ALIVE.finditer(node.log_text())}
+        found += [
+            (node.name, other.name) for other in nodes if other is not node and last_word.get(other.address) != "UP"
+        ]
+    return found
 
 
 def _drop_data(node_folder: Path) -> list[Path]:

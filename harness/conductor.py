@@ -283,6 +283,9 @@ class _Phases:
         self._observer.connect(serving)
         self._crew.connect(serving)
         with self._phase(f"settle-{label}"):
+            missing = self._cluster.await_whole(serving, deadline_s=self._plan.settle_limit_s)
+            if missing is not None:
+                log.warning("the cluster is not whole", extra={"phase": label, "missing": missing})
             self._settle(label)
         with self._phase(f"final-{label}"):
             # The schema first: a probe that fails may make a server load what it had only on disk.

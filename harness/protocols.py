@@ -166,6 +166,10 @@ class Cluster(Protocol):
         """Create and boot every node; returns once all serve clients. Raises NodeDied, StartTimeout."""
         ...
 
+    def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
+        """Wait until each of these nodes takes all the others of them for alive; None, or what is missing at the deadline."""
+        ...
+
     def stop(self) -> None:
         """Tear everything down; idempotent, and safe after a partial start."""
         ...

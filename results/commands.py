@@ -123,7 +123,7 @@ def _run(
 def _demo(
     *,
     seed: Seed = 1,
-    races: Annotated[int, typer.Option(help="of each kind, on each system")] = 4,
+    races: Annotated[int, typer.Option(help="of each kind, on each system")] = 3,
     system: Annotated[list[str] | None, typer.Option(help="the systems to compare")] = None,
     runs: Runs = Path("runs"),
     engine: Engine = "auto",
