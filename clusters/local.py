@@ -46,6 +46,8 @@ _JMX_PORT: Final = 7199
 _KEPT_FREE_MB: Final = 1500
 _RING: Final = 2**64
 _ALIVE: Final = re.compile(r"/(?P<address>[0-9.]+)(?::[0-9]+)? is now (?P<state>UP|DOWN)")
+_GONE: Final = frozenset({"Z", "X", None})
+"""Letters of /proc/PID/stat for a process that runs no more (and no letter, for one that is reaped)."""
 _SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "tmp")
 
 
@@ -100,15 +102,18 @@ class LocalProvider:
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
-        """End what a run left running, if its enclosure could not (no process namespace); by pid and start time."""
+        """End what a run left running, if its enclosure could not (no process namespace); by pid and start time.
+
+        Deletes the nodes' data, too, unless the run was to keep it. Raises TimeoutError if a process does not end.
+        """
         done = []
         for record in sorted((folder / "nodes").glob("*/process.json")):
-            process = json.loads(record.read_text(encoding="utf-8"))
-            pid = process["host_pid"]
-            if pid is not None and process_start_time(pid) == process["start_time"]:
-                os.kill(pid, signal.SIGKILL)
+            pid = _end_recorded(record)
+            if pid is not None:
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
+        if Plan.read(folder).keep_data:
+            return done
         emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if _drop_data(node)]
         return done + [f"node {name}: its data was deleted" for name in emptied]
 
@@ -324,7 +329,10 @@ class LocalNode:
         self._started_at = time.monotonic()
         pid = self._process.pid
         document = {"pid": pid, "start_time": process_start_time(pid), "host_pid": pid if os.getpid() != 1 else None}
-        (self.folder / "process.json").write_text(json.dumps(document), encoding="ascii")
+        # Whole or not at all: whoever heals after a crash must be able to read it.
+        record = self.folder / "process.new"
+        record.write_text(json.dumps(document), encoding="ascii")
+        record.replace(self.folder / "process.json")
 
     def await_serving(self, *, deadline_s: float) -> Boot:
         """Wait for an answer to CQL, the process's end, or the deadline."""
@@ -385,7 +393,7 @@ class LocalNode:
         match _process_state(self._process.pid):
             case "T" | "t":
                 return "paused"
-            case "Z" | "X" | None:
+            case state if state in _GONE:
                 return "stopped"
         return "running"
 
@@ -526,6 +534,20 @@ def _strangers(nodes: Sequence[LocalNode]) -> list[tuple[str, str]]:
             (node.name, other.name) for other in nodes if other is not node and last_word.get(other.address) != "UP"
         ]
     return found
+
+
+def _end_recorded(record: Path) -> int | None:
+    """End the process that a node's record names and wait until it is gone; its pid, or None if it was gone before."""
+    try:
+        process = json.loads(record.read_text(encoding="utf-8"))
+    except json.JSONDecodeError:
+        return None  # it never became whole, so no process is known by it
+    pid = process["host_pid"]
+    if pid is None or process_start_time(pid) != process["start_time"] or _process_state(pid) in _GONE:
+        return None
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: _process_state(pid) in _GONE, deadline_s=10, what=f"the end of process {pid}")
+    return int(pid)
 
 
 def _drop_data(node_folder: Path) -> list[Path]:
