@@ -192,15 +192,21 @@ class _Argument:
                 line = self._refusal(self._events[step.label], taken, state, authors)
                 if line not in self.lines:
                     self.lines.append(line)
-            for via, following in ways:
-                made = {n: ", ".join(self._names[label] for label in via) for n, _ in _changed(state, following)}
-                self._follow((*taken, *via), following, {**authors, **made})
+            for way in ways:
+                reached, wrote = state, dict(authors)
+                for label, following in way:
+                    wrote |= {number: self._names[label] for number, _ in _changed(reached, following)}
+                    reached = following
+                self._follow((*taken, *(label for label, _ in way)), reached, wrote)
 
-    def _ways(self, step: Step, taken: Sequence[int], state: State) -> Iterable[tuple[tuple[int, ...], State]]:
-        """The step itself; where it is refused, each change that may have come just before it and makes it legal."""
+    def _ways(self, step: Step, taken: Sequence[int], state: State) -> Iterable[Sequence[tuple[int, State]]]:
+        """The step itself; where it is refused, each change that may have come just before it and makes it legal.
+
+        A way is a sequence of labels, each with the state after it.
+        """
         following = _first(step, state)
         if following is not None:
-            yield (step.label,), following
+            yield [(step.label, following)]
             return
         for helper in self._helpers:
             taken_before = (other for other in self._required if other.label in taken)
@@ -210,8 +216,8 @@ class _Argument:
             )
             helped = None if untimely or helper.label in taken else _first(helper, state)
             following = None if helped is None else _first(step, helped)
-            if following is not None:
-                yield (helper.label, step.label), following
+            if helped is not None and following is not None:
+                yield [(helper.label, helped), (step.label, following)]
 
     def _refusal(self, event: Event, taken: Sequence[int], state: State, authors: Mapping[int, str]) -> str:
         when = f"after {', '.join(self._names[label] for label in taken)}, " if taken else "at first, "

@@ -26,6 +26,7 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from checkers.ddl_witness import explained, shortened
+from checkers.notes import Notes
 from checkers.paired import PairedOperation, operations
 from checkers.schema_components import (
     ALWAYS,
@@ -53,12 +54,13 @@ __all__ = ["SchemaLinearizability"]
 class SchemaLinearizability:
     """Schema changes took effect in one order, and the closing readings show it.
 
-    `configurations_max` bounds what one search may remember: it ends with `unknown`, never for want of memory.
+    `configurations_max` bounds what one search may remember (about 1 KB each where hundreds of changes hang together):
+    it ends with `unknown`, never for want of memory.
     """
 
     name: str = "schema-linearizability"
     scope: Literal["keyspace", "run"] = "keyspace"
-    configurations_max: int = 300_000
+    configurations_max: int = 150_000
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every keyspace of the records. Raises HistoryError."""
@@ -95,12 +97,22 @@ class SchemaLinearizability:
 
 
 def _began(records: Records) -> Mapping[tuple[str, str], int]:
-    """When the reading of a node in a phase was begun at the earliest, where the history tells."""
-    history = plain(records.history)
+    """When the reading of a node in a phase was begun at the earliest: (phase, node) → ns.
+
+    Observations only tell when a row was answered. What was going on already may still have been going on, so a reading
+    counts from the moment at which the conductor, or the client that read, says that it began to.
+    """
+    observed = plain(records.observations)
     began: dict[tuple[str, str], int] = {}
+    notes = Notes(records.history)
+    for row in observed.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
+        phase = notes.began(f"final-{row['phase']}")
+        began[row["phase"], row["node"]] = min(row["time_min"], row["time_min"] if phase is None else phase)
+    history = plain(records.history)
     for operation in operations(history.filter(pc.equal(history["f"], "read-schema"))):
         if operation.node is not None and isinstance(operation.argument, dict):
-            began.setdefault((operation.argument.get("phase", ""), operation.node), operation.invoked)
+            place = (operation.argument.get("phase", ""), operation.node)
+            began[place] = min(began.get(place, operation.invoked), operation.invoked)
     return began
 
 
@@ -145,12 +157,11 @@ class _Questions:
                 seen = observation(schema, self._words)
                 alike.setdefault(tuple(guard.needs for guard in seen.alternatives[0].guards), []).append((schema, seen))
             for group in alike.values():
-                times = [schema.time for schema, _ in group]
                 yield Event(
                     label=0,
                     change=group[0][1],
-                    begins=min(*times, *(self._began.get((phase, schema.node), schema.time) for schema, _ in group)),
-                    ends=max(times),
+                    begins=min(self._began.get((phase, schema.node), schema.time) for schema, _ in group),
+                    ends=max(schema.time for schema, _ in group),
                     phase=phase,
                     nodes=tuple(schema.node for schema, _ in group),
                 )
