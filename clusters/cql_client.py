@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -92,7 +93,8 @@ class CqlClient:
             row_factory=dict_factory,
             consistency_level=ConsistencyLevel.ONE,
         )
-        self._cluster = Cluster(
+        driver = partial(
+            Cluster,
             [address],
             port=port,
             protocol_version=protocol_version,
@@ -109,30 +111,31 @@ class CqlClient:
             connect_timeout=5,
             control_connection_timeout=5,
         )
-        self._session: Session = self._connect(address, port)
+        self._cluster, self._session = self._connect(driver, address, port)
         self._known: dict[tuple[str, str | None, str | None], bytes] = {}
         self._known_version: str | None = None
 
-    def _connect(self, address: str, port: int) -> Session:
+    def _connect(self, driver: Callable[[], Cluster], address: str, port: int) -> tuple[Cluster, Session]:
         refusal: BaseException | None = None
 
-        def session() -> Session | None:
+        def attempt() -> tuple[Cluster, Session] | None:
             nonlocal refusal
+            cluster = driver()  # anew every time: one whose first connection fails has shut itself down
             try:
-                return self._cluster.connect()
+                return cluster, cluster.connect()
             except (NoHostAvailable, OperationTimedOut) as error:
+                cluster.shutdown()
                 refusal = error
                 return None
 
         try:
-            connected = until(session, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
+            cluster, session = until(attempt, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
         except TimeoutError as error:
-            self._cluster.shutdown()
             raise NodeUnreachable(
                 f"node {self._node} did not accept a session at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: {refusal}"
             ) from error
-        connected.client_protocol_handler = _SchemaChangeSeen
-        return connected
+        session.client_protocol_handler = _SchemaChangeSeen
+        return cluster, session
 
     def invoke(self, operation: Invoke) -> Completion:
         """Send it, and class what comes back; an error of any kind becomes a completion."""
