@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import orjson
 import plugins
 import pytest
@@ -16,7 +18,7 @@ def scripted_distribution(tmp_path_factory):
 @pytest.fixture
 def scripted(scripted_distribution):
     """The plugin `scripted` is installed, here and in every process that is started."""
-    with plugins.on_path(scripted_distribution, plugins.HERE):
+    with plugins.on_path(scripted_distribution, Path(scripted_cluster.__file__).parent):
         yield
 
 

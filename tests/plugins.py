@@ -14,8 +14,6 @@ from pathlib import Path
 
 from harness import registry
 
-HERE = Path(__file__).parent
-
 
 def distribution(folder: Path, entry_points: Mapping[str, Mapping[str, str]], *, name: str = "stranger") -> Path:
     """Write an installed distribution into `folder`: `{"workloads": {"my-workload": "module:Class"}}`."""
