@@ -36,10 +36,18 @@ def says_nothing(verdict: Verdict) -> bool:
 def of_all_keyspaces(checker: str, parts: Mapping[str, Verdict]) -> Verdict:
     """One checker's verdict from those it gave, keyspace by keyspace.
 
-    Stats are merged (counts add up, sizes and times keep their extreme) beside how many keyspaces were judged.
+    Stats are merged (counts add up, sizes and times keep their extreme) beside how many keyspaces were judged, and
+    which of them were not decided (`undecided`: keyspace → reason), so that one does not cast doubt on the others.
     """
     judged = {keyspace: verdict for keyspace, verdict in parts.items() if not says_nothing(verdict)}
-    stats = {"keyspaces": len(judged), "keyspaces_without": len(parts) - len(judged)}
+    stats: dict[str, JSON] = {"keyspaces": len(judged), "keyspaces_without": len(parts) - len(judged)}
+    undecided = {
+        keyspace: verdict.reason or "no reason given"
+        for keyspace, verdict in judged.items()
+        if verdict.valid == "unknown"
+    }
+    if undecided:
+        stats["undecided"] = undecided
     if not judged:
         reason = _reasons(parts) if parts else f"{NOTHING_TO_JUDGE}: no keyspace was used or seen"
         return Verdict(valid="unknown", checker=checker, stats=stats, reason=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -16,6 +16,12 @@ from results.report.recipe import Recipe, recipe_of
 from results.report.wording import counted, joined, shortened, system_name
 
 __all__ = ["Finding", "Reference", "Standing", "WorkloadSummary", "findings_of", "headline", "workloads_of"]
+
+_OF_THE_RUN: Final = ("the run was not completed", "the run never began", "no checker")
+"""How reasons begin that come from no checker and concern everything."""
+
+_FOREMOST: Final = frozenset({"node-will-not-start", "node-died"})
+_CONSEQUENT: Final = frozenset({"non-linearizable-ddl", "unexpected-log-error"})
 
 Standing: TypeAlias = Literal["broke", "held", "unknown"]
 
@@ -92,23 +98,41 @@ class WorkloadSummary:
 
 
 def findings_of(material: Material) -> tuple[Finding, ...]:
-    """Anomalies by type: those that broke most races first."""
+    """Anomalies by type: a node that is lost first, then those that broke most races, what follows from the others last."""
     by_type: dict[str, list[Anomaly]] = {}
     for anomaly in anomalies_of(material.verdict):
         by_type.setdefault(anomaly.type, []).append(anomaly)
     races = races_of(material.races)
     found = [_finding(material, kind, anomalies, races) for kind, anomalies in by_type.items()]
-    return tuple(sorted(found, key=lambda finding: (-len(finding.races), -len(finding.anomalies), finding.type)))
+    return tuple(sorted(found, key=_prominence))
+
+
+def _prominence(finding: Finding) -> tuple[int, int, int, str]:
+    place = -1 if finding.type in _FOREMOST else int(finding.type in _CONSEQUENT)
+    return place, -len(finding.races), -len(finding.anomalies), finding.type
 
 
 def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
     """The racing workloads, in order of name."""
     races = races_of(material.races)
-    undecided = reasons_of(material)
+    by_workload = {name: [race for race in races if race.workload == name] for name in {r.workload for r in races}}
     return tuple(
-        _summary(workload, [race for race in races if race.workload == workload], undecided)
-        for workload in sorted({race.workload for race in races})
+        _summary(workload, mine, _undecided(material, {race.keyspace for race in mine}))
+        for workload, mine in sorted(by_workload.items())
     )
+
+
+def _undecided(material: Material, keyspaces: Collection[str]) -> tuple[str, ...]:
+    """Why some check of these keyspaces, or of the run as a whole, is not decided; doubt about others is not theirs."""
+    reasons = [reason for reason in reasons_of(material) if reason.startswith(_OF_THE_RUN)]
+    for part in checkers_of(material.verdict):
+        where = part.stats.get("undecided")
+        if where is not None:
+            mine = dict.fromkeys(reason for keyspace, reason in where.items() if keyspace in keyspaces)
+            reasons += [f"{part.checker}: {shortened(reason, 300)}" for reason in mine]
+        elif part.valid == "unknown" and not says_nothing(part):
+            reasons.append(f"{part.checker}: {part.reason or 'no reason given'}")
+    return tuple(reasons)
 
 
 def headline(material: Material) -> str:

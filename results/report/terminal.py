@@ -8,11 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from harness.schema_changes import SCHEMA_CHANGES
 from results.report.comparison import EXPLAINED, Cell, CellState, Comparison
+from results.report.recipe import Recipe
 from results.report.wording import system_name
 
 __all__ = ["comparison_table", "print_comparison"]
 
+_KINDS_MOST: Final = 3
 _COLOURS: Final[dict[CellState, str]] = {
     "broke": "bold magenta",
     "held": "blue",
@@ -23,8 +26,12 @@ _COLOURS: Final[dict[CellState, str]] = {
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """The table and the sentence below it."""
+    """The table, the shortest list of statements for every cell that broke, and the sentence that sums up."""
     console.print(comparison_table(comparison))
+    for row in comparison.rows:
+        for system, cell in row.cells.items():
+            if cell.state == "broke" and cell.recipe is not None:
+                console.print(_statements(f"{row.workload} on {system_name(system)}", cell, cell.recipe))
     console.print(Text(comparison.headline(), style="bold"))
 
 
@@ -40,6 +47,25 @@ def comparison_table(comparison: Comparison) -> Table:
             name.append(f"\n{row.condition}", style="dim")
         table.add_row(name, *(_cell(row.cells[system]) for system in comparison.systems))
     return table
+
+
+def _statements(title: str, cell: Cell, recipe: Recipe) -> Text:
+    """`drop-type on Cassandra 5.0.9 (dangling-type):`, then what each coordinator was asked, and answered."""
+    text = Text(f"{title} ({', '.join(kind for kind, _ in cell.broke[:_KINDS_MOST])}):", style="bold")
+    for statement in recipe.before:
+        text.append(f"\n  first  {_one_line(statement.text)};", style="dim")
+    for side in recipe.sides:
+        writes = [statement for statement in side.statements if statement.f not in SCHEMA_CHANGES]
+        for statement in side.statements:
+            if statement not in writes[1:]:  # one of a kind is enough to see what was written meanwhile
+                text.append(f"\n  {side.node:<5}  {_one_line(statement.text)};", style="default")
+                text.append(f"  -- {statement.outcome()}", style="dim")
+    text.append("\n")
+    return text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _cell(cell: Cell) -> Text:
