@@ -98,9 +98,15 @@ def _machine() -> dict[str, str]:
 
 
 def process_start_time(pid: int) -> str | None:
-    """When the kernel says that process started (clock ticks since boot): with the pid, its identity. None: no such process."""
+    """When the kernel says that process started (clock ticks since boot): with the pid, its identity. None: no such process.
+
+    One that has ended is gone, even if nobody has taken note of its end: in a container that may be for ever.
+    """
     stat = _read(f"/proc/{pid}/stat")
-    return stat.rsplit(")", 1)[1].split()[19] if stat else None
+    if not stat:
+        return None
+    state, *others = stat.rsplit(")", 1)[1].split()
+    return None if state in "ZX" else others[18]
 
 
 def still_running(folder: Path) -> int | None:
@@ -110,7 +116,8 @@ def still_running(folder: Path) -> int | None:
     except (FileNotFoundError, orjson.JSONDecodeError):
         return None
     pid = int(document["pid"])
-    return pid if process_start_time(pid) == document["start_time"] else None
+    started = process_start_time(pid)
+    return pid if started is not None and started == document["start_time"] else None
 
 
 def _wait(argv: list[str], folder: Path) -> None:
