@@ -217,11 +217,27 @@ def test_another_process_under_the_same_pid_is_not_the_run(tmp_path):
 
 
 def test_a_process_that_is_gone_does_not_run(tmp_path):
-    process = subprocess.Popen(["true"])
+    process = subprocess.Popen(["sleep", "60"])
     start_time = process_start_time(process.pid)
+    process.kill()
     process.wait()
     process_file(tmp_path, pid=process.pid, start_time=start_time)
     assert still_running(tmp_path) is None
+    process_file(tmp_path, pid=process.pid, start_time=None)
+    assert still_running(tmp_path) is None, "it had ended before anybody could look"
+
+
+def test_a_process_whose_end_nobody_took_note_of_does_not_run(tmp_path):
+    """Whoever starts the harness in a container may never wait for what is orphaned to it."""
+    process = subprocess.Popen(["sleep", "60"])
+    process_file(tmp_path, pid=process.pid, start_time=process_start_time(process.pid))
+    assert still_running(tmp_path) == process.pid
+    process.kill()
+    until(
+        lambda: Path(f"/proc/{process.pid}/stat").read_text().split(")")[1].split()[0] == "Z", deadline_s=10, what="it"
+    )
+    assert still_running(tmp_path) is None
+    process.wait()
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"pid": 1'], ids=["no file", "empty", "cut short"])
