@@ -1,7 +1,7 @@
-"""Faults: did what was planned really happen to the cluster?
+"""Faults: whether what was planned really happened to the cluster.
 
 A fault counts only when its effect was read back from the system (packets dropped, a process gone, a clock shifted).
-Judges the conductor's notes `fault-begins`, `fault-ends`, `fault-failed` and `fault-skipped`. Never accuses the cluster:
+Judges the conductor's notes `faults-planned`, `fault-begins`, `fault-ends`, `fault-failed` and `fault-skipped`. Never accuses the cluster:
 a run whose faults did not happen is `unknown`, because nothing was shown about a cluster under faults.
 """
 
@@ -20,7 +20,7 @@ from harness.verdict import Verdict
 
 __all__ = ["Faults"]
 
-_NOTES: Final = ("fault-begins", "fault-ends", "fault-failed", "fault-skipped")
+_NOTES: Final = ("faults-planned", "fault-begins", "fault-ends", "fault-failed", "fault-skipped")
 
 
 class Faults:
@@ -33,6 +33,7 @@ class Faults:
         """True if there was nothing to inject or all of it was seen; unknown, with the reason, otherwise."""
         notes = _notes(records.history)
         counts = Counter(f for f, _ in notes)
+        planned = sum(note["count"] for f, note in notes if f == "faults-planned")
         begun = {note["id"] for f, note in notes if f == "fault-begins"}
         ended = {note["id"] for f, note in notes if f == "fault-ends"}
         doubts = [
@@ -48,7 +49,9 @@ class Faults:
         doubts += [f"fault {number} was begun and never ended" for number in sorted(begun - ended)]
         if counts["fault-skipped"] and not begun:
             doubts.append(f"all {counts['fault-skipped']} faults were skipped")
-        stats = {name: counts[name] for name in _NOTES if counts[name]}
+        elif planned and not begun and not doubts:
+            doubts.append(f"the main phase ended before the first of {planned} planned faults began")
+        stats = {name: counts[name] for name in _NOTES[1:] if counts[name]}
         if not doubts:
             return Verdict(valid=True, checker=self.name, stats=stats)
         return Verdict(valid="unknown", checker=self.name, stats=stats, reason="; ".join(doubts))

@@ -216,6 +216,7 @@ class _Phases:
             self._judge("restarted", serving)
 
     def _main(self, nodes: Sequence[str]) -> None:
+        self._note("faults-planned", {"count": len(self._faults.faults)})
         if self._context.mode == "partition":
             self._faults.cut(self._context.isolated)
         self._faults.start()

@@ -227,6 +227,8 @@ class Context:
     crew: int = 3
     time_limit_s: float = 60
     rate: float | None = None
+    under_faults: bool = False
+    """Whether nemeses are at work while the main phase runs: what would be over in a moment should last as long as they do."""
     options: Mapping[str, str] = field(default_factory=dict)
     """`-O name=value` of the command line."""
 

@@ -66,6 +66,7 @@ REFUSES: Final = 3
 
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
+_SPREAD: Final = 0.8
 _PHASE_DIGITS: Final[dict[str, int]] = {phase: digit for digit, phase in enumerate(get_args(RowPhase), start=1)}
 
 _Variant = TypeVar("_Variant")
@@ -261,8 +262,14 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
 
 
 def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Race after race: everybody ready, the race is noted, everybody goes."""
+    """Race after race: everybody ready, the race is noted, everybody goes.
+
+    Under faults the races are spread over most of the time limit, so that they meet the faults.
+    """
+    pause_s = _SPREAD * context.time_limit_s / len(races) if context.under_faults else 0.0
     for race in races:
+        if pause_s:
+            yield Wait(pause_s)
         place = _racers(race, context).index(worker.index)  # before the meeting: nothing may delay what follows it
         yield Meet(f"{race.keyspace} ready")
         if worker.index == 0:

@@ -349,7 +349,7 @@ def changes() -> st.SearchStrategy[Invoke]:
     options = st.sampled_from([{"comment": "x"}, {"comment": "y"}, {"gc_grace_seconds": 10}])
     function = {"arguments": [["s", "int"]], "returns": "int", "body": "return s;"}
     state = {"arguments": ["int"], "state_function": "f", "state_type": "int"}
-    return st.one_of(
+    kinds = (
         st.builds(ddl.create_keyspace, keyspace, replication_factor=st.sampled_from([1, 3]), if_not_exists=guard),
         st.builds(ddl.alter_keyspace, keyspace, replication_factor=st.sampled_from([1, 2, 3])),
         st.builds(ddl.drop_keyspace, keyspace, if_exists=guard),

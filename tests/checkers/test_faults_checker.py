@@ -29,9 +29,7 @@ def test_a_run_without_faults_has_nothing_to_doubt():
 
 
 def test_a_fault_that_was_seen_and_undone_is_a_fault():
-    verdict = judged(
-        ("fault-begins", note(effect={"observed": True})), ("fault-ends", note(effect={"observed": True}))
-    )
+    verdict = judged(("fault-begins", note(effect={"observed": True})), ("fault-ends", note(effect={"observed": True})))
     assert verdict.valid is True
     assert verdict.stats == {"fault-begins": 1, "fault-ends": 1}
 
@@ -52,6 +50,13 @@ def test_a_fault_that_failed_leaves_the_run_unknown_and_says_why():
 
 def test_a_fault_that_never_ended_leaves_the_run_unknown():
     assert judged(("fault-begins", note(effect={"observed": True}))).valid == "unknown"
+
+
+def test_faults_that_were_planned_and_never_began_leave_the_run_unknown():
+    assert judged(("faults-planned", {"count": 0})).valid is True
+    assert judged(("faults-planned", {"count": 3})).valid == "unknown"
+    seen = (("fault-begins", note(0)), ("fault-ends", note(0)))
+    assert judged(("faults-planned", {"count": 3}), *seen).valid is True
 
 
 def test_some_skipped_faults_do_not_matter_but_all_of_them_do():

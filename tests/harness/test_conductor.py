@@ -336,7 +336,7 @@ def test_sigterm_heals_tears_down_and_leaves_a_whole_history(folder, history):
     }
     assert calls(folder)[-2:] == ["tremor ends on n1", "cluster stop"]
     assert open_faults(folder) == []
-    assert [e["f"] for e in history(folder / "journals") if e["f"].startswith("fault")] == [
+    assert [e["f"] for e in history(folder / "journals") if e["f"].startswith("fault-")] == [
         "fault-begins",
         "fault-ends",
     ]
