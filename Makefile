@@ -38,8 +38,8 @@ format: .venv/installed ## put the code into the one shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## how long checking takes, by size of history
-	@for benchmark in benchmarks/*.py; do echo "$$benchmark"; $(BIN)/python "$$benchmark"; done
+bench: setup ## how fast it records, analyses, boots and races, in one table
+	$(BIN)/python -m benchmarks
 
 matrix: setup ## racing DDL on every version that can be fetched here, one page
 	$(BIN)/schemaquake matrix $(addprefix --system ,$(SYSTEMS)) --workload racing-ddl

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
-import platform
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
+from benchmarks.figures import Figure, machine, print_table
 from harness.history import pair
 from harness.journal import EVENT_JOURNALS, Journal, merge_history, read_clock, start_clock
 from harness.operations import Completion
@@ -94,15 +94,52 @@ def record(folder: Path, *, workers: int, operations: int) -> float:
         process.join()
         assert process.exitcode == 0
     times = merge_history(sorted(folder.glob(EVENT_JOURNALS)), 0)["time"].to_numpy()
-    return each * workers * PROCESSES / ((times[-1] - times[0]) / 1e9)  # without the start of the interpreters
+    return float(each * workers * PROCESSES / ((times[-1] - times[0]) / 1e9))  # without the start of the interpreters
 
 
-def timed(what: str, million: float, action: Callable[[], T]) -> T:
+def timed(action: Callable[[], T]) -> tuple[float, T]:
+    """Seconds of the wall, and what came of it."""
     began = time.perf_counter()
     result = action()
-    took = time.perf_counter() - began
-    print(f"{what:<58}{took:>10.2f} s{took / million:>12.2f} s", flush=True)
-    return result
+    return time.perf_counter() - began, result
+
+
+def figures(*, events: int = 1_000_000, engines: tuple[str, ...] = ("local",)) -> Iterator[Figure]:
+    """Every stage that a history of so many events passes, in order; seconds are of all events together."""
+    with tempfile.TemporaryDirectory(prefix="schemaquake-") as name:
+        folder = Path(name)
+        for workers in (4, 1):
+            journals = folder / f"{workers}" / "journals"
+            rate = record(journals, workers=workers, operations=events // 2)
+            what = f"recorded by {PROCESSES} processes of {workers} worker{'s' * (workers > 1)}, journals alone"
+            yield Figure("pipeline", what, rate, "operations/s")
+        store = Store(folder / "1")
+        for stage, seconds in stages(store, engines):
+            yield Figure("pipeline", f"{events:,} events: {stage}", seconds, "s")
+
+
+def stages(store: Store, engines: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+    """(what is done with the events, seconds)."""
+    yield "journals -> history.parquet (recover)", timed(store.recover)[0]
+    store.write_observations(OBSERVATIONS.empty_table())
+    seconds, history = timed(store.read_history)
+    yield "read history.parquet", seconds
+    seconds, operations = timed(lambda: pair(history))
+    yield "pair", seconds
+    yield "rates", timed(lambda: rates(operations))[0]
+    yield "latencies", timed(lambda: latencies(operations))[0]
+    yield "timelines", timed(lambda: timelines(operations))[0]
+    yield "schema timeline of nothing", timed(lambda: schema_timeline(OBSERVATIONS.empty_table()))[0]
+    checker: Any = Rows()
+    for engine in engines:
+        yield (
+            f"judge, one checker, {KEYSPACES} keyspaces, {engine}",
+            timed(partial(judge, store, checkers=[checker], engine=engine))[0],
+        )
+        yield (
+            f"analyse (all tables, from file to file), {engine}",
+            timed(partial(analyse, store, Verdict(valid=True, checker="all"), engine=engine))[0],
+        )
 
 
 def main() -> None:
@@ -110,41 +147,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--spark", action="store_true", help="measure the Spark engine too")
     options = parser.parse_args()
-    load = os.getloadavg()[0]
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} before, Python {platform.python_version()}\n")
-    with tempfile.TemporaryDirectory() as name:
-        measure(Path(name), options.events, engines=ENGINES[1:] if options.spark else ("local",))
-
-
-def measure(folder: Path, events: int, *, engines: tuple[str, ...]) -> None:
-    print(f"{'recording, ' + str(PROCESSES) + ' processes':<58}{'operations a second':>24}")
-    for workers in (4, 1):
-        journals = folder / f"{workers}" / "journals"
-        rate = record(journals, workers=workers, operations=events // 2)
-        print(f"  {workers} worker{'s' * (workers > 1)} each{'':<44}{rate:>24,.0f}")
-    store = Store(folder / "1")
-    million = events / 1e6
-    print(f"\n{f'{events:,} events':<58}{'in all':>12}{'a million':>14}")
-    timed("journals -> history.parquet (recover)", million, store.recover)
-    store.write_observations(OBSERVATIONS.empty_table())
-    history = timed("read history.parquet", million, store.read_history)
-    operations = timed("pair", million, lambda: pair(history))
-    timed("rates", million, lambda: rates(operations))
-    timed("latencies", million, lambda: latencies(operations))
-    timed("timelines", million, lambda: timelines(operations))
-    timed("schema timeline of nothing", million, lambda: schema_timeline(OBSERVATIONS.empty_table()))
-    checker: Any = Rows()
-    for engine in engines:
-        timed(
-            f"judge, one checker, {KEYSPACES} keyspaces, {engine}",
-            million,
-            lambda e=engine: judge(store, checkers=[checker], engine=e),
-        )
-        timed(
-            f"analyse (all tables, from file to file), {engine}",
-            million,
-            lambda e=engine: analyse(store, Verdict(valid=True, checker="all"), engine=e),
-        )
+    facts = machine()
+    print_table(figures(events=options.events, engines=ENGINES[1:] if options.spark else ("local",)), facts)
 
 
 if __name__ == "__main__":
