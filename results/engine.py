@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from clusters.java import find_java
 from harness.errors import EnvironmentLacks, HistoryError, PlanError
-from results.spark_session import find_java, pandas_unused, spark_session
+from results.spark_session import JAVA_LEAST, pandas_unused, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +127,7 @@ def _pays(events: int) -> bool:
     if events < _LOCAL_BELOW:
         return False
     try:
-        find_java()
+        find_java(JAVA_LEAST)
     except EnvironmentLacks as lack:
         log.warning("judged in this process, although the history is large", extra={"events": events, "why": str(lack)})
         return False

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-import shutil
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,17 +16,16 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import EnvironmentLacks
+from clusters.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["find_java", "pandas_unused", "spark_session"]
+__all__ = ["JAVA_LEAST", "pandas_unused", "spark_session"]
 
 log = logging.getLogger(__name__)
 
-_JAVA_LEAST: Final = 17
-_JAVA_FOLDERS: Final = ("/usr/lib/jvm/*/bin/java", "/Library/Java/JavaVirtualMachines/*/Contents/Home/bin/java")
+JAVA_LEAST: Final = 17
 _LOCAL: Final = "local[*]"
 _PARTITIONS: Final = 32
 """Groups are few and heavy: with many more partitions than groups, two rarely share a task, and an empty one costs nothing."""
@@ -72,22 +68,6 @@ def pandas_unused() -> Iterator[None]:
         yield
 
 
-def find_java() -> Path:
-    """A `java` of version 17 or later: of JAVA_HOME, of PATH, or where systems install them. Raises EnvironmentLacks."""
-    seen: dict[Path, int] = {}
-    for candidate in _candidates():
-        version = _java_version(candidate)
-        if version is not None and version >= _JAVA_LEAST:
-            return candidate
-        if version is not None:
-            seen[candidate] = version
-    older = "; ".join(f"{path} is Java {version}" for path, version in seen.items()) or "there is none at all"
-    raise EnvironmentLacks(
-        f"Spark needs Java {_JAVA_LEAST} or later, and {older}. Install one (Debian: apt install openjdk-17-jre-headless) "
-        "or point JAVA_HOME at it; or judge with --engine local, which needs none."
-    )
-
-
 def _settings(master: str, log_configuration: Path) -> Mapping[str, str]:
     settings = {
         "spark.ui.enabled": "false",
@@ -118,7 +98,7 @@ def _query_settings() -> Mapping[str, str]:
 def _java_home() -> Iterator[None]:
     """JAVA_HOME as Spark's launcher must see it, while it starts."""
     before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
+    os.environ["JAVA_HOME"] = str(find_java(JAVA_LEAST).path.resolve().parent.parent)
     try:
         yield
     finally:
@@ -126,24 +106,3 @@ def _java_home() -> Iterator[None]:
             del os.environ["JAVA_HOME"]
         else:
             os.environ["JAVA_HOME"] = before
-
-
-def _candidates() -> Iterator[Path]:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        yield Path(home) / "bin" / "java"
-    on_path = shutil.which("java")
-    if on_path:
-        yield Path(on_path)
-    for pattern in _JAVA_FOLDERS:
-        yield from sorted(Path("/").glob(pattern.removeprefix("/")))
-
-
-def _java_version(java: Path) -> int | None:
-    """8, 11, 17 …; None if that is no Java."""
-    try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
-    return int(match[1]) if match else None

@@ -7,13 +7,14 @@ import pytest
 from questioners import Counts, Crashes, Endless, FailedInserts, Says
 from small_runs import small_run
 
+from clusters.java import find_java
 from harness.errors import HistoryError, PlanError
 from harness.records import OBSERVATIONS
 from harness.verdict import Verdict
 from results.engine import Local, Spark, choose
 from results.judge import judge
 from results.pipeline import TABLES, analyse
-from results.spark_session import find_java, spark_session
+from results.spark_session import JAVA_LEAST, spark_session
 from results.store import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -29,7 +30,7 @@ CHECKERS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def session():
-    find_java()
+    find_java(JAVA_LEAST)
     with spark_session("local[2]") as spark:
         yield spark
 
