@@ -96,7 +96,7 @@ class Problem:
         for number in range(len(self.steps)):
             others = _bits_of(readers[v] | self.writers[v] for v in self.writes[number])
             others |= _bits_of(self.writers[v] for v in self.reads[number])
-            others |= _bits(n for n, late in enumerate(self.too_late_after) if late >> number & 1)
+            others |= self.expires[number]
             disturbing.append(others & self.may_precede[number] & ~(1 << number))
         return disturbing
 
@@ -107,21 +107,31 @@ class Problem:
 
     @cached_property
     def too_late_after(self) -> Sequence[int]:
-        """For each optional step, the bits of the required steps that begin after its end."""
+        """For each optional step, the bits of the steps that begin after its end."""
         return [
-            0
-            if step.required or step.ends is None
-            else _bits(n for n, other in enumerate(self.steps) if other.required and other.begins > step.ends)
+            0 if step.required else _bits(n for n, other in enumerate(self.steps) if other.begins > _end(step))
             for step in self.steps
         ]
 
     @cached_property
+    def expires(self) -> Sequence[int]:
+        """For each step, the bits of the optional steps for which it is too late once this one was taken."""
+        expired = [0] * len(self.steps)
+        for number, late in enumerate(self.too_late_after):
+            for other in _numbers(late):
+                expired[other] |= 1 << number
+        return expired
+
+    @cached_property
     def observers(self) -> Sequence[tuple[int, int, tuple[Branch, ...]]]:
-        """(bit, bits of the required steps that end before it begins, branches) of every required observation."""
+        """(bit, bits of the required steps that end before it begins, branches) of observations that are free to make.
+
+        One that makes it too late for some optional step is not: that step might still have to come first.
+        """
         return [
             (1 << number, self.must_precede[number], step.branches)
             for number, step in enumerate(self.steps)
-            if step.required and step.observes
+            if step.required and step.observes and not self.expires[number]
         ]
 
     @cached_property
@@ -136,12 +146,12 @@ class Problem:
 
     @cached_property
     def expectations(self) -> Sequence[Sequence[tuple[int, frozenset[int]]]]:
-        """For each variable, what observations with a single branch want it to be: (bit, values)."""
+        """For each variable, what required observations with a single branch want it to be: (bit, values)."""
         wanted: list[list[tuple[int, frozenset[int]]]] = [[] for _ in self.initial]
-        for bit, _, branches in self.observers:
-            if len(branches) == 1:
-                for variable, values in branches[0].requires:
-                    wanted[variable].append((bit, values))
+        for number, step in enumerate(self.steps):
+            if step.required and step.observes and len(step.branches) == 1:
+                for variable, values in step.branches[0].requires:
+                    wanted[variable].append((1 << number, values))
         return wanted
 
 
@@ -303,9 +313,9 @@ class _Walk:
         return taken & self._required == self._required
 
     def settled(self, taken: int, state: State, touched: Collection[int]) -> tuple[int, State] | None:
-        """The configuration once every observation that fits was made; None if one can never fit any more.
+        """The configuration once every free observation that fits was made; None if one can never fit any more.
 
-        An observation changes nothing, so an order that makes it later can make it now.
+        Such an observation changes nothing, so an order that makes it later can make it now.
         """
         for bit, before, branches in self._problem.observers:
             if taken & bit or before & ~taken:
