@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +56,18 @@ def ensure_archive(system: str, java: Path, class_path: Sequence[Path]) -> None:
             "folder": folder,
             "archive": str(made),
         }
+        refusal = _make(request)
+        if refusal is None and not made.exists():
+            refusal = "the node ended without one"
+        if refusal is not None:
+            log.warning("no startup archive could be made; nodes will start a little slower", extra={"why": refusal})
+            return
+        made.replace(target)
+
+
+def _make(request: Mapping[str, object]) -> str | None:
+    """Boot the node that writes the archive; why it could not be done, or None."""
+    try:
         finished = subprocess.run(
             [*enclosure(), sys.executable, "-m", "clusters.archiving"],
             input=json.dumps(request),
@@ -64,10 +76,8 @@ def ensure_archive(system: str, java: Path, class_path: Sequence[Path]) -> None:
             check=False,
             timeout=_LIMIT_S,
         )
-        if finished.returncode != 0 or not made.exists():
-            log.warning(
-                "no startup archive could be made; nodes will start a little slower",
-                extra={"why": finished.stderr.strip()[-300:] or f"exit code {finished.returncode}"},
-            )
-            return
-        made.replace(target)
+    except subprocess.TimeoutExpired:
+        return f"it took more than {_LIMIT_S} s"
+    if finished.returncode != 0:
+        return finished.stderr.strip()[-300:] or f"exit code {finished.returncode}"
+    return None
