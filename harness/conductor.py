@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -37,6 +37,10 @@ from harness.workers import Crew
 __all__ = ["Conductor", "main"]
 
 log = logging.getLogger("harness.conductor")  # as a process of its own it is "__main__"
+
+_PATIENCE: Final = 4
+"""How many times its limit a phase may last whose end should have come by itself."""
+_READING_LEAST_S: Final = 40.0
 
 
 def main() -> int:
@@ -221,14 +225,29 @@ class _Phases:
             self._faults.cut(self._context.isolated)
         self._faults.start()
         try:
-            self._crew.run("main", nodes=nodes, time_limit_s=self._main_limit_s())
+            in_time = self._crew.run("main", nodes=nodes, time_limit_s=self._main_limit_s())
+            if not in_time and not self._lasts_for_the_time_limit():
+                self._cut_short("main")
         finally:
             self._faults.stop()
 
-    def _main_limit_s(self) -> float | None:
-        """Racing workloads end by themselves; what never ends, and every schedule of faults, ends at the time limit."""
+    def _main_limit_s(self) -> float:
+        """What never ends, and every schedule of faults, ends at the time limit.
+
+        Racing workloads end by themselves, unless the cluster no longer answers: then every statement takes as long as a
+        client waits for it, and the rest of the races would take hours.
+        """
+        limit_s = self._plan.time_limit_s
+        return limit_s if self._lasts_for_the_time_limit() else _PATIENCE * limit_s
+
+    def _lasts_for_the_time_limit(self) -> bool:
         endless = any(getattr(load("workloads", name), "endless", False) for name in self._plan.workloads)
-        return self._plan.time_limit_s if endless or self._plan.nemeses else None
+        return endless or bool(self._plan.nemeses)
+
+    def _cut_short(self, phase: str) -> None:
+        """Tell that a phase ended before its steps did: what it would have read, nobody knows."""
+        self._note("phase-cut-short", {"phase": phase})
+        log.warning("phase cut short: the cluster answers too slowly", extra={"phase": phase})
 
     def _bring_back(self, nodes: Sequence[str]) -> list[str]:
         """After the faults: every node serves again, or is known not to."""
@@ -293,8 +312,11 @@ class _Phases:
             self._observer.read(label)
             for name in serving:
                 self._observer.record(self._directories(label, name))
-            self._crew.run("probe", label=label, nodes=serving)
-            self._crew.run("final", label=label, nodes=serving)
+            limit_s = max(_READING_LEAST_S, _PATIENCE * self._plan.settle_limit_s)
+            parts: tuple[Literal["probe", "final"], ...] = ("probe", "final")
+            for part in parts:
+                if not self._crew.run(part, label=label, nodes=serving, time_limit_s=limit_s):
+                    self._cut_short(f"{part}-{label}")
 
     def _directories(self, label: str, name: str) -> list[Observation]:
         return [

@@ -121,11 +121,11 @@ class Crew:
         label: str = "",
         nodes: Iterable[str],
         time_limit_s: float | None = None,
-    ) -> None:
+    ) -> bool:
         """Let the workers of these nodes do one phase, and wait for all of them.
 
-        With a time limit the phase ends when the steps do or when the time is over, whichever is first.
-        Raises WorkerFailed with the worker's traceback.
+        With a time limit the phase ends when the steps do or when the time is over, whichever is first; returns whether
+        it was the steps. Raises WorkerFailed with the worker's traceback.
         """
         nodes = tuple(nodes)
         self._stopped.value = 0
@@ -133,11 +133,13 @@ class Crew:
             point.reset()
         ends_at = None if time_limit_s is None else time.monotonic() + time_limit_s
         everybody = set(self._processes) <= set(nodes)
-        self._command("phase", _PhaseCommand(phase, label, ends_at, everybody), nodes, ends_at=ends_at)
+        return self._command("phase", _PhaseCommand(phase, label, ends_at, everybody), nodes, ends_at=ends_at)
 
-    def _command(self, verb: str, argument: Any, nodes: Iterable[str], *, ends_at: float | None = None) -> None:
+    def _command(self, verb: str, argument: Any, nodes: Iterable[str], *, ends_at: float | None = None) -> bool:
+        """Whether everybody was done before the time was over."""
         waiting = self._send(verb, argument, nodes)
         failures: list[SchemaquakeError] = []
+        in_time = True
         while waiting:
             timeout = None if ends_at is None else max(0.0, ends_at - time.monotonic())
             ready = wait([*waiting, *(p.process.sentinel for p in waiting.values())], timeout)
@@ -145,6 +147,7 @@ class Crew:
                 if failures:
                     break
                 self._halt()
+                in_time = False
                 ends_at = None  # whoever is in the middle of an operation is let finish it
             for connection in [c for c, p in waiting.items() if c in ready or p.process.sentinel in ready]:
                 failure = waiting.pop(connection).reply()
@@ -154,6 +157,7 @@ class Crew:
                     self._halt()
         if failures:
             raise failures[0]
+        return in_time and (ends_at is None or time.monotonic() < ends_at)
 
     def _send(self, verb: str, argument: Any, nodes: Iterable[str]) -> dict[Connection, _WorkerProcess]:
         """Give the processes of these nodes a command; who was told, by the pipe that will answer."""

@@ -140,6 +140,7 @@ def _demo(
             workloads=("racing-ddl",),
             races=races,
             seed=seed,
+            time_limit_s=30,
             restart="together",
             settle_limit_s=10,
         )
