@@ -45,6 +45,7 @@ _STORAGE_PORT: Final = 7000
 _JMX_PORT: Final = 7199
 _KEPT_FREE_MB: Final = 1500
 _RING: Final = 2**64
+_YAML: Final = "yaml."
 _ALIVE: Final = re.compile(r"/(?P<address>[0-9.]+)(?::[0-9]+)? is now (?P<state>UP|DOWN)")
 _GONE: Final = frozenset({"Z", "X", None})
 """Letters of /proc/PID/stat for a process that runs no more (and no letter, for one that is reaped)."""
@@ -99,6 +100,7 @@ class LocalProvider:
             start_timeout_s=plan.start_timeout_s,
             skewable_clocks="clock" in plan.nemeses,
             keep_data=plan.keep_data,
+            settings=_settings(plan.options),
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
@@ -134,8 +136,9 @@ class LocalCluster:
         skewable_clocks: bool = False,
         keep_data: bool = False,
         java_options: Sequence[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        """`java_options` replace the startup archive's, for whoever makes one."""
+        """`java_options` replace the startup archive's, for whoever makes one; `settings` go into every cassandra.yaml."""
         self.system = system
         self.features = recipe.features
         self._recipe = recipe
@@ -160,6 +163,7 @@ class LocalCluster:
                 folder=folder / "nodes" / name,
                 faketime=library,
                 java_options=archive_arguments(java, class_path) if java_options is None else java_options,
+                settings=settings or {},
             )
             for number, (name, address) in enumerate(zip(names, addresses, strict=True))
         ]
@@ -279,6 +283,7 @@ class LocalNode:
         folder: Path,
         faketime: Path | None,
         java_options: Sequence[str],
+        settings: Mapping[str, Any],
     ) -> None:
         self.name = name
         self.address = address
@@ -291,6 +296,7 @@ class LocalNode:
         self._class_path = class_path
         self._faketime = faketime
         self._java_options = java_options
+        self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._boot = -1
         self._started_at = 0.0
@@ -504,7 +510,7 @@ class LocalNode:
             "hints_directory": str(self.folder / "hints"),
             "cdc_raw_directory": str(self.folder / "cdc_raw"),
         }
-        return document
+        return {**document, **self._settings}
 
     def _command(self) -> list[str]:
         return [
@@ -523,6 +529,18 @@ class LocalNode:
             os.pathsep.join(map(str, self._class_path)),
             self._recipe.main,
         ]
+
+
+def _settings(options: Mapping[str, str]) -> dict[str, Any]:
+    """`-O yaml.NAME=VALUE` for every node's cassandra.yaml; a value that is JSON is taken as such, any other as text."""
+    found: dict[str, Any] = {}
+    for option, text in options.items():
+        if option.startswith(_YAML):
+            try:
+                found[option.removeprefix(_YAML)] = json.loads(text)
+            except json.JSONDecodeError:
+                found[option.removeprefix(_YAML)] = text
+    return found
 
 
 def _strangers(nodes: Sequence[LocalNode]) -> list[tuple[str, str]]:
