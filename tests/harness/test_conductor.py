@@ -166,6 +166,19 @@ def test_endless_work_lasts_for_the_time_limit_and_other_work_as_long_as_it_take
     assert 1 <= seconds_of_main(endless) < 8
 
 
+def test_work_that_should_have_ended_by_itself_is_cut_short_and_that_is_told(conduct, caplog):
+    with caplog.at_level(logging.WARNING):
+        events = conduct({"main": "take 0.2; " * 20 + "fail", "final": "read"}, restart="none", time_limit_s=0.2)
+    assert notes(events, "phase-cut-short") == [(None, {"phase": "main"})]
+    assert "phase cut short" in caplog.text
+    assert "fail" not in done(events)
+    assert done(events)[-1] == "read", "what there is is judged"
+
+
+def test_work_that_ends_by_itself_is_not_called_cut_short(conduct):
+    assert notes(conduct({"main": "take 0.3", "final": "read"}, restart="none"), "phase-cut-short") == []
+
+
 # ── nodes that fall ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

