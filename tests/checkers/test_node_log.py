@@ -82,6 +82,11 @@ def line(rule: str, node: str = "n1") -> str:
 # ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_row_for_a_table_just_dropped_is_noted_under_6_0_s_name_for_it_too():
+    line = "n1 boot0 ERROR Exception in thread Thread[SharedPool-Worker-1] | IllegalArgumentException: Unknown CF tid:28 {}"
+    assert verdict([line]).valid is True
+
+
 def test_every_rule_has_a_sample() -> None:
     assert set(SAMPLES) == set(RULES)
 
