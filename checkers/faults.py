@@ -8,14 +8,11 @@ a run whose faults did not happen is `unknown`, because nothing was shown about 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from harness.operations import NEMESIS
-from harness.records import Records, plain
+from checkers.notes import told
+from harness.records import Records
 from harness.verdict import Verdict
 
 __all__ = ["Faults"]
@@ -31,7 +28,7 @@ class Faults:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """True if there was nothing to inject or all of it was seen; unknown, with the reason, otherwise."""
-        notes = _notes(records.history)
+        notes = [(event["f"], value) for event, value in told(records.history) if event["f"] in _NOTES]
         counts = Counter(f for f, _ in notes)
         planned = sum(note["count"] for f, note in notes if f == "faults-planned")
         begun = {note["id"] for f, note in notes if f == "fault-begins"}
@@ -57,16 +54,7 @@ class Faults:
         return Verdict(valid="unknown", checker=self.name, stats=stats, reason="; ".join(doubts))
 
 
-def _unseen(note: dict[str, Any]) -> bool:
+def _unseen(note: Mapping[str, Any]) -> bool:
     """A healing that read back that nothing had been hit; a nemesis that does not say is believed."""
     effect = note.get("effect")
     return isinstance(effect, dict) and effect.get("observed") is False
-
-
-def _notes(history: pa.Table) -> list[tuple[str, dict[str, Any]]]:
-    table = plain(history.select(["process", "f", "value"]))
-    wanted = pc.and_(
-        pc.equal(table.column("process"), NEMESIS),
-        pc.is_in(table.column("f"), value_set=pa.array(_NOTES)),
-    )
-    return [(row["f"], orjson.loads(row["value"])) for row in table.filter(wanted).to_pylist()]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from harness.operations import NEMESIS
 from harness.records import plain
 
-__all__ = ["Fault", "NodeDeath", "NodeStart", "Notes"]
+__all__ = ["Fault", "NodeDeath", "NodeStart", "Notes", "told"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,17 @@ class Fault:
     ends: int | None
 
 
+def told(history: pa.Table) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """(event, value) of every note, in order."""
+    events = plain(history.select(["index", "time", "process", "f", "node", "value"]))
+    return [(row, _value(row)) for row in events.filter(pc.equal(events["process"], NEMESIS)).to_pylist()]
+
+
 class Notes:
     """The notes of a history (`harness.records.HISTORY`)."""
 
     def __init__(self, history: pa.Table) -> None:
-        told = plain(history.select(["index", "time", "process", "f", "node", "value"]))
-        rows = told.filter(pc.equal(told["process"], NEMESIS)).to_pylist()
-        values = [(row, _value(row)) for row in rows]
+        values = told(history)
         self.starts: Sequence[NodeStart] = [_start(row, value) for row, value in values if row["f"] == "node-start"]
         self.deaths: Sequence[NodeDeath] = [_death(row, value) for row, value in values if row["f"] == "node-died"]
         self.faults: Sequence[Fault] = _faults(values)

@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from harness.records import HISTORY, LOGS, OBSERVATIONS, Records
 
-__all__ = ["events", "judged", "logged", "observed"]
+__all__ = ["events", "judged", "logged", "observed", "with_other_names"]
 
 _KIND_OF_MARK: Final = {"*": "partition_key", "+": "clustering", "!": "static"}
 _ROW_OPERATIONS: Final = frozenset({"insert", "read-rows", "delete-row"})
@@ -107,6 +107,23 @@ def logged(*lines: str) -> pa.Table:
 def judged(history: Iterable[str] = (), observations: Iterable[str] = (), logs: Iterable[str] = ()) -> Records:
     """The bundle a checker judges, from lines."""
     return Records.of(events(*history), observed(*observations), logged(*logs))
+
+
+def with_other_names(records: Records) -> Records:
+    """The same history and observations with other names for nodes n1 to n3, processes and keyspace k."""
+
+    def renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+        rows = table.to_pylist()
+        for row in rows:
+            for name in ("node", "key", "value", "keyspace"):
+                if row.get(name) is not None:
+                    row[name] = re.sub(r"\bn([123])\b", r"host\1", row[name])
+                    row[name] = re.sub(r'(?<!")\bk(?=\.|$)|(?<="keyspace":")k(?=")', "other", row[name])
+            if "process" in row:
+                row["process"] += 1000
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    return Records.of(renamed(records.history, HISTORY), renamed(records.observations, OBSERVATIONS))
 
 
 def _time(line: str) -> tuple[int | None, str]:

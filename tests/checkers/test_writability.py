@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import pyarrow as pa
 import pytest
-from histories import judged
+from histories import judged, with_other_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.probe_errors import Fault, fault_of, in_short, missing_column
 from checkers.writability import Writability
-from harness.records import HISTORY, OBSERVATIONS, Records
+from harness.records import HISTORY, Records
 from harness.registry import load
 from harness.verdict import Verdict
 
@@ -347,19 +345,7 @@ def test_weakening_schema_changes_to_info_never_turns_valid_into_invalid(
 @given(lines=histories())
 def test_names_of_nodes_and_processes_and_keyspaces_mean_nothing(lines: list[str]) -> None:
     records = judged(lines, SHOWN)
-
-    def renamed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-        rows = table.to_pylist()
-        for row in rows:
-            for name in ("node", "key", "value", "keyspace"):
-                if row.get(name) is not None:
-                    row[name] = re.sub(r"\bn([123])\b", r"host\1", row[name])
-                    row[name] = re.sub(r'(?<!")\bk(?=\.|$)|(?<="keyspace":")k(?=")', "other", row[name])
-            if "process" in row:
-                row["process"] += 1000
-        return pa.Table.from_pylist(rows, schema=schema)
-
-    other = Records.of(renamed(records.history, HISTORY), renamed(records.observations, OBSERVATIONS))
+    other = with_other_names(records)
     one, two = (Writability().check(told, limit_s=5) for told in (records, other))
     assert (one.valid, types(one)) == (two.valid, types(two))
     assert [a.ops for a in one.anomalies] == [a.ops for a in two.anomalies]
