@@ -12,6 +12,7 @@ import typer
 
 from harness.console import stderr
 from harness.errors import ExitCode, SchemaquakeError
+from harness.lean_arrow import small_pages
 from harness.registry import load, names
 
 __all__ = ["application", "main"]
@@ -37,6 +38,7 @@ def application() -> typer.Typer:
 
 def main() -> None:
     """The entry point: runs, and turns what went wrong into a sentence and an exit code."""
+    small_pages()
     sys.exit(_run(sys.argv[1:]))
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from harness.console import configure_logging, progress
-from harness.errors import EnvironmentLacks, ExitCode, NodeDied, NotApplicable, SchemaquakeError
+from harness.errors import ClusterError, EnvironmentLacks, ExitCode, NodeDied, NotApplicable, SchemaquakeError
 from harness.faults import FaultSchedule
 from harness.journal import Journal, start_clock
 from harness.ledger import FILE_NAME, Ledger
@@ -34,7 +34,7 @@ from harness.registry import load
 from harness.schema_observation import Observation
 from harness.workers import Crew
 
-__all__ = ["Conductor", "main"]
+__all__ = ["Conductor", "main", "main_limit_s"]
 
 log = logging.getLogger("harness.conductor")  # as a process of its own it is "__main__"
 
@@ -77,6 +77,21 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def main_limit_s(plan: Plan) -> float:
+    """How long the main phase may last, and with it the cut of mode `partition`.
+
+    What never ends, and every schedule of faults, ends at the time limit. Racing workloads end by themselves, unless the
+    cluster no longer answers: then every statement takes as long as a client waits for it, and the rest of the races
+    would take hours.
+    """
+    return plan.time_limit_s if _lasts_for_the_time_limit(plan) else _PATIENCE * plan.time_limit_s
+
+
+def _lasts_for_the_time_limit(plan: Plan) -> bool:
+    endless = any(getattr(load("workloads", name), "endless", False) for name in plan.workloads)
+    return endless or bool(plan.nemeses)
+
+
 class Conductor:
     """One run."""
 
@@ -98,6 +113,7 @@ class Conductor:
             self._refuse_what_cannot_be(cluster, context)
             ledger = Ledger(self._folder / FILE_NAME)
             stack.callback(ledger.close)
+            self._name_in(ledger, cluster)
             faults = FaultSchedule(cluster, plan.nemeses, context, ledger=ledger, note=self._note_fault)
             stack.callback(faults.heal_everything)
             with self._phase("boot"):
@@ -120,6 +136,12 @@ class Conductor:
             )
             stack.callback(observer.stop)
             _Phases(self, plan, context, cluster, crew, observer, faults).run()
+
+    def _name_in(self, ledger: Ledger, cluster: Cluster) -> None:
+        """By what nodes that outlive the run know it; whoever heals may have the ledger alone."""
+        name = getattr(cluster, "run_name", None)
+        if name is not None:
+            ledger.skipped(ledger.record("run", {"name": name}), "nothing to undo in itself")
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
         """Before anything is started: features the system lacks, means the machine lacks."""
@@ -206,10 +228,12 @@ class _Phases:
         self._observer.sample("running")
         with self._phase("setup"):
             self._crew.run("setup", nodes=everybody)
+            self._refuse_half_a_setup()
             self._settle("setup")
         with self._phase("prepare"):
             self._crew.run("prepare", nodes=everybody)
-        with self._phase("main", limit_s=self._main_limit_s()):
+            self._refuse_half_a_setup()
+        with self._phase("main", limit_s=main_limit_s(self._plan)):
             self._main(everybody)
         with self._phase("heal"):
             serving = self._bring_back(everybody)
@@ -225,24 +249,18 @@ class _Phases:
             self._faults.cut(self._context.isolated)
         self._faults.start()
         try:
-            in_time = self._crew.run("main", nodes=nodes, time_limit_s=self._main_limit_s())
-            if not in_time and not self._lasts_for_the_time_limit():
+            in_time = self._crew.run("main", nodes=nodes, time_limit_s=main_limit_s(self._plan))
+            if self._crew.ended_early is not None:
+                log.warning("phase ended early", extra={"phase": "main", "because": self._crew.ended_early})
+            elif not in_time and not _lasts_for_the_time_limit(self._plan):
                 self._cut_short("main")
         finally:
             self._faults.stop()
 
-    def _main_limit_s(self) -> float:
-        """What never ends, and every schedule of faults, ends at the time limit.
-
-        Racing workloads end by themselves, unless the cluster no longer answers: then every statement takes as long as a
-        client waits for it, and the rest of the races would take hours.
-        """
-        limit_s = self._plan.time_limit_s
-        return limit_s if self._lasts_for_the_time_limit() else _PATIENCE * limit_s
-
-    def _lasts_for_the_time_limit(self) -> bool:
-        endless = any(getattr(load("workloads", name), "endless", False) for name in self._plan.workloads)
-        return endless or bool(self._plan.nemeses)
+    def _refuse_half_a_setup(self) -> None:
+        """What is to be raced could not be made, and nothing was raced yet: there is nothing to judge."""
+        if self._crew.ended_early is not None:
+            raise ClusterError(f"the cluster did not take what is to be set up: {self._crew.ended_early}")
 
     def _cut_short(self, phase: str) -> None:
         """Tell that a phase ended before its steps did: what it would have read, nobody knows."""
@@ -280,7 +298,10 @@ class _Phases:
         )
 
     def _settle(self, phase: str) -> None:
-        settled = self._observer.settle(limit_s=self._plan.settle_limit_s)
+        limit_s = self._plan.settle_limit_s
+        if phase == "settled":  # just after a start nodes ask at once
+            limit_s += getattr(self._cluster, "pull_delay_s", 0)
+        settled = self._observer.settle(limit_s=limit_s)
         self._note(
             "settle",
             {
@@ -308,6 +329,7 @@ class _Phases:
                 log.warning("the cluster is not whole", extra={"phase": label, "missing": missing})
             self._settle(label)
         with self._phase(f"final-{label}"):
+            self._catch_up(label, serving)
             # The schema first: a probe that fails may make a server load what it had only on disk.
             self._observer.read(label)
             for name in serving:
@@ -317,6 +339,13 @@ class _Phases:
             for part in parts:
                 if not self._crew.run(part, label=label, nodes=serving, time_limit_s=limit_s):
                     self._cut_short(f"{part}-{label}")
+
+    def _catch_up(self, label: str, serving: Sequence[str]) -> None:
+        """Where nodes can be had to apply all that was committed, they are, and who did is noted."""
+        catch_up = getattr(self._cluster, "catch_up", None)
+        told = {} if catch_up is None else catch_up(serving)
+        if told:
+            self._note("barriers", {"phase": label, "nodes": dict(told)})
 
     def _directories(self, label: str, name: str) -> list[Observation]:
         return [
@@ -338,18 +367,16 @@ class _Phases:
         """Kill every node and start it again, one after another or all at once; which of them serve afterwards."""
         self._observer.sample(None)
         nodes = [self._nodes[name] for name in serving]
-        if self._plan.restart == "together":
-            for node in nodes:
-                node.kill()
-            for node in nodes:
-                node.start()
-            return [node.name for node in nodes if self._comes_back(node)]
+        groups = [nodes] if self._plan.restart == "together" else [[node] for node in nodes]
         back = []
-        for node in nodes:
-            node.kill()
-            node.start()
-            if self._comes_back(node):
-                back.append(node.name)
+        for group in groups:
+            names = [node.name for node in group]
+            with self._faults.held_down(names, serving_limit_s=self._plan.start_timeout_s):
+                for node in group:
+                    node.kill()
+                for node in group:
+                    node.start()
+                back += [node.name for node in group if self._comes_back(node)]
         return back
 
     def _comes_back(self, node: Node) -> bool:

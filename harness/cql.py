@@ -148,5 +148,6 @@ _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "cql": lambda v: str(v["statement"]),
     "insert": _insert,
     "read-rows": _read_rows,
+    "know-table": lambda v: f"SELECT {v['key']} FROM {v['keyspace']}.{v['table']} WHERE {v['key']} IN ()",
     "delete-row": lambda v: f"DELETE FROM {v['keyspace']}.{v['table']} WHERE {_where(v['where'])}",
 }

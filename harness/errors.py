@@ -20,6 +20,7 @@ A message says what happened, where, and what to do next. The command line print
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal
 
 __all__ = [
     "ClusterError",
@@ -47,6 +48,13 @@ class ExitCode(IntEnum):
     UNKNOWN = 2
     BAD_ARGUMENTS = 254
     CRASHED = 255
+
+    @classmethod
+    def of(cls, valid: Literal[True, False, "unknown"]) -> ExitCode:
+        """That of a verdict (`harness.verdict.Validity`)."""
+        if valid == "unknown":
+            return cls.UNKNOWN
+        return cls.VALID if valid else cls.INVALID
 
 
 class SchemaquakeError(Exception):

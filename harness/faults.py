@@ -3,26 +3,41 @@
 A fault goes through the ledger (`planned`, synced, before anything is touched), is injected, noted in the history with
 the effect that was read back, and healed in time or at the end. Notes: `fault-begins`, `fault-ends`, `fault-failed`
 (injecting or healing raised: the run may be unknown) and `fault-skipped`, each with
-`{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`: inject or heal) or `reason`.
+`{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`) or `reason`.
+
+On a cluster whose nodes outlive the run (`harness.protocols.Guarded`) every fault is armed between ledger and injection
+and disarmed after its healing was read back. Stages of a failure there are also `arm` (nothing was injected), `hold` (a
+guard undid the fault before it was healed; its healing's effect has `expired`) and `disarm`.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from harness.errors import ClusterError, HealError, NodeDied, PlanError, StartTimeout
+from harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
 from harness.ledger import Ledger
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Nemesis, Node
+from harness.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
 from harness.registry import load
 
-__all__ = ["FaultExecutor", "FaultFailed", "FaultSchedule", "FaultSkipped", "Note", "compose", "cut"]
+__all__ = [
+    "FaultExecutor",
+    "FaultFailed",
+    "FaultSchedule",
+    "FaultSkipped",
+    "Note",
+    "compose",
+    "cut",
+    "nothing_is_left",
+    "refuse_unguardable",
+]
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +45,8 @@ Note: TypeAlias = Callable[[str, JSON], None]
 """Writes one event of the nemesis' process: `f` and `value`. Called by one thread at a time."""
 
 _PROCESS: Final = "process"
+
+_Stage: TypeAlias = Literal["arm", "inject", "hold", "heal", "disarm"]
 
 
 class FaultSkipped(ClusterError):
@@ -46,6 +63,7 @@ class _Open:
     fault: Fault
     entry: int
     begun: bool = False
+    told_expired: bool = False
 
 
 class FaultExecutor:
@@ -55,6 +73,9 @@ class FaultExecutor:
         self._cluster = cluster
         self._ledger = ledger
         self._note = note
+        self._guarded = cluster if isinstance(cluster, Guarded) else None
+        # Names of rules on hosts that outlive the run: those of a second run, or left by an earlier one, are others.
+        self._tag = {} if self._guarded is None else {"tag": secrets.token_hex(2)}
         self._lock = threading.RLock()
         self._open: dict[int, _Open] = {}
         self._failures: list[str] = []
@@ -68,9 +89,12 @@ class FaultExecutor:
     def inject(self, nemesis: Nemesis, fault: Fault) -> JSON:
         """Inject one fault now and return its effect as read back.
 
-        Raises FaultSkipped if it would collide with another fault or with the state of its nodes, FaultFailed if the
-        nemesis raised: that is noted and remembered, and the fault is healed at once (HealError if that fails too).
+        Raises FaultNotAllowed (nothing is noted) as `refuse_unguardable` does; FaultSkipped if it would collide with
+        another fault or with the state of its nodes; FaultFailed if the nemesis raised: that is noted and remembered,
+        and the fault is healed at once (HealError if that fails too), or if it could not be armed and so was not injected.
         """
+        refuse_unguardable(self._cluster, nemesis, [fault])
+        fault = replace(fault, parameters={**fault.parameters, **self._tag})
         with self._lock:
             if fault.id in self._open:
                 raise ValueError(f"fault {fault.id} is already in place: {self._open[fault.id].fault}")
@@ -79,8 +103,10 @@ class FaultExecutor:
             if reason is not None:
                 self._skip(entry, fault, reason)
             opened = self._open[fault.id] = _Open(nemesis, fault, entry)
+        self._arm(opened)
         try:
             effect = nemesis.inject(self._cluster, fault)
+            self._refuse_expired(fault)
         except BaseException as error:
             self._fail(opened, "inject", error)
             self.heal(fault.id)
@@ -106,17 +132,20 @@ class FaultExecutor:
                 return None
             self._ledger.healing(opened.entry)
         try:
+            expired = self._expired_before(opened)
             effect = opened.nemesis.heal(self._cluster, opened.fault)
+            if expired is None:
+                expired = self._expired(opened)
         except BaseException as error:
             self._fail(opened, "heal", error)
-            if _nothing_is_left(error):
-                with self._lock:
-                    self._close(opened, {"error": str(error)})
+            if nothing_is_left(error):
+                self._close(opened, {"error": str(error)})
             if isinstance(error, Exception) and not isinstance(error, HealError):
                 raise HealError(f"{_called(opened.fault)} could not be undone: {error}") from error
             raise
-        with self._lock:
-            self._close(opened, effect)
+        if expired:
+            effect = {**(effect if isinstance(effect, dict) else {"healed": effect}), "expired": dict(expired)}
+        self._close(opened, effect)
         return effect
 
     @contextmanager
@@ -146,6 +175,25 @@ class FaultExecutor:
         if errors:
             raise ExceptionGroup("some faults could not be undone", errors)
 
+    @contextmanager
+    def held_down(self, fault: Fault) -> Iterator[None]:
+        """While the harness itself takes servers down and starts them again: nodes that outlive the run are guarded then, too.
+
+        `fault` is what the nemesis `restart` would undo, for the ledger, the guards and whoever heals. A block that
+        raises leaves all of that standing. Raises ClusterError if the guards cannot stand; elsewhere nothing happens.
+        """
+        if self._guarded is None:
+            yield
+            return
+        nemesis = load("nemeses", fault.nemesis)
+        entry = self._ledger.plan(fault)
+        opened = self._open[fault.id] = _Open(nemesis, fault, entry)
+        self._arm(opened)
+        yield
+        self._disarm(opened)
+        self._ledger.healed(entry)
+        del self._open[fault.id]
+
     def skip(self, fault: Fault, reason: str) -> None:
         """Say, in ledger and history, that this fault will not be injected. Raises FaultSkipped with the reason."""
         with self._lock:
@@ -157,13 +205,68 @@ class FaultExecutor:
         log.info("fault skipped", extra={"fault": fault.id, "nemesis": fault.nemesis, "reason": reason})
         raise FaultSkipped(f"{_called(fault)} was skipped: {reason}")
 
-    def _close(self, opened: _Open, effect: JSON) -> None:
-        self._ledger.healed(opened.entry, effect)
-        del self._open[opened.fault.id]
-        if opened.begun:
-            self._tell("fault-ends", opened.fault, effect=effect)
+    def _arm(self, opened: _Open) -> None:
+        """Set the guards of a fault that is about to be injected. Raises FaultFailed: then it is not."""
+        if self._guarded is None:
+            return
+        assert isinstance(opened.nemesis, Undoable)
+        try:
+            self._guarded.arm(opened.fault, opened.nemesis.undo(self._cluster, opened.fault))
+        except BaseException as error:
+            self._fail(opened, "arm", error)
+            # Guards that stand already have nothing to undo, but what they would start or wake is not theirs.
+            self._disarm(opened)
+            with self._lock:
+                self._ledger.skipped(opened.entry, f"it could not be armed: {error}")
+                del self._open[opened.fault.id]
+            if isinstance(error, Exception):
+                raise FaultFailed(
+                    f"{_called(opened.fault)} was not injected: it could not be armed: {error}"
+                ) from error
+            raise
 
-    def _fail(self, opened: _Open, stage: Literal["inject", "heal"], error: BaseException) -> None:
+    def _disarm(self, opened: _Open) -> None:
+        """End the guards of a fault. Raises HealError: it then stays open, here and in the ledger."""
+        if self._guarded is None:
+            return
+        try:
+            self._guarded.disarm(opened.fault)
+        except BaseException as error:
+            self._fail(opened, "disarm", error)
+            if isinstance(error, Exception):
+                raise HealError(f"{_called(opened.fault)} could not be disarmed: {error}") from error
+            raise
+
+    def _expired(self, opened: _Open) -> Mapping[str, JSON]:
+        """What guards did before this fault was healed: then it did not last as long as was planned, which is told."""
+        expired = self._guarded.expired(opened.fault) if self._guarded is not None else {}
+        if expired and opened.begun and not opened.told_expired:
+            opened.told_expired = True
+            self._fail(opened, "hold", ClusterError(_undone_by_guards(expired)))
+        return expired
+
+    def _expired_before(self, opened: _Open) -> Mapping[str, JSON] | None:
+        """The same, or null if some node does not answer: that must not keep the others from being healed."""
+        try:
+            return self._expired(opened)
+        except (ClusterError, OSError) as error:
+            log.warning("a guard could not be asked", extra={"fault": opened.fault.id, "error": str(error)})
+            return None
+
+    def _refuse_expired(self, fault: Fault) -> None:
+        """An injection that outlasted its guard leaves what the guard came too early for."""
+        if self._guarded is not None and (expired := self._guarded.expired(fault)):
+            raise ClusterError(f"{_undone_by_guards(expired)}, while it was still being injected")
+
+    def _close(self, opened: _Open, effect: JSON) -> None:
+        self._disarm(opened)
+        with self._lock:
+            self._ledger.healed(opened.entry, effect)
+            del self._open[opened.fault.id]
+            if opened.begun:
+                self._tell("fault-ends", opened.fault, effect=effect)
+
+    def _fail(self, opened: _Open, stage: _Stage, error: BaseException) -> None:
         text = f"{type(error).__name__}: {error}"
         fault = opened.fault
         with self._lock:
@@ -204,6 +307,32 @@ class FaultExecutor:
         return None
 
 
+def refuse_unguardable(cluster: Cluster, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
+    """On a cluster whose nodes outlive the run: raises FaultNotAllowed, naming nemesis and fault, unless guards can undo all.
+
+    A nemesis that does not say how each node undoes its faults has none there, nor has a fault that would still be
+    wanted when its guards undo it.
+    """
+    if not isinstance(cluster, Guarded):
+        return
+    if not isinstance(nemesis, Undoable):
+        raise FaultNotAllowed(
+            f'nemesis "{nemesis.name}" cannot be used on this cluster: it has no `undo`, so its nodes could not undo its '
+            "faults by themselves if the harness were gone"
+        )
+    for fault in faults:
+        length_s = fault.ends_s - fault.begins_s
+        if length_s > cluster.max_fault_s:
+            raise FaultNotAllowed(
+                f"{_called(fault)} would last {length_s:g} s, but no fault may last longer than {cluster.max_fault_s:g} s on "
+                "this cluster (max_fault_seconds)"
+            )
+
+
+def _undone_by_guards(expired: Mapping[str, JSON]) -> str:
+    return "; ".join(f"its guard on {name} undid it after {done['after_s']:g} s" for name, done in expired.items())
+
+
 def _not_running(node: Node) -> str | None:
     try:
         state = node.state()
@@ -216,7 +345,7 @@ def _called(fault: Fault) -> str:
     return f"{fault.nemesis} (fault {fault.id})"
 
 
-def _nothing_is_left(error: BaseException) -> bool:
+def nothing_is_left(error: BaseException) -> bool:
     """Whether healing failed because a server that was started again does not serve."""
     return isinstance(error, NodeDied | StartTimeout) or isinstance(error.__cause__, NodeDied | StartTimeout)
 
@@ -236,12 +365,18 @@ class FaultSchedule:
     def __init__(
         self, cluster: Cluster, nemeses: Sequence[str | Nemesis], context: Context, *, ledger: Ledger, note: Note
     ) -> None:
-        """`nemeses` are registered names or the nemeses themselves. Raises PlanError as their schedules do."""
+        """`nemeses` are registered names or the nemeses themselves.
+
+        Raises PlanError as their schedules do, and as `refuse_unguardable` does.
+        """
         self._nemeses = [load("nemeses", known) if isinstance(known, str) else known for known in nemeses]
         self.faults = compose(self._nemeses, context)
         """Every planned fault, in order of `begins_s`."""
+        for nemesis in self._nemeses:
+            refuse_unguardable(cluster, nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name])
         self.executor = FaultExecutor(cluster, ledger, note=note)
         self._context = context
+        self._restarts = 0
         self._stopping = threading.Event()
         self._began = 0.0
         self._errors: list[Exception] = []
@@ -291,6 +426,21 @@ class FaultSchedule:
             errors += group.exceptions
         if errors:
             raise ExceptionGroup("some faults could not be carried out or undone", errors)
+
+    @contextmanager
+    def held_down(self, nodes: Sequence[str], *, serving_limit_s: float) -> Iterator[None]:
+        """As `FaultExecutor.held_down`, of these nodes."""
+        self._restarts += 1
+        fault = Fault(
+            id=len(self.faults) + self._restarts,  # the cut of mode `partition` has the first number after the schedule
+            nemesis="restart",
+            begins_s=0.0,
+            ends_s=serving_limit_s,
+            nodes=tuple(nodes),
+            parameters={"how": "kill", "stop_limit_s": serving_limit_s, "serving_limit_s": serving_limit_s},
+        )
+        with self.executor.held_down(fault):
+            yield
 
     def heal_everything(self) -> None:
         """Undo every fault still in place; idempotent. Raises an ExceptionGroup of what could not be undone."""

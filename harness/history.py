@@ -6,7 +6,7 @@ process whose operation ended in `info` never invokes again (its worker goes on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from harness.gather import gather_column
 from harness.operations import NEMESIS
 from harness.records import MOPS
 
-__all__ = ["OPERATIONS", "pair"]
+__all__ = ["OPERATIONS", "ends", "pair", "positions_among"]
 
 OPERATIONS: Final = pa.schema(
     [
@@ -39,7 +39,13 @@ OPERATIONS: Final = pa.schema(
 )
 
 _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+_Codes: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 _Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+_Rows: TypeAlias = np.ndarray[Any, np.dtype[np.int32]] | _Positions
+"""Positions, in as few bytes as will do: there may be ten million of them."""
+
+_TYPES: Final = ("invoke", "ok", "fail", "info")
+_INVOKE, _INFO = 0, 3
 
 _FROM_INVOCATION: Final[Mapping[str, str]] = {
     "index": "index",
@@ -68,34 +74,46 @@ def pair(events: pa.Table) -> pa.Table:
     Raises HistoryError if a process completes what it did not invoke, invokes twice without completing, or goes on
     after an `info`: names the process and the indices.
     """
+    invocation, completion = ends(events)
+    return _operations(events, invocation=invocation, completion=completion, absent=completion < 0)
+
+
+def ends(events: pa.Table) -> tuple[_Positions, _Positions]:
+    """Where in `events` each operation was invoked, in that order, and where it was completed (−1: nowhere).
+
+    What `pair` makes rows of, for checkers that need only a few columns of millions. Raises HistoryError as `pair` does.
+    """
     processes = events["process"].to_numpy()
+    types = positions_among(events["type"], _TYPES)
     # Each process' events one after another, in their own order: an invocation stands right before its completion.
-    place = np.flatnonzero(processes != NEMESIS)
-    place = place[np.argsort(processes[place], kind="stable")]
-    follows = np.diff(processes[place], prepend=NEMESIS) == 0
-    invokes = _where(events["type"], "invoke")[place]
-    _refuse_what_no_process_can_do(events, place, follows, invokes)
+    place = _stable_order(processes)
+    if (processes == NEMESIS).any():
+        place = place[processes[place] != NEMESIS]
+    sorted_processes = processes[place]
+    follows = np.zeros(len(place), bool)
+    follows[1:] = sorted_processes[1:] == sorted_processes[:-1]
+    del sorted_processes
+    _refuse_what_no_process_can_do(events, place, follows, types[place])
 
-    # The first event of all follows none, so what `roll` brings round from the other end is always False.
-    completed = np.roll(follows & ~invokes, -1)
-    order = np.argsort(place[invokes])
-    return _operations(
-        events,
-        invocation=place[invokes][order],
-        completion=np.roll(place, -1)[invokes][order],
-        absent=~completed[invokes][order],
-    )
+    invokes = types[place] == _INVOKE
+    before = np.flatnonzero(invokes[:-1] & follows[1:] & ~invokes[1:])
+    completion = np.full(len(events), -1, place.dtype)
+    completion[place[before]] = place[before + 1]
+    invocation = np.flatnonzero((types == _INVOKE) & (processes != NEMESIS))
+    return invocation, completion[invocation].astype(np.int64)
 
 
-def _refuse_what_no_process_can_do(events: pa.Table, place: _Positions, follows: _Mask, invokes: _Mask) -> None:
+def _refuse_what_no_process_can_do(events: pa.Table, place: _Rows, follows: _Mask, types: _Codes) -> None:
     """Raise HistoryError for the first event, by index, that its process cannot have made.
 
     `follows` says which events have an earlier one of the same process, which then stands right before them.
     """
+    invokes = types == _INVOKE
     after_invoke = follows & np.roll(invokes, 1)
-    after_info = follows & np.roll(_where(events["type"], "info")[place], 1)
     names = _codes(events["f"])[place]
-    wrong = np.where(invokes, after_invoke | after_info, ~after_invoke | (names != np.roll(names, 1)))
+    renamed = np.zeros(len(place), bool)
+    renamed[1:] = names[1:] != names[:-1]
+    wrong = np.where(invokes, after_invoke | (follows & np.roll(types == _INFO, 1)), ~after_invoke | renamed)
     suspects = np.flatnonzero(wrong)
     if not len(suspects):
         return
@@ -134,15 +152,37 @@ def _operations(events: pa.Table, *, invocation: _Positions, completion: _Positi
     return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in OPERATIONS], schema=OPERATIONS)
 
 
-def _where(column: pa.ChunkedArray, value: str) -> _Mask:
-    mask: _Mask = pc.equal(column, value).to_numpy(zero_copy_only=False)
-    return mask
+def _stable_order(numbers: _Positions) -> _Rows:
+    """A stable sort's order. Sixteen bits at a time, which are sorted by counting, ten times faster than by comparison."""
+    if not len(numbers):
+        return np.zeros(0, np.int32)
+    least, most = int(numbers.min()), int(numbers.max())
+    if most - least >= 1 << 32:
+        return np.argsort(numbers, kind="stable")
+    rows: Any = np.int32 if len(numbers) < 1 << 31 else np.int64
+    from_least = (numbers - numbers.dtype.type(least)).astype(np.uint32)
+    order: _Rows = np.argsort(from_least.astype(np.uint16), kind="stable").astype(rows)
+    if most - least >= 1 << 16:
+        order = order[np.argsort((from_least >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
-def _codes(column: pa.ChunkedArray) -> _Positions:
+def positions_among(column: pa.ChunkedArray, names: Sequence[str]) -> _Codes:
+    """Each text as its position in `names`, −1 if it is none of them."""
+    if not pa.types.is_dictionary(column.type):
+        found: _Codes = pc.fill_null(pc.index_in(column, pa.array(names)), -1).to_numpy().astype(np.int8)
+        return found
+    parts = [np.zeros(0, np.int8)]
+    for chunk in column.chunks:
+        known = [names.index(name) if name in names else -1 for name in chunk.dictionary.to_pylist()]
+        indices = pc.fill_null(chunk.indices, len(known)) if chunk.null_count else chunk.indices
+        parts.append(np.array([*known, -1], np.int8)[indices.to_numpy()])
+    return np.concatenate(parts)
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     """A column of few distinct texts as numbers, equal where the texts are."""
     joined = column.combine_chunks()
-    codes: _Positions = (
-        joined if pa.types.is_dictionary(column.type) else joined.dictionary_encode()
-    ).indices.to_numpy()
-    return codes
+    encoded = joined if pa.types.is_dictionary(column.type) else joined.dictionary_encode()
+    codes: np.ndarray[Any, Any] = encoded.indices.to_numpy()
+    return codes.astype(np.uint8) if len(encoded.dictionary) < 1 << 8 else codes

@@ -7,7 +7,8 @@
 
 States: `planned → injected → healing → healed`, with `failed` (an injection or a healing that raised; still to be
 undone) and `skipped` (never injected; nothing to undo). Every line is complete by itself: the last one of an id says
-where that thing stands. Resources that a run created (processes, namespaces) are entries of kind `resource`.
+where that thing stands. Resources that a run created (processes, namespaces) are entries of kind `resource`; one of kind
+`run`, with nothing to undo, says by what name the nodes of a deployed cluster know the run.
 SIGKILL of the harness at any instant leaves either no fault or a fault that `open_faults` lists.
 """
 

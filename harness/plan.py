@@ -24,6 +24,7 @@ RestartMode = Literal["rolling", "together", "none"]
 
 _VERSION: Final = "0.1.0"
 _NODES_MAX: Final = 250
+_PATHS: Final = ("cluster_file", "distribution")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,14 @@ class Plan:
     system: str
     workloads: tuple[str, ...]
     cluster: str = "local"
+    cluster_file: Path | None = None
+    """Of a deployed cluster: what it is, how it is reached, and what may be done to it; `cluster` is its provider."""
     nodes: int = 3
     nemeses: tuple[str, ...] = ()
     mode: Mode = "barrier"
     races: int = 10
+    first_race: int = 0
+    until_poisoned: bool = False
     seed: int = 1
     time_limit_s: float = 60
     rate: float | None = None
@@ -62,6 +67,7 @@ class Plan:
         for name, least in (
             ("nodes", 1),
             ("races", 1),
+            ("first_race", 0),
             ("time_limit_s", 0),
             ("settle_limit_s", 0),
             ("start_timeout_s", 1),
@@ -81,7 +87,7 @@ class Plan:
             (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
             (
                 self.mode not in get_args(Mode),
-                f'--mode is "barrier" or "partition", not "{self.mode}"',
+                f'--mode is "barrier", "partition" or "single", not "{self.mode}"',
             ),
             (
                 self.restart not in get_args(RestartMode),
@@ -92,6 +98,14 @@ class Plan:
                 f"--replication-factor must be between 1 and --nodes ({self.nodes}), not {factor}",
             ),
             (self.mode == "partition" and self.nodes == 1, "--mode partition needs at least two nodes to part"),
+            (
+                self.until_poisoned and (self.mode == "partition" or bool(self.nemeses)),
+                "--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition",
+            ),
+            (
+                len(self.workloads) > 1 and (self.mode == "single" or self.until_poisoned),
+                "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one",
+            ),
             (
                 self.rate is not None and self.rate <= 0,
                 f"--rate must be more than 0 operations a second, not {self.rate}",
@@ -119,6 +133,8 @@ class Plan:
             nodes=names,
             mode=self.mode,
             races=self.races,
+            first_race=self.first_race,
+            until_poisoned=self.until_poisoned,
             replication_factor=self.replication_factor or min(3, self.nodes),
             keyspace_prefix=self.keyspace_prefix,
             features=features,
@@ -137,11 +153,15 @@ class Plan:
         argv = ["schemaquake", "run", "--system", self.system, "--workload", ",".join(self.workloads)]
         argv += ["--nemesis", ",".join(self.nemeses) or "none", "--seed", str(self.seed)]
         defaults = {f.name: f.default for f in fields(self)}
+        if self.cluster_file is not None:
+            argv += ["--cluster", str(self.cluster_file)]
+        elif self.cluster != defaults["cluster"]:
+            argv += ["--cluster", self.cluster]
         for name in (
-            "cluster",
             "nodes",
             "mode",
             "races",
+            "first_race",
             "time_limit_s",
             "rate",
             "concurrency",
@@ -156,8 +176,7 @@ class Plan:
             value = getattr(self, name)
             if value != defaults[name]:
                 argv += [_option(name), _shortest(value) if isinstance(value, float) else str(value)]
-        if self.keep_data:
-            argv.append("--keep-data")
+        argv += [_option(name) for name in ("until_poisoned", "keep_data") if getattr(self, name)]
         for name, value in sorted(self.options.items()):
             argv += ["-O", f"{name}={value}"]
         return argv
@@ -169,7 +188,8 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """The plan as plan.json holds it."""
         document = asdict(self)
-        document["distribution"] = None if self.distribution is None else str(self.distribution)
+        for name in _PATHS:
+            document[name] = None if document[name] is None else str(document[name])
         return document
 
     @classmethod
@@ -187,8 +207,8 @@ class Plan:
         values = dict(document)
         for name in ("workloads", "nemeses"):
             values[name] = tuple(values.get(name, ()))
-        if values.get("distribution") is not None:
-            values["distribution"] = Path(values["distribution"])
+        for name in _PATHS:
+            values[name] = None if values.get(name) is None else Path(values[name])
         return cls(**values)
 
     @classmethod

@@ -25,19 +25,31 @@ __all__ = [
     "Cluster",
     "Connector",
     "Context",
+    "Demands",
     "Executed",
     "Fault",
+    "Foretelling",
+    "Guarded",
+    "Mending",
     "Mode",
     "Nemesis",
     "Node",
     "Phase",
     "Provider",
+    "Undo",
+    "UndoVerb",
+    "Undoable",
     "Worker",
     "Workload",
 ]
 
-Mode: TypeAlias = Literal["barrier", "partition"]
+Mode: TypeAlias = Literal["barrier", "partition", "single"]
+"""How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
+
 Phase: TypeAlias = Literal["setup", "prepare", "main", "probe", "final"]
+
+UndoVerb: TypeAlias = Literal["start", "resume", "clock"]
+"""What a node can do by itself against a fault: start its server, wake it, set its clock right."""
 
 
 # ── the system under test ────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,7 +122,7 @@ class Node(Protocol):
         ...
 
     def skew_clock(self, offset_s: float) -> None:
-        """Shift the server's wall clock by `offset_s` from true time; 0 restores it."""
+        """Shift the server's wall clock by `offset_s` from true time; 0 restores it, and lets go on whatever keeps it."""
         ...
 
     def clock_offset(self) -> float:
@@ -121,8 +133,11 @@ class Node(Protocol):
         """The server's log as it stands."""
         ...
 
-    def data_directories(self) -> Sequence[tuple[str, str, str, bool, Sequence[str]]]:
-        """(keyspace, table, id, live, snapshots) of every table directory on the node's disk; ids as 32 hex digits."""
+    def data_directories(self) -> Sequence[tuple[str, str, str | None, bool, Sequence[str]]]:
+        """(keyspace, table, id, live, snapshots) of every table on the node's disk.
+
+        Ids as 32 hex digits, null in a layout whose names bear none; in one without folders, what was never flushed is absent.
+        """
         ...
 
 
@@ -156,7 +171,13 @@ class Connector(Protocol):
 
 
 class Cluster(Protocol):
-    """A running system: nodes, and a way for workers to reach them."""
+    """A running system: nodes, and a way for workers to reach them.
+
+    A system whose nodes wait before they ask each other for a schema that they lack has an attribute `pull_delay_s`:
+    sooner than that after faults are healed no disagreement is for good, and none is read. One whose nodes can be had to
+    apply all that was committed before has a method `catch_up(names)`, called before each final reading: name → `{"passed":
+    bool, "seconds": float, "why": str}`.
+    """
 
     nodes: Sequence[Node]
     features: frozenset[str]
@@ -208,6 +229,34 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
+class Mending(Protocol):
+    """A provider whose nodes outlive a run, and can be healed by whoever has its ledger and their owner's file."""
+
+    def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
+        """As `Provider.heal`. Raises HealError for what is left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What a plan will ask of the machine, and what its system can do, known before anything is fetched or started."""
+
+    memory_mb: int
+    """Of all nodes together; what the cluster takes of this machine."""
+    features: frozenset[str]
+    """As `Cluster.features`."""
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """A provider that can tell what a plan demands. Whoever runs several clusters at once asks; a provider need not know."""
+
+    def demands(self, plan: Any) -> Demands:
+        """Raises PlanError for a system that cannot be had here."""
+        ...
+
+
 # ── what the workers do ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -221,6 +270,10 @@ class Context:
     """In mode `partition`, the side that is cut off while the main phase runs (its first node is the coordinator of side A)."""
     mode: Mode = "barrier"
     races: int = 10
+    first_race: int = 0
+    """Races are numbered from here: the same seed on a fresh cluster can go on where another run ended."""
+    until_poisoned: bool = False
+    """Before each race a canary: a cluster that takes no schema change any more ends the main phase."""
     replication_factor: int = 3
     keyspace_prefix: str = "sq"
     features: frozenset[str] = frozenset()
@@ -304,6 +357,56 @@ class Nemesis(Protocol):
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Undo it; idempotent, also when the fault was never injected. Returns what was read back. Raises HealError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """One thing that undoes a fault on one node: a command, or a verb that the node knows how to do by itself.
+
+    May be done before the fault was injected, after it was healed, and twice: it then changes nothing, though it may fail.
+    """
+
+    argv: tuple[str, ...] = ()
+    verb: UndoVerb | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.argv) == (self.verb is not None):
+            raise ValueError(f"either a command or a verb undoes a fault: {self.argv!r}, {self.verb!r}")
+
+
+@runtime_checkable
+class Undoable(Protocol):
+    """A nemesis that can say beforehand how its faults are undone on each node alone, with no harness there."""
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """By node, in order. Undoes exactly this fault, however far its injection got."""
+        ...
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A cluster whose nodes outlive the run, so that each carries a dead man's switch for every fault on it."""
+
+    max_fault_s: float
+    """A fault that was not healed this long after it was armed is undone by its nodes themselves."""
+
+    def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
+        """Have the nodes undo this fault by themselves in `max_fault_s`; returns when all guards stand.
+
+        Raises ClusterError, NodeUnreachable: then some may stand, until `disarm`.
+        """
+        ...
+
+    def disarm(self, fault: Fault) -> None:
+        """End the guards of this fault, which is healed; idempotent. Raises ClusterError, NodeUnreachable."""
+        ...
+
+    def expired(self, fault: Fault) -> Mapping[str, JSON]:
+        """What guards of this fault have done by themselves so far, by node; empty before any has and after `disarm`.
+
+        `{"after_s": since arming, "done": [{"argv", "exit_code"}]}`. Raises ClusterError, NodeUnreachable.
+        """
         ...
 
 

@@ -5,10 +5,13 @@
 | insert | ks.t | `keyspace, table, row: {column: value}, consistency`, `phase`? | the same |
 | read-rows | ks.t | `keyspace, table, columns: [..] or null, consistency, phase`, `where`? | the same and `rows: [{column: value}, …]` |
 | delete-row | ks.t | `keyspace, table, where: {column: value}, consistency` | the same |
+| know-table | ks.t | `keyspace, table, key` | the same |
 | read-schema | null | `phase` | `version` (string), `epoch` (int or null), `sample` (of the observations it wrote) |
 
 `phase` says when: "prepared" (before the races), "racing", "settled" (after heal and settle), "restarted" (after every
-node was restarted). `consistency` is the driver's name: ONE, QUORUM, ALL, SERIAL …
+node was restarted). `know-table` asks the coordinator's memory alone whether it has the table, by its partition key: no
+replica is asked, so it hurts none. (A row for a table that a replica does not have makes it, up to 2.2, close the
+connection, and lose the schema changes that were on their way through it.) `consistency` is the driver's name: ONE, QUORUM, ALL, SERIAL …
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Any
 from harness.operations import JSON
 from harness.steps import Invoke
 
-__all__ = ["delete_row", "insert", "read_rows"]
+__all__ = ["delete_row", "insert", "know_table", "read_rows"]
 
 
 def insert(keyspace: str, table: str, row: Mapping[str, JSON], *, consistency: str, phase: str | None = None) -> Invoke:
@@ -50,6 +53,11 @@ def read_rows(
     if where is not None:
         value["where"] = dict(where)
     return Invoke("read-rows", f"{keyspace}.{table}", value)
+
+
+def know_table(keyspace: str, table: str, *, key: str = "k") -> Invoke:
+    """Whether this coordinator knows the table: ok if it does, fail if not."""
+    return Invoke("know-table", f"{keyspace}.{table}", {"keyspace": keyspace, "table": table, "key": key})
 
 
 def delete_row(keyspace: str, table: str, where: Mapping[str, JSON], *, consistency: str) -> Invoke:

@@ -25,9 +25,15 @@ from harness.plan import Plan
 from harness.protocols import Provider
 from harness.registry import load
 
-__all__ = ["Outcome", "execute", "process_start_time", "read_outcome", "still_running"]
+__all__ = ["CLUSTER_FILE", "Outcome", "execute", "process_start_time", "read_outcome", "still_running"]
 
 log = logging.getLogger(__name__)
+
+_AS_CONDUCTOR: Final = ("-P", "-m", "harness.conductor")
+"""-P: what lies in the folder where somebody happens to stand is no part of the harness."""
+
+CLUSTER_FILE: Final = "cluster.toml"
+"""In a run's folder: what a deployed cluster is, as its owner wrote it; it holds no secret, only where one is."""
 
 _LOOK_EVERY_S: Final = 0.5
 
@@ -80,9 +86,12 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     if len(set(plan.workloads)) != len(plan.workloads):
         raise PlanError("a workload is named twice")
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
+    if plan.cluster_file is not None:
+        # Whoever heals this run, from wherever, needs nothing but its folder.
+        (folder / CLUSTER_FILE).write_bytes(plan.cluster_file.read_bytes())
     facts = {**_machine(), **provider.prepare(plan, folder)}
     (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-    argv = [*provider.enclosure(folder), sys.executable, "-m", "harness.conductor", str(folder.resolve())]
+    argv = [*provider.enclosure(folder), sys.executable, *_AS_CONDUCTOR, str(folder.resolve())]
     _wait(argv, folder)
     return read_outcome(folder)
 
@@ -170,7 +179,7 @@ def _conductors(pid: int) -> list[int]:
     while generation and not found:
         for candidate in generation:
             command = _read(f"/proc/{candidate}/cmdline").split("\0")
-            if command[1:3] == ["-m", "harness.conductor"]:
+            if tuple(command[1:4]) == _AS_CONDUCTOR:
                 found.append(candidate)
         generation = [child for parent in generation for child in _children(parent)]
     return found

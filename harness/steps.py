@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.operations import JSON, MicroOp
+from harness.queries import Query
 
-__all__ = ["Invoke", "Meet", "Note", "Step", "Wait"]
+__all__ = ["Invoke", "Meet", "Note", "Require", "Step", "Wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,21 @@ class Invoke:
     key: str | None = None
     value: JSON = None
     mops: tuple[MicroOp, ...] | None = None
+    query: Query | None = None
+    """The CQL of a data workload's operation; without it the client renders `f` and `value` in its era's dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Require:
+    """Ask for an operation until it is done, for at most `limit_s`: what comes after it would mean nothing without it.
+
+    Every attempt is recorded like an `Invoke`. A first attempt that nobody answered may have been carried out, so a
+    refusal because the object is already there counts as done. What never gets done ends the phase for the whole crew
+    (`phase-ended-early`). Never for a statement that races: asked for twice, it is another experiment.
+    """
+
+    invoke: Invoke
+    limit_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +63,4 @@ class Note:
     value: JSON = None
 
 
-Step: TypeAlias = Invoke | Meet | Wait | Note
+Step: TypeAlias = Invoke | Require | Meet | Wait | Note

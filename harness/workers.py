@@ -8,6 +8,7 @@ the workers do in a phase they derive themselves from plan and seed, and write i
 from __future__ import annotations
 
 import multiprocessing
+import re
 import signal
 import threading
 import time
@@ -24,10 +25,10 @@ from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
 from harness.journal import Journal
 from harness.lifeline import end_with_parent
 from harness.meeting_point import MeetingPoint, NobodyElseComes
-from harness.operations import NEMESIS
+from harness.operations import NEMESIS, Completion
 from harness.protocols import Client, Connector, Context, Phase, Worker, Workload
 from harness.registry import load
-from harness.steps import Invoke, Meet, Note, Step, Wait
+from harness.steps import Invoke, Meet, Note, Require, Step, Wait
 from harness.wait import pause_for
 
 __all__ = ["Crew", "WorkerFailed"]
@@ -40,6 +41,14 @@ _PATIENCE_S: Final = 5.0
 
 _LOOK_EVERY_S: Final = 0.25
 """How often a worker that lets time pass looks whether the phase is over."""
+
+
+_AGAIN_FIRST_S: Final = 0.02
+_AGAIN_EVERY_S: Final = 0.25
+"""When what is required and was refused is asked for again: soon at first, since a migration arrives in milliseconds."""
+
+_IS_THERE: Final = re.compile(r"AlreadyExists|\balready (exist|defined|contains)|conflicts with an existing column")
+"""How the eras say that what is to be made is there; with the class of the error in front of the text."""
 
 
 class WorkerFailed(ClusterError):
@@ -89,6 +98,8 @@ class Crew:
             for member in members:
                 by_node[member.node].append(_Assignment(name, member, number))
                 number += 1
+        self.ended_early: str | None = None
+        """Why the last phase ended before its steps did, by the word of a worker; None if it did not."""
         self._processes: dict[str, _WorkerProcess] = {
             node: _WorkerProcess(
                 spawn,
@@ -129,6 +140,7 @@ class Crew:
         """
         nodes = tuple(nodes)
         self._stopped.value = 0
+        self.ended_early = None
         for point in self._meeting_points.values():
             point.reset()
         ends_at = None if time_limit_s is None else time.monotonic() + time_limit_s
@@ -150,7 +162,9 @@ class Crew:
                 in_time = False
                 ends_at = None  # whoever is in the middle of an operation is let finish it
             for connection in [c for c, p in waiting.items() if c in ready or p.process.sentinel in ready]:
-                failure = waiting.pop(connection).reply()
+                process = waiting.pop(connection)
+                failure = process.reply()
+                self.ended_early = self.ended_early or process.ended_early
                 if failure is not None:
                     failures.append(failure)
                     ends_at = time.monotonic() + _PATIENCE_S
@@ -188,6 +202,7 @@ class _WorkerProcess:
         self, spawn: SpawnContext, node: str, duty: _Duty, meeting_points: Mapping[str, MeetingPoint], stopped: Any
     ) -> None:
         self.node = node
+        self.ended_early: str | None = None
         self.connection, theirs = spawn.Pipe()
         self.process: SpawnProcess = spawn.Process(
             target=_serve, args=(theirs, duty, dict(meeting_points), stopped), name=f"workers-{node}", daemon=True
@@ -196,7 +211,8 @@ class _WorkerProcess:
         theirs.close()
 
     def reply(self) -> SchemaquakeError | None:
-        """What the process answered to its last command: None if it was carried out."""
+        """What the process answered to its last command: None if it was carried out, or ended by one of its workers."""
+        self.ended_early = None
         try:
             kind, text = self.connection.recv()
         except (EOFError, OSError):
@@ -204,6 +220,9 @@ class _WorkerProcess:
             return WorkerFailed(f"the worker process of {self.node} ended by itself, exit code {self.process.exitcode}")
         match kind:
             case "done":
+                return None
+            case "ended early":
+                self.ended_early = text
                 return None
             case "unreachable":
                 return NodeUnreachable(text)
@@ -265,13 +284,16 @@ def _serve(connection: Connection, duty: _Duty, meeting_points: Mapping[str, Mee
 
 def _each(
     workers: Sequence[_ThreadedWorker], action: Any, stopped: Any
-) -> tuple[Literal["done", "unreachable", "refused", "failed"], str]:
+) -> tuple[Literal["done", "ended early", "unreachable", "refused", "failed"], str]:
     """Do it in a thread a worker, and sum up; the first failure sends everybody home."""
     answers: list[tuple[Literal["unreachable", "refused", "failed"], str]] = []
+    early: list[str] = []
 
     def guarded(worker: _ThreadedWorker) -> None:
         try:
-            action(worker)
+            because = action(worker)
+            if because is not None:
+                early.append(because)
         except NodeUnreachable as error:
             answers.append(("unreachable", str(error)))
         except SchemaquakeError as error:
@@ -285,7 +307,9 @@ def _each(
         thread.start()
     for thread in threads:
         thread.join()
-    return answers[0] if answers else ("done", "")
+    if answers:
+        return answers[0]
+    return ("ended early", early[0]) if early else ("done", "")
 
 
 class _ThreadedWorker:
@@ -305,6 +329,7 @@ class _ThreadedWorker:
         rate = duty.context.rate if getattr(self._workload, "endless", False) else None
         self._interval_s = None if rate is None else crew / rate
         self._next_at = 0.0
+        self._ended_early: str | None = None
 
     def connect(self) -> None:
         self.close_session()
@@ -312,12 +337,15 @@ class _ThreadedWorker:
             self._assignment.member.node, request_timeout_s=self._duty.request_timeout_s
         )
 
-    def run(self, command: _PhaseCommand) -> None:
+    def run(self, command: _PhaseCommand) -> str | None:
+        """Do one phase; why it had to end early, if it was this worker who had to end it."""
         self._next_at = time.monotonic()
+        self._ended_early = None
         for step in self._steps(command):
             if self._is_over(command) or not self._take(step, command):
-                return
+                return self._ended_early
         self._meeting_point.leave()
+        return None
 
     def _take(self, step: Step, command: _PhaseCommand) -> bool:
         """Do what the step says; False when the phase was over before it came to that."""
@@ -326,6 +354,8 @@ class _ThreadedWorker:
                 if self._interval_s is not None and command.phase == "main" and not self._pace(command):
                     return False
                 self._invoke(step)
+            case Require():
+                return self._require(step, command)
             case Meet():
                 return not command.meetings or self._meet()
             case Wait(seconds):
@@ -359,7 +389,30 @@ class _ThreadedWorker:
             command.phase, self._assignment.member, self._duty.context, phase_label=command.label
         )
 
-    def _invoke(self, step: Invoke) -> None:
+    def _require(self, step: Require, command: _PhaseCommand) -> bool:
+        """Ask until it is done; False when the phase is over, or now has to be."""
+        ends = time.monotonic() + step.limit_s
+        again_s = _AGAIN_FIRST_S
+        while True:
+            completion = self._invoke(step.invoke)
+            if completion.type == "ok" or _IS_THERE.search(completion.error or ""):
+                return True
+            if time.monotonic() >= ends:
+                break
+            if not self._pause(min(again_s, max(0.0, ends - time.monotonic())), command):
+                return False
+            again_s = min(2 * again_s, _AGAIN_EVERY_S)
+        node = self._assignment.member.node
+        self._ended_early = (
+            f"{step.invoke.f} of {step.invoke.key} through {node} was not done within {step.limit_s:g} s: "
+            f"{completion.error}"
+        )
+        note = {"phase": command.phase, "because": self._ended_early, "key": step.invoke.key}
+        self._journal.event(NEMESIS, "info", "phase-ended-early", node, step.invoke.key, note)
+        self._stopped.value = 1
+        return False
+
+    def _invoke(self, step: Invoke) -> Completion:
         client = self._client
         assert client is not None, "a phase before connect"
         node = self._assignment.member.node
@@ -379,6 +432,7 @@ class _ThreadedWorker:
         if completion.type == "info":
             # Nobody knows whether that operation will still happen: whoever goes on must be somebody else.
             self._process += self._duty.worker_count
+        return completion
 
     def _meet(self) -> bool:
         """Wait for the crew; False when the phase is over."""

@@ -1,0 +1,55 @@
+"""Queries: the reads and writes of the data workloads, each with the CQL that asks for it and how its answer is read.
+
+| f | key | value when invoked | value when ok | workload |
+|---|---|---|---|---|
+| read | ks.t/K | null | the register's value, null if it has none | register, cas-register |
+| write | ks.t/K | the value | the same | register, cas-register |
+| cas | ks.t/K | `[old, new]` | the same; `fail` if the register held something else | cas-register |
+| add | ks.t | the element; of a counter, the amount | the same | set, counter |
+| read | ks.t | null | the elements; of a counter, its value | set, counter |
+| txn | ks.t | null; `mops` say what is done to which key | null; `mops` with what was read | append, rw-register |
+| batch | ks | `{"id": n, "tables": [name, …], "consistency": name}` | the same | batch |
+| read-batches | ks.t | `{"consistency": name}` | the ids that are in this table | batch |
+| put | ks.t/K | `{"value": n, "consistency": name}` | the same | quorum |
+| get | ks.t/K | `{"consistency": name}` | and `"value": n or null, "writetime": µs or null` | quorum |
+| probe | ks.t/K | `{"consistency": "ONE"}` | as of a get: what this one replica holds | quorum |
+
+`f`, keys and values are those of Jepsen's histories where Jepsen has the operation, so that any checker of theirs or of
+ours reads them. The text of a query is not recorded: workload, key and value determine it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["READS", "Answer", "Query"]
+
+Answer: TypeAlias = Literal[
+    "nothing", "applied", "cell", "column", "collection", "lists", "registers", "cell-and-writetime"
+]
+"""How rows become a value.
+
+- `nothing`: the value stays as it was asked
+- `applied`: a conditional write; the first column says whether it was carried out, and `fail` if not
+- `cell`: the one cell of the one row, null without a row
+- `column`: the first column of all rows, sorted
+- `collection`: the elements of the one cell, sorted; [] without a row
+- `lists`, `registers`: the n-th column of the one row is what the n-th `r` of the micro-operations read
+- `cell-and-writetime`: a cell and its WRITETIME, put into the value as `value` and `writetime`
+"""
+
+READS: Final = frozenset({"read", "read-batches", "get", "probe"})
+"""What changes nothing, whatever becomes of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """CQL that carries out one operation. Timestamps of writes are the coordinator's, as its clock is what faults skew."""
+
+    text: str
+    consistency: str = "QUORUM"
+    """A driver's name of a consistency level; SERIAL for a linearizable read."""
+    serial_consistency: str | None = None
+    """Of a conditional write or a transaction: SERIAL or LOCAL_SERIAL."""
+    answer: Answer = "nothing"
