@@ -14,11 +14,11 @@ from rich.console import Console
 
 from clusters.distribution import Distribution
 from clusters.fetch import Progress, fetch, verify
-from clusters.recipe import parse_system
+from clusters.recipe import System, parse_system, recipe_for
 from clusters.resolvers import ResolverName
 from harness.errors import PlanError
 
-__all__ = ["register"]
+__all__ = ["progress_to_stderr", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,12 +45,12 @@ def fetch_systems(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
     """Fetch distributions into the cache, so that runs need no network."""
-    versions = [parse_system(system).version for system in systems]
+    versions = [_fetched(system).version for system in systems]
     if distribution is not None and len(versions) > 1:
         raise PlanError("--distribution is one version; name one system")
     if distribution is not None and check_only:
         raise PlanError("--verify checks the cache; it cannot be used together with --distribution")
-    with _progress_to_stderr() as progress:
+    with progress_to_stderr() as progress:
         if check_only:
             fetched = [verify(version) for version in versions]
         else:
@@ -65,6 +65,14 @@ def fetch_systems(
         typer.echo(f"cassandra {each.version} is {state}: {len(each.class_path)} jars in {each.class_path[0].parent}")
 
 
+def _fetched(text: str) -> System:
+    """What is started here is fetched; raises PlanError, with the way to have it, for what is not."""
+    system = parse_system(text)
+    if system.product != "cassandra":
+        recipe_for(system)
+    return system
+
+
 def _document(distribution: Distribution) -> dict[str, Any]:
     return {
         "system": f"cassandra:{distribution.version}",
@@ -77,7 +85,7 @@ def _document(distribution: Distribution) -> dict[str, Any]:
 
 
 @contextmanager
-def _progress_to_stderr() -> Iterator[Progress]:
+def progress_to_stderr() -> Iterator[Progress]:
     """One line that changes on a terminal, plain lines elsewhere; standard output stays clean."""
     if not sys.stderr.isatty():
         yield lambda text: typer.echo(text, err=True)

@@ -12,10 +12,25 @@ from importlib.resources import files
 __all__ = ["KNOWN_VERSIONS", "Coordinates", "coordinates", "nearest_versions", "unwanted"]
 
 KNOWN_VERSIONS = (
-    *("0.7.10", "0.8.10", "1.0.12", "1.1.12", "1.2.19", "2.0.17", "2.1.22", "2.2.19", "3.0.22", "3.11.19"),
-    *("4.0.19", "4.1.10", "5.0.9", "6.0-alpha2"),
+    "0.7.10",
+    "0.8.10",
+    "1.0.12",
+    "1.1.0",  # stamps schema rows with the time since the machine's boot: CASSANDRA-4432, fixed in 1.1.3
+    "1.1.12",
+    "1.2.19",
+    "2.0.17",
+    "2.1.22",
+    "2.2.19",
+    "3.0.22",
+    "3.0.31",  # the last of the line
+    "3.11.5",  # before a coordinator of migrations was brought back from 4.0: CASSANDRA-15158, in 3.11.10
+    "3.11.19",
+    "4.0.19",
+    "4.1.10",
+    "5.0.9",
+    "6.0-alpha2",
 )
-"""One release of every line, each known to resolve; a hint for whoever mistypes a version, not a limit."""
+"""Releases of every line, each known to resolve and to boot; a hint for whoever mistypes a version, not a limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 A driver that helps would destroy the experiment, so every kindness is off: one contact point that is also the only
 allowed host, no retries, no speculative execution, no metadata refresh, no wait for schema agreement, a fixed protocol
 version. What remains tells exactly what one coordinator answered to one statement.
+
+Version 1 of the protocol is Cassandra 1.2's, 2 is 2.0's, 3 is 2.1's, 4 is 2.2's and later. Values are written into the
+statements, for version 1 cannot bind them in a query, and nothing is fetched in pages, which version 1 does not know.
 """
 
 from __future__ import annotations
@@ -13,38 +16,53 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
-from cassandra import ConsistencyLevel, OperationTimedOut
+from cassandra import AuthenticationFailed, ConsistencyLevel, OperationTimedOut
+from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolicy, WhiteListRoundRobinPolicy
 from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
 from cassandra.query import SimpleStatement, dict_factory
 
-from clusters.outcomes import classify
-from clusters.schema_reading import digest, read_schema, read_version
+from clusters.cql_queries import completion_of, prepared, reads_only
+from clusters.error_words import error_words
+from clusters.last_look import LastLook
+from clusters.outcomes import Outcome, classify
+from clusters.schema_reading import memory_differs, read_schema, read_version
+from clusters.scylla_outcomes import TABLE as GROUP0_OUTCOMES
+from clusters.scylla_rest import REST_PORT, read_barrier
 from harness.cql import statement
 from harness.errors import NodeUnreachable
 from harness.operations import JSON, Completion
+from harness.queries import Query
 from harness.schema_changes import SCHEMA_CHANGES
 from harness.schema_observation import Observation
 from harness.steps import Invoke
 from harness.wait import until
 
+if TYPE_CHECKING:  # a local cluster has neither, and their checks take long to import in every worker's process
+    from clusters.deployed.credentials import Credentials
+    from clusters.deployed.tls import Tls
+
 __all__ = ["CqlClient", "CqlConnector"]
 
-_READS: Final = frozenset({"read-rows", "read-schema"})
+_OWN_OUTCOMES: Final[Mapping[str, Sequence[Outcome]]] = {"group0": GROUP0_OUTCOMES}
+"""By era, what its errors mean where that is not what they mean elsewhere."""
+_READS: Final = frozenset({"read-rows", "know-table", "read-schema"})
 _SECONDS_TO_CONNECT: Final = 20.0
 _SECONDS_TO_RECONNECT: Final = 1.5
 _READINGS_MAX: Final = 4
 _SECONDS_TO_READ: Final = 8.0
+_SECONDS_FOR_A_MERGE: Final = 0.5
 
 
 class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is untyped
     """Tells a schema change from a no-op: IF NOT EXISTS on what exists comes back without a schema_change result.
 
-    The driver forgets the kind of a result; the payload of a response is the one thing it hands through.
+    The driver forgets the kind of a result; the payload of a response is the one thing it hands through, and here it is
+    filled in after decoding, so that it serves in protocol versions which have no payloads, too.
     """
 
     @classmethod
@@ -57,15 +75,19 @@ class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is
 
 @dataclass(frozen=True, slots=True)
 class CqlConnector:
-    """Where the nodes are, and which dialect they speak; picklable."""
+    """Where the nodes are, and which dialect they speak; picklable. Of secrets it knows where they are, no more."""
 
     addresses: Mapping[str, str]
     port: int
     protocol_version: int
     era: str
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+    rest_port: int = REST_PORT
+    """Where ScyllaDB's REST interface is asked for read barriers."""
 
     def connect(self, node: str, *, request_timeout_s: float) -> CqlClient:
-        """A session pinned to that node; raises NodeUnreachable after 20 s."""
+        """A session pinned to that node; raises NodeUnreachable after 20 s, EnvironmentLacks for a secret that is not there."""
         return CqlClient(
             node,
             self.addresses[node],
@@ -73,17 +95,34 @@ class CqlConnector:
             protocol_version=self.protocol_version,
             era=self.era,
             request_timeout_s=request_timeout_s,
+            credentials=self.credentials,
+            tls=self.tls,
+            rest_port=self.rest_port,
         )
 
 
 class CqlClient:
-    """The session. Not thread-safe: a worker's own."""
+    """The session. Not thread-safe: a worker's own. Whatever it says, it says without its login."""
 
     def __init__(
-        self, node: str, address: str, *, port: int, protocol_version: int, era: str, request_timeout_s: float
+        self,
+        node: str,
+        address: str,
+        *,
+        port: int,
+        protocol_version: int,
+        era: str,
+        request_timeout_s: float,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
+        rest_port: int = REST_PORT,
     ) -> None:
         self._node = node
+        self._address = address
         self._era = era
+        self._rest_port = rest_port
+        self._credentials = credentials
+        self._login = None if credentials is None else credentials.resolve()
         self._timeout_s = request_timeout_s
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)  # a dying node is our subject, not the driver's news
         profile = ExecutionProfile(
@@ -110,10 +149,13 @@ class CqlClient:
             monitor_reporting_enabled=False,
             connect_timeout=5,
             control_connection_timeout=5,
+            auth_provider=None
+            if self._login is None
+            else PlainTextAuthProvider(self._login.username, self._login.password),
+            ssl_context=None if tls is None else tls.context(),
         )
         self._cluster, self._session = self._connect(driver, address, port)
-        self._known: dict[tuple[str, str | None, str | None], bytes] = {}
-        self._known_version: str | None = None
+        self._last_look = LastLook()
 
     def _connect(self, driver: Callable[[], Cluster], address: str, port: int) -> tuple[Cluster, Session]:
         refusal: BaseException | None = None
@@ -131,8 +173,13 @@ class CqlClient:
         try:
             cluster, session = until(attempt, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
         except TimeoutError as error:
+            if self._credentials is not None and _is_of_credentials(refusal):
+                raise NodeUnreachable(
+                    f"node {self._node} refused the login at {address}:{port} ({self._credentials}): check both"
+                ) from error
             raise NodeUnreachable(
-                f"node {self._node} did not accept a session at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: {refusal}"
+                f"node {self._node} did not accept a session at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: "
+                f"{self._without_login(str(refusal))}"
             ) from error
         session.client_protocol_handler = _SchemaChangeSeen
         return cluster, session
@@ -140,10 +187,23 @@ class CqlClient:
     def invoke(self, operation: Invoke) -> Completion:
         """Send it, and class what comes back; an error of any kind becomes a completion."""
         try:
-            return self._invoke(operation)
+            return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
         except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
-            outcome = classify(error, on=_kind(operation.f))
-            return Completion(type=outcome.means, error=_say(error))
+            outcome = classify(error, on=_kind(operation), own=_OWN_OUTCOMES.get(self._era, ()))
+            return Completion(type=outcome.means, error=self._without_login(error_words(error)))
+
+    def _without_login(self, text: str) -> str:
+        """Servers name the user in what they refuse."""
+        return text if self._login is None else self._login.hide(text)
+
+    def read(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """The rows of a statement that only reads. Raises NodeUnreachable in the words of whatever the node answered instead."""
+        try:
+            self._await_connection()
+            return self._rows(text)
+        except Exception as error:  # noqa: BLE001 - whatever a broken node answers, it is not this
+            words = self._without_login(error_words(error))
+            raise NodeUnreachable(f"node {self._node} did not answer `{text}`: {words}") from None
 
     def _invoke(self, operation: Invoke) -> Completion:
         self._await_connection()
@@ -159,6 +219,16 @@ class CqlClient:
         if operation.f in SCHEMA_CHANGES and (value.get("if_exists") or value.get("if_not_exists")):
             return Completion(type="ok", value={**value, "applied": bool(future.custom_payload)})
         return Completion(type="ok", value=value)
+
+    def _ask(self, operation: Invoke, query: Query) -> Completion:
+        """A data workload's own CQL. Its writes are stamped by the coordinator: its clock is what faults skew."""
+        self._await_connection()
+        self._session.use_client_timestamp = False
+        try:
+            future = self._session.execute_async(prepared(query), timeout=self._timeout_s)
+        finally:
+            self._session.use_client_timestamp = True
+        return completion_of(operation, list(future.result()))
 
     def _await_connection(self) -> None:
         """Give a broken connection a moment to come back before sending; nothing was sent yet, so this is no retry.
@@ -178,23 +248,53 @@ class CqlClient:
             self._await_connection()
             if not complete:
                 version, epoch = read_version(self._rows, self._era)
-                if version == self._known_version:
+                if version == self._last_look.version:
                     return [self._version(phase, sample, version, epoch)]
-            observed = self._read_schema(phase, sample)
+            barrier = self._barrier() if complete else None
+            observed = self._read_schema(phase, sample, complete=complete, barrier=barrier)
         except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
-            return [self._version(phase, sample, None, None, error=_say(error))]
-        return observed if complete else self._changes(observed)
+            return [self._version(phase, sample, None, None, error=self._without_login(error_words(error)))]
+        return observed if complete else self._last_look.changes(observed)
 
-    def _read_schema(self, phase: str, sample: int) -> Sequence[Observation]:
+    def _barrier(self) -> JSON:
+        """Of group 0: have the node catch up before a reading that judges; null elsewhere."""
+        if self._era != "group0":
+            return None
+        return read_barrier(
+            self._address, port=self._rest_port, timeout_s=min(self._timeout_s, _SECONDS_TO_READ)
+        ).told()
+
+    def _read_schema(self, phase: str, sample: int, *, complete: bool, barrier: JSON) -> Sequence[Observation]:
         """A reading during which the node's schema stood still, if it does so within a few tries.
 
-        The tables are read one after another; a change in between would look like a table without columns.
+        The tables are read one after another; a change in between would look like a table without columns. And a server
+        writes its disk before its memory, and its version last: where the two differ, a merge may be under way.
         """
         observed: list[Observation] = []
         for _ in range(_READINGS_MAX):
-            observed = list(read_schema(self._rows, era=self._era, phase=phase, node=self._node, sample=sample))
-            if read_version(self._rows, self._era)[0] == observed[0].id:
+            columns_of = self._columns_of if complete else None
+            observed = list(
+                read_schema(
+                    self._rows,
+                    era=self._era,
+                    phase=phase,
+                    node=self._node,
+                    sample=sample,
+                    columns_of=columns_of,
+                    barrier=barrier,
+                )
+            )
+            version = observed[0].id
+            if read_version(self._rows, self._era)[0] != version:
+                continue
+            if not memory_differs(observed):
                 break
+            with suppress(TimeoutError):
+                until(
+                    lambda: read_version(self._rows, self._era)[0] != version,  # noqa: B023 - called before it changes
+                    deadline_s=_SECONDS_FOR_A_MERGE,
+                    what="the end of a merge",
+                )
         return observed
 
     def _version(
@@ -211,48 +311,37 @@ class CqlClient:
             error=error,
         )
 
-    def _changes(self, observed: Sequence[Observation]) -> Sequence[Observation]:
-        """What differs from this client's last look; an object that is gone gets one row without a definition."""
-        version = observed[0]
-        current = {(o.kind, o.keyspace, o.name): o for o in observed if o.kind != "version"}
-        changes = [o for key, o in current.items() if self._known.get(key) != digest(o)]
-        gone = [
-            Observation(
-                time=version.time,
-                phase=version.phase,
-                node=version.node,
-                sample=version.sample,
-                kind=kind,
-                keyspace=keyspace,
-                name=name,
-            )
-            for kind, keyspace, name in self._known.keys() - current.keys()
-        ]
-        self._known = {key: digest(o) for key, o in current.items()}
-        self._known_version = version.id
-        return [version, *changes, *gone]
-
     def _rows(self, text: str) -> Sequence[Mapping[str, Any]]:
         found: Sequence[Mapping[str, Any]] = self._session.execute(
             SimpleStatement(text, fetch_size=None), timeout=min(self._timeout_s, _SECONDS_TO_READ)
         ).all()
         return found
 
+    def _columns_of(self, text: str) -> Mapping[str, str]:
+        """The columns of the answer and their types, in the driver's spelling; without rows, too."""
+        found = self._session.execute(
+            SimpleStatement(text, fetch_size=None), timeout=min(self._timeout_s, _SECONDS_TO_READ)
+        )
+        types = [cql_type.cql_parameterized_type() for cql_type in found.column_types]
+        return dict(zip(found.column_names, types, strict=True))
+
     def close(self) -> None:
         """End the session."""
         self._cluster.shutdown()
 
 
-def _kind(f: str) -> Literal["read", "write", "schema"]:
-    if f in _READS:
+def _is_of_credentials(refusal: BaseException | None) -> bool:
+    """Whether the server wants another login; its own words name the user."""
+    errors = refusal.errors.values() if isinstance(refusal, NoHostAvailable) else [refusal]
+    return any(isinstance(error, AuthenticationFailed) for error in errors)
+
+
+def _kind(operation: Invoke) -> Literal["read", "write", "conditional", "schema"]:
+    if operation.f in _READS or reads_only(operation):
         return "read"
-    return "schema" if f in SCHEMA_CHANGES or f == "cql" else "write"
-
-
-def _say(error: BaseException) -> str:
-    """The error in the server's words, on one line, class first."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:600]
+    if operation.query is not None and operation.query.serial_consistency is not None:
+        return "conditional"
+    return "schema" if operation.f in SCHEMA_CHANGES or operation.f == "cql" else "write"
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, JSON]:

@@ -28,7 +28,8 @@ def first_error(text: str) -> str:
     lines = entry.splitlines()
     # The frames between are for the log; who reads the message needs the exceptions.
     kept = lines[:3] + [line for line in lines[3:] if _CAUSE.match(line)]
-    return "\n".join(line.rstrip() for line in kept[:_LINES_MAX])
+    # Old servers say it all once more on their console, which is the same file.
+    return "\n".join(list(dict.fromkeys(line.rstrip() for line in kept))[:_LINES_MAX])
 
 
 def _line_end(text: str, begin: int) -> int:

@@ -17,22 +17,34 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.resources import files
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from clusters import libfaketime, namespaces
+from clusters.booting import boot_in_order
+from clusters.configuration import (
+    CLIENT_PORTS,
+    Place,
+    command,
+    tokens,
+    tool_command,
+    write_configuration,
+)
 from clusters.cql_client import CqlConnector
-from clusters.data_directories import table_directories
+from clusters.data_directories import TableDirectory, table_directories
 from clusters.fetch import fetch
 from clusters.first_error import first_error
+from clusters.gossip_log import last_words
 from clusters.java import find_java
 from clusters.native_protocol import answers_cql
 from clusters.recipe import Recipe, System, parse_system, recipe_for
 from clusters.startup_archive import archive_arguments, ensure_archive
+from clusters.thrift_protocol import answers_thrift
 from harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
 from harness.plan import Plan
-from harness.protocols import Boot, Executed
+from harness.protocols import Boot, Connector, Demands, Executed
+from harness.registry import load
 from harness.runner import process_start_time
 from harness.wait import until
 
@@ -40,16 +52,13 @@ __all__ = ["LocalCluster", "LocalNode", "LocalProvider"]
 
 log = logging.getLogger(__name__)
 
-_CQL_PORT: Final = 9042
-_STORAGE_PORT: Final = 7000
-_JMX_PORT: Final = 7199
 _KEPT_FREE_MB: Final = 1500
-_RING: Final = 2**64
 _YAML: Final = "yaml."
-_ALIVE: Final = re.compile(r"/(?P<address>[0-9.]+)(?::[0-9]+)? is now (?P<state>UP|DOWN)")
+_PROPERTY: Final = "property."
 _GONE: Final = frozenset({"Z", "X", None})
 """Letters of /proc/PID/stat for a process that runs no more (and no letter, for one that is reaped)."""
-_SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "tmp")
+_ANY_SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "accord.journal", "tmp")
+"""Of any line: whoever heals a run sweeps up without asking which line it was."""
 
 
 class LocalProvider:
@@ -65,7 +74,7 @@ class LocalProvider:
         system = parse_system(plan.system)
         recipe = recipe_for(system)
         _require_memory(plan.nodes * recipe.memory_mb)
-        java = find_java(17, 21)
+        java = find_java(*recipe.java)
         distribution = fetch(system.version, distribution=plan.distribution)
         _require_disk(folder)
         ensure_archive(plan.system, java.path, distribution.class_path)
@@ -82,6 +91,11 @@ class LocalProvider:
             "digest of its jars": distribution.digest[:16],
         }
 
+    def demands(self, plan: Plan) -> Demands:
+        """The memory of all its nodes, and what DDL its version knows. Raises PlanError."""
+        recipe = recipe_for(parse_system(plan.system))
+        return Demands(memory_mb=plan.nodes * recipe.memory_mb, features=recipe.features)
+
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """The private namespaces in which the run's process lives."""
         return namespaces.enclosure()
@@ -92,7 +106,7 @@ class LocalProvider:
         document = json.loads((folder / "local.json").read_text(encoding="utf-8"))
         return LocalCluster(
             system,
-            recipe_for(system),
+            recipe_for(system, wanted=_required(plan.workloads)),
             java=Path(document["java"]),
             class_path=[Path(jar) for jar in document["class_path"]],
             folder=folder,
@@ -101,6 +115,7 @@ class LocalProvider:
             skewable_clocks="clock" in plan.nemeses,
             keep_data=plan.keep_data,
             settings=_settings(plan.options),
+            properties=_properties(plan.options),
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
@@ -137,10 +152,15 @@ class LocalCluster:
         keep_data: bool = False,
         java_options: Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
-        """`java_options` replace the startup archive's, for whoever makes one; `settings` go into every cassandra.yaml."""
+        """`java_options` replace the startup archive's, for whoever makes one.
+
+        `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
+        """
         self.system = system
         self.features = recipe.features
+        self.pull_delay_s = recipe.pull_delay_s
         self._recipe = recipe
         self._java = java
         self._class_path = class_path
@@ -154,9 +174,8 @@ class LocalCluster:
             LocalNode(
                 name=name,
                 address=address,
-                token=-(2**63) + (number * _RING) // len(names) + 1,
+                token=token,
                 seeds=addresses if recipe.start == "together" else addresses[:1],
-                system=system,
                 recipe=recipe,
                 java=java,
                 class_path=class_path,
@@ -164,8 +183,9 @@ class LocalCluster:
                 faketime=library,
                 java_options=archive_arguments(java, class_path) if java_options is None else java_options,
                 settings=settings or {},
+                properties=properties or {},
             )
-            for number, (name, address) in enumerate(zip(names, addresses, strict=True))
+            for name, address, token in zip(names, addresses, tokens(recipe, len(names)), strict=True)
         ]
 
     def start(self) -> Sequence[Boot]:
@@ -176,12 +196,12 @@ class LocalCluster:
         namespaces.open_enclosure()
         namespaces.lay_network([node.name for node in self.nodes])
         self._network_laid = True
-        boots: list[Boot] = []
-        alone = 1 if self._recipe.start == "first-alone" else 0
-        for group in (self.nodes[:alone], self.nodes[alone:]):
-            for node in group:
-                node.start()
-            boots += [self._await(node) for node in group]
+        boots = boot_in_order(
+            self.nodes,
+            first_alone=self._recipe.start == "first-alone",
+            timeout_s=self._start_timeout_s,
+            failure=self._failure,
+        )
         missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
@@ -189,13 +209,9 @@ class LocalCluster:
             self._widen_metadata_service(min(self._recipe.cms, len(self.nodes)))
         return boots
 
-    def _await(self, node: LocalNode) -> Boot:
-        boot = node.await_serving(deadline_s=self._start_timeout_s)
-        if boot.served:
-            log.info("node serves CQL", extra={"node": node.name, "seconds": round(boot.seconds, 1)})
-            return boot
+    def _failure(self, node: LocalNode, boot: Boot) -> NodeDied | StartTimeout:
         if boot.exit_code is not None:
-            raise NodeDied(
+            return NodeDied(
                 f"node {node.name} ({self.system}) ended while starting, exit code {boot.exit_code}. "
                 f"Its first error: {boot.first_error}\nIts log: {node.log_path}",
                 node=node.name,
@@ -203,8 +219,8 @@ class LocalCluster:
                 first_error=boot.first_error or "",
             )
         last = node.log_text().strip().rsplit("\n", 1)[-1][:300]
-        raise StartTimeout(
-            f"node {node.name} ({self.system}) did not answer CQL at {node.address}:{_CQL_PORT} within "
+        return StartTimeout(
+            f"node {node.name} ({self.system}) did not answer {node.asked} within "
             f'{self._start_timeout_s:g} s. Last log line: "{last}".\nIts log: {node.log_path}. Try a longer --start-timeout.'
         )
 
@@ -245,14 +261,17 @@ class LocalCluster:
         if errors:
             raise ExceptionGroup("some nodes could not be torn down", errors)
 
-    def connector(self) -> CqlConnector:
-        """Sessions over the native protocol, each pinned to one address."""
-        return CqlConnector(
-            addresses={node.name: node.address for node in self.nodes},
-            port=_CQL_PORT,
-            protocol_version=4,
-            era=self._recipe.era,
+    def connector(self) -> Connector:
+        """Sessions over the protocol of this line's clients, each pinned to one address."""
+        addresses = {node.name: node.address for node in self.nodes}
+        port, era = CLIENT_PORTS[self._recipe.client], self._recipe.era
+        if self._recipe.protocol_version is not None:
+            return CqlConnector(addresses, port, self._recipe.protocol_version, era)
+        # Not before it is needed: who asks by CQL shall not depend on what reads an interface definition.
+        connector: Connector = import_module("clusters.thrift_client").ThriftConnector(
+            addresses=addresses, port=port, era=era
         )
+        return connector
 
     def missing(self, means: str) -> str | None:
         """Packets, signals and clocks are the means of a local cluster; topology changes are not."""
@@ -276,7 +295,6 @@ class LocalNode:
         address: str,
         token: int,
         seeds: Sequence[str],
-        system: System,
         recipe: Recipe,
         java: Path,
         class_path: Sequence[Path],
@@ -284,19 +302,19 @@ class LocalNode:
         faketime: Path | None,
         java_options: Sequence[str],
         settings: Mapping[str, Any],
+        properties: Mapping[str, str],
     ) -> None:
         self.name = name
         self.address = address
         self.folder = folder
-        self._token = token
-        self._seeds = seeds
-        self._system = system
+        self._place = Place(address=address, token=token, seeds=seeds, folder=folder)
         self._recipe = recipe
         self._java = java
         self._class_path = class_path
         self._faketime = faketime
         self._java_options = java_options
         self._settings = settings
+        self._properties = properties
         self._process: subprocess.Popen[bytes] | None = None
         self._boot = -1
         self._started_at = 0.0
@@ -340,11 +358,23 @@ class LocalNode:
         record.write_text(json.dumps(document), encoding="ascii")
         record.replace(self.folder / "process.json")
 
+    @property
+    def asked(self) -> str:
+        """Whom a client asks, in words: `CQL at 10.77.0.1:9042`."""
+        name = {"cql": "CQL", "thrift": "Thrift"}[self._recipe.client]
+        return f"{name} at {self.address}:{CLIENT_PORTS[self._recipe.client]}"
+
+    def _answers(self) -> bool:
+        port = CLIENT_PORTS[self._recipe.client]
+        if self._recipe.protocol_version is None:
+            return answers_thrift(self.address, port)
+        return answers_cql(self.address, port, version=self._recipe.protocol_version)
+
     def await_serving(self, *, deadline_s: float) -> Boot:
-        """Wait for an answer to CQL, the process's end, or the deadline."""
+        """Wait for an answer to a client, the process's end, or the deadline."""
 
         def serves_or_ended() -> bool:
-            return self.state() == "stopped" or answers_cql(self.address, _CQL_PORT)
+            return self.state() == "stopped" or self._answers()
 
         with suppress(TimeoutError):
             until(serves_or_ended, deadline_s=deadline_s, what=f"an answer from {self.name}", every_s=0.1)
@@ -357,7 +387,7 @@ class LocalNode:
                 exit_code=None if self._process is None else self._process.wait(10),
                 first_error=first_error(self.log_text()),
             )
-        served = answers_cql(self.address, _CQL_PORT)
+        served = self._answers()
         return Boot(
             node=self.name, served=served, seconds=seconds, first_error=None if served else first_error(self.log_text())
         )
@@ -443,22 +473,8 @@ class LocalNode:
 
     def nodetool(self, *arguments: str, timeout_s: float = 60) -> Executed:
         """Run the distribution's own nodetool against this node."""
-        return self.exec(
-            [
-                str(self._java),
-                *self._recipe.java.arguments(heap=["-Xmx128m"]),
-                "-Dcom.sun.jndi.rmiURLParsing=legacy",
-                f"-Duser.home={self.folder}",
-                "-Dlogback.configurationFile=" + str(self.folder / "logback.xml"),
-                "-cp",
-                os.pathsep.join(map(str, self._class_path)),
-                "org.apache.cassandra.tools.NodeTool",
-                "-p",
-                str(_JMX_PORT),
-                *arguments,
-            ],
-            timeout_s=timeout_s,
-        )
+        tool = tool_command(self._recipe, self._place, java=self._java, class_path=self._class_path)
+        return self.exec([*tool, *arguments], timeout_s=timeout_s)
 
     # ── what it left ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -466,9 +482,9 @@ class LocalNode:
         """The log of the latest start; empty before the first."""
         return self.log_path.read_text(encoding="utf-8", errors="replace") if self.log_path.exists() else ""
 
-    def data_directories(self) -> Sequence[tuple[str, str, str, bool, Sequence[str]]]:
-        """(keyspace, table, id, live, snapshots) of every user table directory on the node's disk."""
-        return table_directories(self.folder / "data")
+    def data_directories(self) -> Sequence[TableDirectory]:
+        """(keyspace, table, id, live, snapshots) of every user table on the node's disk; id null where names bear none."""
+        return table_directories(self.folder / "data", self._recipe.layout)
 
     def drop_data(self) -> None:
         """Delete what only the server needed; logs and configuration stay."""
@@ -478,57 +494,19 @@ class LocalNode:
     # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _configure(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for folder in _SERVER_FOLDERS:
-            (self.folder / folder).mkdir(exist_ok=True)
-        (self.folder / "logback.xml").write_text(
-            files("clusters").joinpath("logback.xml").read_text(), encoding="utf-8"
-        )
-        # JSON is YAML: no emitter is needed, and nothing is quoted wrongly.
-        (self.folder / "cassandra.yaml").write_text(json.dumps(self._yaml(), indent=1), encoding="utf-8")
+        write_configuration(self._recipe, self._place, self._settings)
         if self._faketime is not None:
             libfaketime.write_offset(self._offset_file, 0)
 
-    def _yaml(self) -> Mapping[str, Any]:
-        document = dict(self._recipe.yaml)
-        document |= {
-            "cluster_name": "schemaquake",
-            "listen_address": self.address,
-            "rpc_address": self.address,
-            "native_transport_port": _CQL_PORT,
-            "storage_port": _STORAGE_PORT,
-            "seed_provider": [
-                {
-                    "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
-                    "parameters": [{"seeds": ",".join(self._seeds)}],
-                }
-            ],
-            "initial_token": str(self._token),
-            "data_file_directories": [str(self.folder / "data")],
-            "commitlog_directory": str(self.folder / "commitlog"),
-            "saved_caches_directory": str(self.folder / "saved_caches"),
-            "hints_directory": str(self.folder / "hints"),
-            "cdc_raw_directory": str(self.folder / "cdc_raw"),
-        }
-        return {**document, **self._settings}
-
     def _command(self) -> list[str]:
-        return [
-            str(self._java),
-            *self._recipe.java.arguments(),
-            *self._java_options,
-            f"-Dcassandra.config=file://{self.folder / 'cassandra.yaml'}",
-            f"-Dlogback.configurationFile={self.folder / 'logback.xml'}",
-            f"-Dcassandra.storagedir={self.folder}",
-            f"-Dcassandra.jmx.local.port={_JMX_PORT}",
-            f"-Djava.io.tmpdir={self.folder / 'tmp'}",
-            f"-Djna.tmpdir={self.folder / 'tmp'}",
-            "-Dcassandra-foreground=yes",
-            *(f"-D{entry}" for entry in self._recipe.properties),
-            "-cp",
-            os.pathsep.join(map(str, self._class_path)),
-            self._recipe.main,
-        ]
+        return command(
+            self._recipe,
+            self._place,
+            java=self._java,
+            class_path=self._class_path,
+            java_options=self._java_options,
+            properties=self._properties,
+        )
 
 
 def _settings(options: Mapping[str, str]) -> dict[str, Any]:
@@ -543,11 +521,22 @@ def _settings(options: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def _required(workloads: Sequence[str]) -> frozenset[str]:
+    """The features without which these workloads are not applicable."""
+    requirements: list[frozenset[str]] = [load("workloads", name).requires for name in workloads]
+    return frozenset().union(*requirements)
+
+
+def _properties(options: Mapping[str, str]) -> dict[str, str]:
+    """`-O property.NAME=VALUE` for every server: `-DNAME=VALUE`, as it stands."""
+    return {option.removeprefix(_PROPERTY): text for option, text in options.items() if option.startswith(_PROPERTY)}
+
+
 def _strangers(nodes: Sequence[LocalNode]) -> list[tuple[str, str]]:
     """(node, other) for every node whose log's last word on the other's address is not that it is up."""
     found = []
     for node in nodes:
-        last_word = {match["address"]: match["state"] for match in _ALIVE.finditer(node.log_text())}
+        last_word = last_words(node.log_text())
         found += [
             (node.name, other.name) for other in nodes if other is not node and last_word.get(other.address) != "UP"
         ]
@@ -570,7 +559,7 @@ def _end_recorded(record: Path) -> int | None:
 
 def _drop_data(node_folder: Path) -> list[Path]:
     """Delete what only a server needs; returns the folders that were there."""
-    folders = [node_folder / name for name in _SERVER_FOLDERS]
+    folders = [node_folder / name for name in _ANY_SERVER_FOLDERS]
     there = [folder for folder in folders if folder.exists()]
     for folder in there:
         shutil.rmtree(folder, ignore_errors=True)

@@ -7,6 +7,7 @@ replies with SUPPORTED only once its native transport runs. Source: the native p
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from typing import Final
 
@@ -18,11 +19,15 @@ _ERROR: Final = 0x00
 _SUPPORTED: Final = 0x06
 
 
-def answers_cql(address: str, port: int, *, version: int = 4, timeout_s: float = 1.0) -> bool:
-    """Whether the node replies to OPTIONS. An ERROR frame (another protocol version) is an answer, too."""
+def answers_cql(
+    address: str, port: int, *, version: int = 4, timeout_s: float = 1.0, tls: ssl.SSLContext | None = None
+) -> bool:
+    """Whether the node replies to OPTIONS. An ERROR frame (another protocol version) is an answer, too.
+
+    With `tls` it is asked in there; one whose certificate that context does not accept has not answered.
+    """
     try:
-        with socket.create_connection((address, port), timeout=timeout_s) as connection:
-            connection.settimeout(timeout_s)
+        with _connection(address, port, timeout_s, tls) as connection:
             connection.sendall(_HEADER.pack(version, 0, 0, _OPTIONS, 0))
             header = b""
             while len(header) < _HEADER.size:
@@ -33,3 +38,15 @@ def answers_cql(address: str, port: int, *, version: int = 4, timeout_s: float =
     except OSError:
         return False
     return _HEADER.unpack(header)[3] in {_SUPPORTED, _ERROR}
+
+
+def _connection(address: str, port: int, timeout_s: float, tls: ssl.SSLContext | None) -> socket.socket:
+    """Open, and encrypted if it is to be. Raises OSError."""
+    plain = socket.create_connection((address, port), timeout=timeout_s)
+    if tls is None:
+        return plain
+    try:
+        return tls.wrap_socket(plain, server_hostname=address)
+    except OSError:
+        plain.close()
+        raise

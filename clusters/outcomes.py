@@ -22,7 +22,7 @@ class Outcome:
     error: str
     text: str
     """A regular expression searched in the message; empty matches any."""
-    on: Literal["any", "read", "write", "schema"]
+    on: Literal["any", "read", "write", "conditional", "schema"]
     means: Literal["ok", "fail", "info"]
     because: str
 
@@ -51,6 +51,13 @@ TABLE: Final[Sequence[Outcome]] = (
     Outcome("InvalidRequest", "", "any", "fail", "the coordinator refused it before doing anything"),
     Outcome(
         "ConfigurationException",
+        r"Cannot (add|drop|update) .*non existing|Keyspace \S+ doesn't exist",
+        "schema",
+        "fail",
+        "1.2–3.11: the coordinator did not know what it was to change, and did nothing",
+    ),
+    Outcome(
+        "ConfigurationException",
         "",
         "schema",
         "info",
@@ -58,10 +65,24 @@ TABLE: Final[Sequence[Outcome]] = (
     ),
     Outcome("ConfigurationException", "", "any", "fail", "the coordinator refused it before doing anything"),
     Outcome("Unavailable", "", "write", "fail", "too few replicas were alive, so it was sent to none"),
+    Outcome(
+        "Unavailable",
+        "",
+        "conditional",
+        "info",
+        "replicas are counted anew for every round and for the commit: an earlier round's proposal may stand",
+    ),
     Outcome("IsBootstrappingErrorMessage", "", "any", "fail", "the coordinator does not serve yet"),
     Outcome("WriteTimeout", "", "any", "info", "some replicas may have it"),
     Outcome("WriteFailure", "", "any", "info", "some replicas may have it"),
     Outcome("OperationTimedOut", "", "any", "info", "no answer came in time"),
+    Outcome(
+        "ServerError",
+        r"ExecutionException",
+        "schema",
+        "info",
+        "1.2–3.11: the schema tables are written before the merge that failed, and the write stays",
+    ),
     Outcome("ServerError", "", "any", "info", "the server failed somewhere on the way"),
     Outcome("OverloadedErrorMessage", "", "any", "info", "shed by the coordinator or by a replica: nobody says which"),
     Outcome("TruncateError", "", "any", "info", "some replicas may have truncated"),
@@ -71,11 +92,16 @@ TABLE: Final[Sequence[Outcome]] = (
 )
 
 
-def classify(error: BaseException, *, on: Literal["read", "write", "schema"]) -> Outcome:
-    """The first row for this error on this kind of operation; matches the error's class and its base classes by name."""
+def classify(
+    error: BaseException, *, on: Literal["read", "write", "conditional", "schema"], own: Sequence[Outcome] = ()
+) -> Outcome:
+    """The first row for this error on this kind of operation; matches the error's class and its base classes by name.
+
+    `own` are rows of one product alone, tried first.
+    """
     names = {cls.__name__ for cls in type(error).__mro__}
     message = str(error)
-    for row in TABLE:
+    for row in (*own, *TABLE):
         if row.on in {"any", on} and (row.error == "*" or row.error in names) and re.search(row.text, message):
             return row
     raise AssertionError("the last row matches everything")

@@ -1,0 +1,156 @@
+"""Examination: checks as data, carried out on every node at once, and what they found as a table and as JSON.
+
+A check is a question about one node, or about all of them together. What stands on another (nobody can be root on a
+host that cannot be reached) is not asked when that one failed: one cause is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from rich.table import Table
+
+from harness.errors import SchemaquakeError
+
+__all__ = ["Check", "Examination", "Finding", "JointCheck", "Seen", "examine"]
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check saw: whether it will do, in a few words, and if not, what to do about it."""
+
+    ok: bool
+    said: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Generic[P]):
+    """One question about one node. `look` may raise a SchemaquakeError, whose words say what to do."""
+
+    name: str
+    look: Callable[[P], Seen]
+    after: tuple[str, ...] = ()
+    """Checks on which this one stands."""
+    words: frozenset[str] = frozenset()
+    """Words of `allow` for which it is needed; none: always."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointCheck(Generic[P]):
+    """One question about all nodes together; asked of those on which what it stands on was found."""
+
+    name: str
+    look: Callable[[Mapping[str, P]], Mapping[str, Seen]]
+    after: tuple[str, ...] = ()
+    words: frozenset[str] = frozenset()
+
+
+AnyCheck: TypeAlias = Check[P] | JointCheck[P]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found on one node; `seen` is null where it was not asked."""
+
+    node: str
+    check: str
+    seen: Seen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All findings, in the order of the checks and, within one, of the nodes."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check was asked on every node and found what it looked for; of no findings at all, not."""
+        return bool(self.findings) and all(f.seen is not None and f.seen.ok for f in self.findings)
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """A sentence for everything that will not do, with what to do about it. The same on several nodes is said once."""
+        causes: dict[tuple[str, str, str], list[str]] = {}
+        for finding in self.findings:
+            if finding.seen is not None and not finding.seen.ok:
+                causes.setdefault((finding.check, finding.seen.said, finding.seen.remedy), []).append(finding.node)
+        return [
+            f"{', '.join(nodes)}: {check}: {said}" + (f": {remedy}" if remedy else "")
+            for (check, said, remedy), nodes in causes.items()
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """For `--json`: `{"ok", "checks": {check: {node: {"ok": true | false | null, "said", "remedy"}}}}`."""
+        checks: dict[str, dict[str, Any]] = {}
+        for finding in self.findings:
+            seen = finding.seen
+            checks.setdefault(finding.check, {})[finding.node] = {
+                "ok": None if seen is None else seen.ok,
+                "said": "" if seen is None else seen.said,
+                "remedy": "" if seen is None else seen.remedy,
+            }
+        return {"ok": self.ok, "checks": checks}
+
+    def table(self) -> Table:
+        """Checks as rows, nodes as columns; what will not do is explained below it, by `missing`."""
+        nodes = list(dict.fromkeys(finding.node for finding in self.findings))
+        table = Table("", *nodes, box=None, pad_edge=False, header_style="dim")
+        rows: dict[str, dict[str, Seen | None]] = {}
+        for finding in self.findings:
+            rows.setdefault(finding.check, {})[finding.node] = finding.seen
+        for check, seen in rows.items():
+            table.add_row(check, *(_cell(seen.get(node)) for node in nodes))
+        return table
+
+
+def _cell(seen: Seen | None) -> str:
+    if seen is None:
+        return "[dim]not asked[/]"
+    return f"ok  [dim]{_plain(seen.said)}[/]".replace("  [dim][/]", "") if seen.ok else "[bold red]missing[/]"
+
+
+def _plain(text: str) -> str:
+    """What a node said is no markup."""
+    return text.replace("[", r"\[")
+
+
+def examine(patients: Mapping[str, P], checks: Sequence[AnyCheck[P]]) -> Examination:
+    """Carry out the checks, in their order: those of single nodes on all nodes at the same time."""
+    findings: dict[tuple[str, str], Seen | None] = {}
+
+    def stands(check: AnyCheck[P], node: str) -> bool:
+        below = [findings.get((name, node)) for name in check.after]
+        return all(seen is not None and seen.ok for seen in below)
+
+    with ThreadPoolExecutor(max_workers=max(1, len(patients))) as pool:
+        for check in checks:
+            asked = {node: patient for node, patient in patients.items() if stands(check, node)}
+            if isinstance(check, JointCheck):
+                found = dict(_jointly(check, asked)) if asked else {}
+            else:
+                found = dict(
+                    zip(asked, pool.map(lambda patient, one=check: _look(one, patient), asked.values()), strict=True)
+                )
+            findings |= {(check.name, node): found.get(node) for node in patients}
+    return Examination(tuple(Finding(node, check, seen) for (check, node), seen in findings.items()))
+
+
+def _look(check: Check[P], patient: P) -> Seen:
+    try:
+        return check.look(patient)
+    except SchemaquakeError as error:
+        return Seen(False, str(error))
+
+
+def _jointly(check: JointCheck[P], patients: Mapping[str, P]) -> Mapping[str, Seen]:
+    try:
+        return check.look(patients)
+    except SchemaquakeError as error:
+        return dict.fromkeys(patients, Seen(False, str(error)))
