@@ -14,7 +14,7 @@ from threading import Event
 
 from harness.errors import ClusterError, HealError, PlanError
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Node
+from harness.protocols import Cluster, Context, Fault, Node, Undo
 from harness.wait import until
 from nemeses.activity import Activities
 from nemeses.every_node import on_every
@@ -25,6 +25,9 @@ from nemeses.timetable import targeted
 __all__ = ["ClockSkew"]
 
 _KINDS = ("jump", "strobe")
+
+# As good as true. An offset of nothing would end the skew, and whatever keeps a host's clock would be started each time.
+_TRUE_S = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +99,15 @@ class ClockSkew:
                 while not finishing.wait(half_s):
                     toggles += 1
                     for node in nodes:
-                        node.skew_clock(0.0 if toggles % 2 else offsets[node.name])
+                        node.skew_clock(_TRUE_S if toggles % 2 else offsets[node.name])
                 return toggles
 
             self._activities.begin(fault.id, strobe, name=f"clock strobe {fault.id}")
         return {"observed": True, "nodes": shifted}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """True time; a strobe of a harness that lives is ended by its clocks, which follow nobody without a guard."""
+        return {name: [Undo(verb="clock")] for name in fault.nodes}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Back to true time, read back: `{"observed", "toggles", "broke_off", "nodes": {name: {"before", "after"}}}`.

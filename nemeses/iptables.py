@@ -47,6 +47,14 @@ class Iptables:
                 raise ClusterError(f"{node.name} has {len(rules)} rules where {len(expected)} were made: {rules}")
         return rules
 
+    def undo(self, what: Drop) -> list[tuple[str, ...]]:
+        """The chains of both versions, unhooked, flushed and deleted, and those of a probe that broke off."""
+        return [
+            argv
+            for version in self._TOOLS
+            for argv in (*self._removal(version, what), *self._deletion(version, _probe(what)))
+        ]
+
     def remove(self, node: Node, what: Drop) -> dict[str, JSON] | None:
         """Unhook, flush and delete the chain, having read its counters."""
         rules: list[str] = []
@@ -54,10 +62,10 @@ class Iptables:
             listed = run(node, *self._argv(version, "-v", "-S", what.name))
             if listed.exit_code == 0:
                 rules += [line for line in listed.stdout.splitlines() if line.startswith("-A")]
-                self._unhook(node, version, what)
-                self._delete_chain(node, version, what.name)
+                done = [run(node, *argv) for argv in self._removal(version, what)]
                 if run(node, *self._argv(version, "-S", what.name)).exit_code == 0:
-                    raise HealError(f"the chain {what.name} is still there on {node.name}")
+                    said = "; ".join(words(one) for one in done if one.exit_code != 0)
+                    raise HealError(f"the chain {what.name} is still there on {node.name}: {said}")
             elif is_denied(listed):
                 raise HealError(f"{self._TOOLS[version]} may not be used on {node.name}: {words(listed)}")
             self._delete_chain(node, version, _probe(what))
@@ -71,23 +79,24 @@ class Iptables:
             "bytes": sum(size for _, size in counters),
         }
 
-    def _unhook(self, node: Node, version: int, what: Drop) -> None:
-        hook = f"-A INPUT -j {what.name}"
-        hooks = must(node, *self._argv(version, "-S", "INPUT")).splitlines().count(hook)
-        for _ in range(hooks):
-            must(node, *self._argv(version, "-D", "INPUT", "-j", what.name))
+    def _removal(self, version: int, what: Drop) -> list[tuple[str, ...]]:
+        return [self._argv(version, "-D", "INPUT", "-j", what.name), *self._deletion(version, what.name)]
+
+    def _deletion(self, version: int, chain: str) -> list[tuple[str, ...]]:
+        return [self._argv(version, "-F", chain), self._argv(version, "-X", chain)]
 
     def _delete_chain(self, node: Node, version: int, chain: str) -> None:
-        run(node, *self._argv(version, "-F", chain))
-        run(node, *self._argv(version, "-X", chain))
+        for argv in self._deletion(version, chain):
+            run(node, *argv)
 
-    def _argv(self, version: int, *arguments: str) -> list[str]:
-        return [self._TOOLS[version], "-w", _LOCK_WAIT_S, *arguments]
+    def _argv(self, version: int, *arguments: str) -> tuple[str, ...]:
+        return (self._TOOLS[version], "-w", _LOCK_WAIT_S, *arguments)
 
     def _match(self, source: str, what: Drop) -> list[str]:
         ports = ["-p", "tcp", "-m", "multiport", "--ports", ",".join(map(str, what.ports))] if what.ports else []
         chance = ["-m", "statistic", "--mode", "random", "--probability", f"{what.probability:.6f}"]
-        return ["-s", source, *ports, *(chance if what.probability < 1 else []), "-j", "DROP"]
+        length = ["-m", "length", "--length", f"{what.above_bytes + 1}:65535"] if what.above_bytes else []
+        return ["-s", source, *ports, *length, *(chance if what.probability < 1 else []), "-j", "DROP"]
 
 
 def _probe(what: Drop) -> str:

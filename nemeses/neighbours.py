@@ -17,10 +17,18 @@ from nemeses.commands import must, run
 from nemeses.drops import Drop
 from nemeses.routes import route_to
 
-__all__ = ["lead_back", "misdirect", "refusal"]
+__all__ = ["lead_back", "misdirect", "refusal", "undo"]
 
-_OURS: Final = "02:73:71"
-"""The first half of our link addresses: locally administered, and "sq". The other half is the fault's id."""
+_OURS: Final = "02:73"
+"""What our link addresses begin with: locally administered, and "s". Then the run's tag, and the fault's id."""
+
+_NO_TAG: Final = "7100"
+
+# Only entries that lead to our address, whichever peers they are for: one of the owner's for the same peer stays.
+_LEAD_BACK: Final = (
+    "ip neigh show nud permanent | while read -r peer _ device _ address _; do "
+    'if [ "$address" = "$1" ]; then ip neigh del "$peer" dev "$device"; fi; done'
+)
 
 
 def refusal(node: Node, peers: Sequence[str]) -> str | None:
@@ -28,7 +36,7 @@ def refusal(node: Node, peers: Sequence[str]) -> str | None:
     try:
         for device in {_device(node, peer) for peer in peers}:
             entry = ["192.0.2.255", "dev", device]
-            must(node, "ip", "neigh", "replace", *entry, "lladdr", f"{_OURS}:ff:ff:ff", "nud", "permanent")
+            must(node, "ip", "neigh", "replace", *entry, "lladdr", f"{_OURS}:ff:ff:ff:ff", "nud", "permanent")
             must(node, "ip", "neigh", "del", *entry)
     except ClusterError as error:
         return f"neighbour: {error}"
@@ -38,11 +46,15 @@ def refusal(node: Node, peers: Sequence[str]) -> str | None:
 def misdirect(node: Node, peers: Sequence[str], what: Drop) -> list[str]:
     """Send what is for these peers nowhere; returns the entries as read back.
 
-    Raises ClusterError, also if another fault already misleads this node about one of them.
+    Raises ClusterError, also if another fault already misleads this node about one of them, or its owner has said where
+    one of them is: an entry that is replaced is lost.
     """
-    taken = [entry["dst"] for entry in _entries(node, _OURS) if entry["dst"] in peers]
+    taken = {entry["dst"]: entry["lladdr"] for entry in _entries(node, "") if entry["dst"] in peers}
+    misled = [peer for peer, address in taken.items() if address.startswith(_OURS)]
+    if misled:
+        raise ClusterError(f"{node.name} is already misled about {', '.join(misled)} by another fault")
     if taken:
-        raise ClusterError(f"{node.name} is already misled about {', '.join(taken)} by another fault")
+        raise ClusterError(f"{node.name} has permanent neighbour entries of its own for {', '.join(taken)}")
     for peer in peers:
         entry = [peer, "dev", _device(node, peer), "lladdr", _nowhere(what), "nud", "permanent"]
         must(node, "ip", "neigh", "replace", *entry)
@@ -52,15 +64,21 @@ def misdirect(node: Node, peers: Sequence[str], what: Drop) -> list[str]:
     return [json.dumps(entry) for entry in made]
 
 
+def undo(what: Drop) -> list[tuple[str, ...]]:
+    """Commands that delete this fault's entries; harmless where there are none."""
+    return [("sh", "-c", _LEAD_BACK, "sh", _nowhere(what))]
+
+
 def lead_back(node: Node, what: Drop) -> dict[str, JSON] | None:
     """Delete this fault's entries; returns them as a filter's `remove` does, null if there were none.
 
     Raises HealError if they stay.
     """
     made = _entries(node, _nowhere(what))
-    for entry in made:
-        run(node, "ip", "neigh", "del", entry["dst"], "dev", entry["dev"])
-    if _entries(node, _nowhere(what)):
+    if made:
+        for argv in undo(what):
+            run(node, *argv)
+    if made and _entries(node, _nowhere(what)):
         raise HealError(f"misleading neighbour entries are still there on {node.name}")
     if not made:
         return None
@@ -68,8 +86,9 @@ def lead_back(node: Node, what: Drop) -> dict[str, JSON] | None:
 
 
 def _nowhere(what: Drop) -> str:
-    high, middle, low = what.fault_id.to_bytes(3, "big")
-    return f"{_OURS}:{high:02x}:{middle:02x}:{low:02x}"
+    tag = what.tag or _NO_TAG
+    high, low = (what.fault_id % 0x10000).to_bytes(2, "big")
+    return f"{_OURS}:{tag[:2]}:{tag[2:]}:{high:02x}:{low:02x}"
 
 
 def _device(node: Node, peer: str) -> str:

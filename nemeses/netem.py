@@ -1,8 +1,8 @@
 """netem: losing and delaying what a node *sends* to chosen peers, by the kernel's network emulator.
 
 On the device towards the peers, a `prio` qdisc with one band more than usual; filters lead into that band, and netem
-stands at its end, so that all other traffic of the node goes its usual way. The root's handle is ours (7371, "sq"), the
-emulator's bears the fault's id. A device whose root qdisc somebody has set is left alone: tc refuses.
+stands at its end, so that all other traffic of the node goes its usual way. The emulator's handle is ours (7371, "sq"),
+the root's bears the fault's id. A device whose root qdisc somebody has set is left alone: tc refuses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ from nemeses.commands import run, words
 from nemeses.drops import STORAGE_PORTS, ip_version
 from nemeses.routes import route_to
 
-__all__ = ["Impairment", "impair", "refusal", "restore"]
+__all__ = ["Impairment", "impair", "refusal", "restore", "undo"]
 
-_ROOT: Final = "7371:"
-_BAND: Final = "7371:4"
+_EMULATOR: Final = "7371:"
 _USUAL_PRIORITIES: Final = "1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
 _QUEUE_PACKETS: Final = 20_000
+
+# A root that is not ours has another handle, and what was never made has none: the devices need not be known.
+_RESTORE: Final = (
+    "tc qdisc show | while read -r _ _ handle _ device parent _; do "
+    'if [ "$handle $parent" = "$1 root" ]; then tc qdisc del dev "$device" root handle "$1"; fi; done'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +37,22 @@ class Impairment:
     """What happens to packets on their way out; `ports` as in `nemeses.drops.Drop`."""
 
     fault_id: int
+    tag: str = ""
+    """As in `nemeses.drops.Drop`."""
     ports: tuple[int, ...] = STORAGE_PORTS
     loss: float = 0.0
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
 
     @property
-    def handle(self) -> str:
-        """Of the emulator; below the range from which the kernel numbers its own."""
-        return f"{0x1000 + self.fault_id % 0x6000:x}:"
+    def root(self) -> str:
+        """Handle of the root; below the range from which the kernel numbers its own, and never the emulator's."""
+        return f"{0x1000 + (int(self.tag or '0', 16) + self.fault_id) % 0x6000:x}:"
+
+    @property
+    def band(self) -> str:
+        """Where the emulator stands."""
+        return f"{self.root}4"
 
 
 def refusal(node: Node) -> str | None:
@@ -68,14 +80,19 @@ def impair(node: Node, peers: Sequence[str], what: Impairment) -> list[str]:
     return made
 
 
+def undo(what: Impairment) -> list[tuple[str, ...]]:
+    """Commands that take this fault's emulators away; harmless where there are none."""
+    return [("sh", "-c", _RESTORE, "sh", what.root)]
+
+
 def restore(node: Node, what: Impairment) -> dict[str, JSON] | None:
     """Take this fault's emulators away; returns their counters as a filter's `remove` does, null if there were none.
 
     `packets` are those that felt it: the lost ones, and with a delay all. Raises HealError if they stay.
     """
     made = _emulators(node, what)
-    for emulator in made:
-        run(node, "tc", "qdisc", "del", "dev", emulator["dev"], "root", "handle", _ROOT)
+    for argv in undo(what):
+        run(node, *argv)
     if _emulators(node, what):
         raise HealError(f"a network emulator is still there on {node.name}")
     if not made:
@@ -100,7 +117,7 @@ def _emulators(node: Node, what: Impairment) -> list[dict[str, Any]]:
     return [
         qdisc
         for qdisc in json.loads(listed.stdout or "[]")
-        if qdisc.get("kind") == "netem" and qdisc.get("handle") == what.handle and qdisc.get("parent") == _BAND
+        if (qdisc.get("kind"), qdisc.get("handle"), qdisc.get("parent")) == ("netem", _EMULATOR, what.band)
     ]
 
 
@@ -109,8 +126,8 @@ def _batch(device: str, peers: Sequence[str], what: Impairment) -> str:
     jitter = f" {what.jitter_ms:g}ms" if what.jitter_ms else ""
     delay = f" delay {what.delay_ms:g}ms{jitter}" if what.delay_ms else ""
     lines = [
-        f"qdisc add dev {device} root handle {_ROOT} prio bands 4 priomap {_USUAL_PRIORITIES}",
-        f"qdisc add dev {device} parent {_BAND} handle {what.handle} netem limit {_QUEUE_PACKETS}{delay}{loss}",
+        f"qdisc add dev {device} root handle {what.root} prio bands 4 priomap {_USUAL_PRIORITIES}",
+        f"qdisc add dev {device} parent {what.band} handle {_EMULATOR} netem limit {_QUEUE_PACKETS}{delay}{loss}",
     ]
     for peer in peers:
         family, protocol, length = ("ip", "ip", 32) if ip_version(peer) == 4 else ("ip6", "ipv6", 128)
@@ -121,8 +138,8 @@ def _batch(device: str, peers: Sequence[str], what: Impairment) -> str:
         ]
         # Filters of different protocols must not share a priority.
         lines += [
-            f"filter add dev {device} parent {_ROOT} protocol {protocol} prio {1 if length == 32 else 2} "
-            f"u32 match {family} dst {peer}/{length}{match} flowid {_BAND}"
+            f"filter add dev {device} parent {what.root} protocol {protocol} prio {1 if length == 32 else 2} "
+            f"u32 match {family} dst {peer}/{length}{match} flowid {what.band}"
             for match in ports or [""]
         ]
     return "\n".join(lines) + "\n"

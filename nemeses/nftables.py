@@ -31,6 +31,10 @@ class Nftables:
         rules = self._rules(must(node, "nft", "-j", "list", "table", "inet", what.name))
         return [json.dumps(rule["expr"]) for rule in rules]
 
+    def undo(self, what: Drop) -> list[tuple[str, ...]]:
+        """The table, and all that is in it."""
+        return [("nft", "delete", "table", "inet", what.name)]
+
     def remove(self, node: Node, what: Drop) -> dict[str, JSON] | None:
         """Delete the table, having read its counters."""
         listed = run(node, "nft", "-j", "list", "table", "inet", what.name)
@@ -39,7 +43,8 @@ class Nftables:
                 raise HealError(f"nft may not be used on {node.name}: {words(listed)}")
             return None
         rules = self._rules(listed.stdout)
-        run(node, "nft", "delete", "table", "inet", what.name)
+        for argv in self.undo(what):
+            run(node, *argv)
         if run(node, "nft", "list", "table", "inet", what.name).exit_code == 0:
             raise HealError(f"the table {what.name} is still there on {node.name}")
         counters = [part["counter"] for rule in rules for part in rule["expr"] if "counter" in part]
@@ -57,6 +62,7 @@ class Nftables:
         # A peer's port may stand on either side of the connection, and one expression cannot say "either".
         ports = f"{{ {', '.join(map(str, what.ports))} }}"
         matches = [f"tcp sport {ports}", f"tcp sport != {ports} tcp dport {ports}"] if what.ports else [""]
+        length = f"meta length > {what.above_bytes}" if what.above_bytes else ""
         chance = f"numgen random mod 1000000 < {round(what.probability * 1e6)}" if what.probability < 1 else ""
         commands = [
             f"create table inet {table}",
@@ -65,7 +71,7 @@ class Nftables:
         for source in sources:
             family = "ip" if ip_version(source) == 4 else "ip6"
             commands += [
-                f"add rule inet {table} input {family} saddr {source} {match} {chance} counter drop"
+                f"add rule inet {table} input {family} saddr {source} {match} {length} {chance} counter drop"
                 for match in matches
             ]
         return "; ".join(commands)

@@ -7,16 +7,16 @@ works, by the kernel's network emulator on the senders. Parameters: `{"grudge", 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from harness.errors import HealError, PlanError
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Node
+from harness.protocols import Cluster, Context, Fault, Node, Undo
 from nemeses import netem, packet_filter
 from nemeses.commands import runs_commands
-from nemeses.drops import Drop, ports_named
+from nemeses.drops import Drop, ports_named, tag_of
 from nemeses.every_node import on_every
 from nemeses.grudges import from_json, split, to_json
 from nemeses.netem import Impairment
@@ -48,7 +48,7 @@ class PacketLoss:
 
     def missing(self, cluster: Cluster) -> str | None:
         """Asks every node that already runs for a means to lose packets at random, or to delay them."""
-        filtered = None if self.delay_ms else packet_filter.missing(cluster, probability=0.5)
+        filtered = None if self.delay_ms else packet_filter.missing(cluster, Drop(fault_id=0, probability=0.5))
         if filtered is None and not self.delay_ms:
             return None
         if (reason := cluster.missing("packets")) is not None:
@@ -98,16 +98,17 @@ class PacketLoss:
         ports = ports_named(str(fault.parameters["ports"]))
         impairment = Impairment(
             fault_id=fault.id,
+            tag=tag_of(fault),
             ports=ports,
             loss=float(fault.parameters["loss"]),
             delay_ms=float(fault.parameters["delay_ms"]),
             jitter_ms=float(fault.parameters["jitter_ms"]),
         )
-        lacking = packet_filter.missing(cluster, probability=impairment.loss, fault_id=fault.id)
-        if lacking is None and not impairment.delay_ms:
-            return packet_filter.drop(
-                cluster, grudge, Drop(fault_id=fault.id, ports=ports, probability=impairment.loss)
-            )
+        what = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, probability=impairment.loss)
+        if not impairment.delay_ms:
+            chosen = packet_filter.choose(cluster, grudge, what)
+            if packet_filter.lacking(cluster, chosen, what) is None:
+                return packet_filter.drop(cluster, grudge, what, chosen=chosen)
         addresses = {node.name: node.address for node in cluster.nodes}
         receivers = {
             name: [addresses[receiver] for receiver, dropped in sorted(grudge.items()) if name in dropped]
@@ -120,16 +121,23 @@ class PacketLoss:
         effects = on_every(named(cluster, list(receivers)), impair, what="losing or delaying packets")
         return {"observed": bool(effects), "nodes": effects}
 
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """The fault's own rules, and its emulators, whichever it needed."""
+        what = Drop(fault_id=fault.id, tag=tag_of(fault))
+        emulated = [Undo(argv) for argv in netem.undo(Impairment(fault_id=fault.id, tag=tag_of(fault)))]
+        filtered = packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), what)
+        return {name: [*undo, *emulated] for name, undo in filtered.items()}
+
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Remove all of it; returns the counters, in the shape of `nemeses.packet_filter.lift`. Raises HealError."""
-        impairment = Impairment(fault_id=fault.id)
+        impairment = Impairment(fault_id=fault.id, tag=tag_of(fault))
         emulated = on_every(
             list(cluster.nodes),
             lambda node: netem.restore(node, impairment),
             what=f"removing the network emulators of fault {fault.id}",
             error=HealError,
         )
-        lifted = packet_filter.lift(cluster, fault.id)
+        lifted = packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
         for name, piece in emulated.items():
             if piece is not None:
                 lifted["nodes"].setdefault(name, []).append(piece)

@@ -1,20 +1,21 @@
 """Partition: nodes stop hearing one another.
 
 Cuts the storage port (or everything) between the nodes; clients and the harness still reach every node. Who drops whom
-is a grudge (`nemeses.grudges`), how is `nemeses.packet_filter`. A fault's parameters are `{"grudge", "ports"}`.
+is a grudge (`nemeses.grudges`), how is `nemeses.packet_filter`. A fault's parameters are `{"grudge", "ports"}`, and
+`above_bytes` where only longer packets are lost, as on a way whose MTU is too small and that says so to nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from harness.errors import PlanError
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault
+from harness.protocols import Cluster, Context, Fault, Undo
 from nemeses import packet_filter
-from nemeses.drops import Drop, ports_named
+from nemeses.drops import Drop, ports_named, tag_of
 from nemeses.grudges import BUILDERS, FEWEST_NODES, Grudge, from_json, split, to_json
 from nemeses.options import configured
 from nemeses.targets import primaries
@@ -22,10 +23,12 @@ from nemeses.timetable import spells
 
 __all__ = ["Partition"]
 
+_LONGEST = 65_535
+
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """`--nemesis partition`; `-O partition.targets=one,bridge`, `-O partition.ports=all`."""
+    """`--nemesis partition`; `-O partition.targets=one,bridge`, `-O partition.ports=all`, `-O partition.above_bytes=600`."""
 
     name = "partition"
     disturbs = "packets"
@@ -34,15 +37,21 @@ class Partition:
     """Kinds of grudge, one drawn for each fault; those that need more nodes than there are, are left out."""
     ports: str = "storage"
     """`storage`, `all`, or port numbers separated by `+`."""
+    above_bytes: int = 0
+    """Only longer packets are lost, and whatever waits behind them in the same connection; 0: all are."""
 
     def missing(self, cluster: Cluster) -> str | None:
         """Asks every node that already runs for a means to drop packets."""
-        return packet_filter.missing(cluster)
+        what = Drop(fault_id=0, ports=ports_named(self.ports), above_bytes=self.above_bytes)
+        return packet_filter.missing(cluster, what)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Partitions of 5 to 15 s with quiet between them. Raises PlanError for what cannot be parted so."""
         partition = configured(self, context)
         ports_named(partition.ports)
+        if not 0 <= partition.above_bytes < _LONGEST:
+            raise PlanError(f"partition.above_bytes={partition.above_bytes}: no packet is longer than {_LONGEST} bytes")
+        selective = {"above_bytes": partition.above_bytes} if partition.above_bytes else {}
         kinds = [kind for kind in partition.targets if len(context.nodes) >= _fewest(kind)]
         if not kinds:
             raise PlanError(
@@ -60,7 +69,7 @@ class Partition:
                     begins_s=begins_s,
                     ends_s=ends_s,
                     nodes=tuple(sorted({*grudge, *(name for dropped in grudge.values() for name in dropped)})),
-                    parameters={"target": kind, "grudge": grudge, "ports": partition.ports},
+                    parameters={"target": kind, "grudge": grudge, "ports": partition.ports, **selective},
                 )
             )
         return faults
@@ -68,11 +77,18 @@ class Partition:
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
         """Install the rules; returns them as read back (`nemeses.packet_filter.drop`). Raises ClusterError."""
         ports = ports_named(str(fault.parameters.get("ports", self.ports)))
-        return packet_filter.drop(cluster, from_json(fault.parameters["grudge"]), Drop(fault_id=fault.id, ports=ports))
+        above_bytes = int(fault.parameters.get("above_bytes", 0))
+        what = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, above_bytes=above_bytes)
+        return packet_filter.drop(cluster, from_json(fault.parameters["grudge"]), what)
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """The fault's own rules, by every means that may have made them (`nemeses.packet_filter.undo`)."""
+        what = Drop(fault_id=fault.id, tag=tag_of(fault))
+        return packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), what)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Remove them; returns their counters (`nemeses.packet_filter.lift`). Raises HealError."""
-        return packet_filter.lift(cluster, fault.id)
+        return packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
 
 
 def _fewest(kind: str) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from harness.errors import HealError
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Node
+from harness.protocols import Cluster, Context, Fault, Node, Undo
 from nemeses.every_node import on_every
 from nemeses.options import configured
 from nemeses.serving import await_state
@@ -45,6 +45,10 @@ class Pause:
 
         nodes = named(cluster, fault.nodes)
         return {"observed": True, "nodes": on_every(nodes, freeze, what="pausing servers")}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """SIGCONT."""
+        return {name: [Undo(verb="resume")] for name in fault.nodes}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """SIGCONT; a server that has ended meanwhile is left alone. Raises HealError if one is still frozen."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Node
+from harness.protocols import Cluster, Context, Fault, Node, Undo
 from nemeses.every_node import on_every
 from nemeses.options import configured
-from nemeses.serving import SERVING_LIMIT_S, bring_back, taken_down, taking_down
+from nemeses.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
 from nemeses.targets import named
 from nemeses.timetable import targeted
 
@@ -58,6 +58,10 @@ class Restart:
             return states
 
         return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), restart, what="restarting servers")}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """Start them, if they were taken down and no more."""
+        return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Wait until they serve. Raises HealError naming the first error of one that does not."""

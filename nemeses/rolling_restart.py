@@ -5,17 +5,17 @@ Goes on by itself after the injection; healing lets it finish the server it is a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
 
 from harness.errors import ClusterError, HealError
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault, Node
+from harness.protocols import Cluster, Context, Fault, Node, Undo
 from nemeses.activity import Activities
 from nemeses.options import configured
-from nemeses.serving import SERVING_LIMIT_S, bring_back, taken_down, taking_down
+from nemeses.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
 from nemeses.targets import named
 from nemeses.timetable import targeted
 
@@ -77,6 +77,10 @@ class RollingRestart:
 
         self._activities.begin(fault.id, roll, name=f"rolling restart {fault.id}")
         return {"observed": True, "nodes": {first.name: states}}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """Start all of them; the round itself ends with the harness."""
+        return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """End the round and wait until all serve; `{"observed", "restarted": [name], "nodes"}`.

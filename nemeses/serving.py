@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from harness.errors import HealError, NodeDied, PlanError, StartTimeout
 from harness.operations import JSON
-from harness.protocols import Boot, Node
+from harness.protocols import Boot, Fault, Node, Undo
 from harness.wait import until
 from nemeses.every_node import on_every
 
-__all__ = ["SERVING_LIMIT_S", "await_state", "bring_back", "take_down", "taken_down", "taking_down"]
+__all__ = ["SERVING_LIMIT_S", "await_state", "bring_back", "starting", "take_down", "taken_down", "taking_down"]
 
 SERVING_LIMIT_S: Final = 120.0
 """How long a server may take to serve again, where nothing else is said."""
@@ -82,6 +82,11 @@ def bring_back(nodes: Sequence[Node], *, deadline_s: float, what: str) -> JSON:
         return {"seconds": round(boot.seconds, 3), "after": await_state(node, "running")}
 
     return {"observed": True, "nodes": on_every(nodes, serve, what=what, error=HealError)}
+
+
+def starting(fault: Fault) -> Mapping[str, Sequence[Undo]]:
+    """What `bring_back` does to each node, without waiting for it: the `undo` of whatever takes servers down."""
+    return {name: [Undo(verb="resume"), Undo(verb="start")] for name in fault.nodes}
 
 
 def _why(boot: Boot, deadline_s: float) -> Exception:

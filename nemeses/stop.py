@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from harness.operations import JSON
-from harness.protocols import Cluster, Context, Fault
+from harness.protocols import Cluster, Context, Fault, Undo
 from nemeses.options import configured
-from nemeses.serving import SERVING_LIMIT_S, bring_back, take_down
+from nemeses.serving import SERVING_LIMIT_S, bring_back, starting, take_down
 from nemeses.targets import named
 from nemeses.timetable import targeted
 
@@ -48,6 +48,10 @@ class Stop:
         """SIGTERM; returns each server's state before and after. Raises ClusterError if one still runs."""
         limit_s = float(fault.parameters.get("stop_limit_s", self.stop_limit_s))
         return take_down(named(cluster, fault.nodes), "stop", stop_limit_s=limit_s, what="stopping servers")
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """Start them."""
+        return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Start them and wait until they serve. Raises HealError naming the first error of one that does not."""
