@@ -1,11 +1,12 @@
 """Racing CREATE INDEX: one name for two indexes, and an index on a column that is being dropped.
 
 - `name`: CREATE INDEX i ON t (a) / CREATE INDEX i ON t (b)
-- `column`: ALTER TABLE t DROP c / CREATE INDEX i ON t (c)
+- `column`: ALTER TABLE t DROP c / CREATE INDEX i ON t (c) (where a column can be dropped: from 2.0 on)
 
 Up to 5.0 both are acknowledged. The first leaves one index of the two, on the younger one's column. The second leaves
 an index without its column: "Unable to parse targets for index i", and no node starts again. Fixed by CEP-21
-(CASSANDRA-18330).
+(CASSANDRA-18330). Up to 2.2 an index is an attribute of its column, up to 1.1 part of the definition that a client reads
+and sends back, and the younger one takes the older one's back.
 
 Must hold: one CREATE of a name is acknowledged; every index has its column; every node restarts.
 """
@@ -35,9 +36,10 @@ class CreateIndex(RacingWorkload):
 
 def _race(number: int, _random: Random, context: Context) -> Race:
     keyspace = race_keyspace(context, "create-index", number)
-    variant, (columns, sides, probes) = take_turns(
-        number, context, [("name", _name(keyspace)), ("column", _column(keyspace))]
-    )
+    turns = [("name", _name(keyspace))]
+    if "column-drops" in context.features:
+        turns.append(("column", _column(keyspace)))
+    variant, (columns, sides, probes) = take_turns(number, context, turns)
     table = create_table(
         keyspace, "t", columns=[("k", "int", "partition_key"), *((column, "int", "regular") for column in columns)]
     )

@@ -1,11 +1,16 @@
 """Races: conflicting schema changes through different coordinators at once, with acknowledged rows at stake.
 
 A race is a value: a keyspace of its own, base objects, what each side does, and the rows that must survive. A racing
-workload only adds the function that makes race number `n`; everything else is here. There are two ways to run one:
+workload only adds the function that makes race number `n`; everything else is here. There are three ways to run one:
 
 - mode `barrier`, on a healthy cluster: everybody meets, then each side's coordinator is asked in the same instant;
 - mode `partition`, certain wherever coordinators act alone (up to 5.0): side A is cut off, and the second statement
-  leaves a moment after the first, whatever became of it (see `workloads.lanes`).
+  leaves a moment after the first, whatever became of it (see `workloads.lanes`);
+- mode `single`, the control: the same statements, all sides one after another through one coordinator, each with time
+  to reach every node (`-O patience`), and rows only when every node has heard of them. Nothing races, so nothing may break.
+
+With `until_poisoned` a canary goes before each race (`workloads.canary`): no race is run on a cluster that an earlier one
+has spoilt for all schema changes.
 
 One race a keyspace, so that the damage of one stays out of the others and every object names its race.
 Source: seed document 3 (CEP-21), motivation; CASSANDRA-9424, CASSANDRA-10699; each workload names its own tickets.
@@ -13,7 +18,7 @@ Source: seed document 3 (CEP-21), motivation; CASSANDRA-9424, CASSANDRA-10699; e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from random import Random
@@ -26,8 +31,10 @@ from harness.protocols import Context, Phase, Worker
 from harness.rows import insert, read_rows
 from harness.schema_changes import create_keyspace
 from harness.steps import Invoke, Meet, Note, Step, Wait
+from workloads.canary import canary, canary_keyspace, read_canaries, set_up_canaries
 from workloads.lanes import RACERS_MAX, rounds, seats
-from workloads.one_by_one import one_by_one, rest
+from workloads.one_a_node import stands_for_its_node
+from workloads.one_by_one import heard_by_all, one_by_one, rest
 
 __all__ = [
     "ALWAYS",
@@ -41,7 +48,9 @@ __all__ = [
     "RowProbe",
     "crew",
     "damaging_order",
+    "pause_before_a_race",
     "race_keyspace",
+    "race_numbers",
     "racers_max",
     "steps",
     "take_turns",
@@ -102,8 +111,8 @@ class RowProbe:
 class Race:
     """Two or more schema changes that may meet. `sides` come in the damaging order: the first has the older timestamp.
 
-    Side i is carried out by the i-th racer; nodes beyond the sides only write rows. `setup` makes the base objects in
-    `keyspace` and is agreed upon before anything races.
+    Side i is carried out by the i-th racer; nodes beyond the sides only write rows, as does a side without statements.
+    `setup` makes the base objects in `keyspace` and is agreed upon before anything races.
     """
 
     workload: str
@@ -111,7 +120,7 @@ class Race:
     number: int
     keyspace: str
     setup: tuple[Invoke, ...]
-    sides: tuple[tuple[Invoke, ...], ...]
+    sides: tuple[tuple[Invoke | Wait, ...], ...]
     tables: tuple[RowProbe, ...]
     disturbance: int = HARMLESS
     """What a lost race does to later ones of the same run: `HARMLESS`, `POISONS`, `STALLS` or `REFUSES`."""
@@ -120,7 +129,7 @@ class Race:
 # Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
 @dataclass(kw_only=True, eq=False)
 class RacingWorkload:
-    """A whole `Workload` from a function that makes one race; `context.races` of them are run."""
+    """A whole `Workload` from a function that makes one race; `context.races` of them are run, from `context.first_race` on."""
 
     name: str
     requires: frozenset[str]
@@ -129,7 +138,7 @@ class RacingWorkload:
 
     def races(self, context: Context) -> tuple[Race, ...]:
         """Every race of the run, in order."""
-        return tuple(self.race(n, context.random(self.name, "race", n), context) for n in range(context.races))
+        return tuple(self.race(n, context.random(self.name, "race", n), context) for n in race_numbers(context))
 
     def crew(self, context: Context) -> Sequence[Worker]:
         """One worker a node; more where races overlap in mode `partition`. Raises PlanError for a single node."""
@@ -138,6 +147,11 @@ class RacingWorkload:
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
         """What this worker does in this phase of every race."""
         return steps(self.races(context), phase, worker, context, phase_label=phase_label)
+
+
+def race_numbers(context: Context) -> range:
+    """The numbers of a workload's races in this run."""
+    return range(context.first_race, context.first_race + context.races)
 
 
 def race_keyspace(context: Context, workload: str, number: int) -> str:
@@ -165,6 +179,11 @@ def racers_max(context: Context) -> int:
     if context.mode == "partition":
         return min(RACERS_MAX, 1 + sum(node not in context.isolated for node in context.nodes))
     return min(_SIDES_MAX, len(context.nodes))
+
+
+def pause_before_a_race(context: Context, races: int) -> float:
+    """Under faults races are spread over most of the time limit; else they follow one another at once."""
+    return _SPREAD * context.time_limit_s / races if context.under_faults else 0.0
 
 
 def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Variant]]) -> tuple[str, _Variant]:
@@ -200,6 +219,8 @@ def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context,
             return _prepare(races, worker, context)
         case "main" if context.mode == "partition":
             return _race_across_the_cut(races, worker, context)
+        case "main" if context.mode == "single":
+            return _one_after_another(races, worker, context)
         case "main":
             return _race_at_once(races, worker, context)
         case "probe":
@@ -212,6 +233,8 @@ def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator
     """Keyspaces and base objects of every race, by the first worker alone."""
     if worker.index != 0:
         return
+    if _has_canaries(context):
+        yield from set_up_canaries(context)
     for race in races:
         base = create_keyspace(race.keyspace, replication_factor=context.replication_factor)
         yield from one_by_one((base, *race.setup), context)
@@ -219,7 +242,7 @@ def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator
 
 def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
     """A row at QUORUM through every coordinator wherever one can be written already."""
-    if not _stands_for_its_node(worker, context):
+    if not stands_for_its_node(worker, context):
         return
     for race in races:
         for number, probe in _probes(race, "prepared"):
@@ -228,7 +251,7 @@ def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterato
 
 def _probe(races: Sequence[Race], worker: Worker, context: Context, phase: RowPhase) -> Iterator[Step]:
     """Can every coordinator still write and read every table? One row in, and the same row out."""
-    if not _stands_for_its_node(worker, context):
+    if not stands_for_its_node(worker, context):
         return
     for race in races:
         for number, probe in _probes(race, phase):
@@ -249,13 +272,15 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
 
     ALL comes last because such a read repairs the replicas it finds behind, and would hide what ONE has to show.
     """
-    if not _stands_for_its_node(worker, context):
+    if not stands_for_its_node(worker, context):
         return
     mine = [race for place, race in enumerate(races) if place % len(context.nodes) == worker.index]
     for consistency, some in (("ONE", races), ("ALL", mine)):
         for race in some:
             for table, columns in dict.fromkeys((probe.table, probe.columns) for probe in race.tables):
                 yield read_rows(race.keyspace, table, consistency=consistency, phase=phase_label, columns=columns)
+    if _has_canaries(context):
+        yield from read_canaries([_canary_name(r, context) for r in races], worker, context, phase=phase_label)
 
 
 # ── the main phase ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -266,17 +291,39 @@ def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> It
 
     Under faults the races are spread over most of the time limit, so that they meet the faults.
     """
-    pause_s = _SPREAD * context.time_limit_s / len(races) if context.under_faults else 0.0
-    for race in races:
+    pause_s = pause_before_a_race(context, len(races))
+    for number, race in enumerate(races):
         if pause_s:
             yield Wait(pause_s)
+        if context.until_poisoned:
+            yield from canary(_canary_name(race, context), number % len(context.nodes), worker, context)
         place = _racers(race, context).index(worker.index)  # before the meeting: nothing may delay what follows it
         yield Meet(f"{race.keyspace} ready")
         if worker.index == 0:
             yield _note(race, context, race.sides[: len(context.nodes)])
-            yield from rest(context)
+            if not context.until_poisoned:
+                yield from rest(context)  # what the canary shows, here only time can bring about
         yield Meet(f"{race.keyspace} go")
         yield from _take_part(race, worker, place if place < len(race.sides) else None)
+
+
+def _one_after_another(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """Race after race: one coordinator does what all sides would, another one each time; then everybody writes rows.
+
+    A canary through the same coordinator, after its statements, tells that every node has heard of them.
+    """
+    for race in races:
+        alone = race.number % len(context.nodes)
+        if worker.index == 0:
+            yield _note(race, context, race.sides)
+        yield Meet(f"{race.keyspace} go")
+        if worker.index == alone:
+            for change in _statements(race.sides):
+                yield change
+                yield from heard_by_all(context)
+        yield from canary(_canary_name(race, context), alone, worker, context)
+        yield Meet(f"{race.keyspace} heard")
+        yield from _rows_while_racing(race, worker, range(len(race.sides)) if worker.index == alone else ())
 
 
 def _race_across_the_cut(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
@@ -302,9 +349,14 @@ def _take_part(race: Race, worker: Worker, side: int | None) -> Iterator[Step]:
     """A side's statements and, without waiting for anybody, rows through the same coordinator; no side: rows alone."""
     if side is not None:
         yield from race.sides[side]
+    yield from _rows_while_racing(race, worker, () if side is None else (side,))
+
+
+def _rows_while_racing(race: Race, worker: Worker, sides: Collection[int]) -> Iterator[Step]:
+    """The rows of these sides, then those that every coordinator writes."""
     probes = list(_probes(race, "racing"))
     for number, probe in [p for p in probes if p[1].side is not None] + [p for p in probes if p[1].side is None]:
-        if probe.side in {None, side}:
+        if probe.side is None or probe.side in sides:
             for n in range(probe.rows):
                 yield _row(race, number, probe, "racing", worker, consistency="ONE", n=n)
 
@@ -332,27 +384,34 @@ def _order(race: Race, context: Context) -> list[int]:
     return order[: racers_max(context)]
 
 
-def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke]]) -> Note:
+def _statements(sides: Iterable[Sequence[Invoke | Wait]]) -> list[Invoke]:
+    return [step for side in sides for step in side if isinstance(step, Invoke)]
+
+
+def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]) -> Note:
     """What is about to race, as a reader of the history would write it; `sides` in the order in which they begin."""
-    return Note(
-        "race",
-        race.keyspace,
-        {
-            "workload": race.workload,
-            "variant": race.variant,
-            "number": race.number,
-            "mode": context.mode,
-            "sides": [[statement(change.f, change.value) for change in side] for side in sides],
-        },
-    )
+    told = {
+        "workload": race.workload,
+        "variant": race.variant,
+        "number": race.number,
+        "mode": context.mode,
+        "sides": [[statement(change.f, change.value) for change in _statements([side])] for side in sides if side],
+    }
+    if _has_canaries(context):
+        told["canary"] = f"{canary_keyspace(context)}.{_canary_name(race, context)}"
+    return Note("race", race.keyspace, told)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _stands_for_its_node(worker: Worker, context: Context) -> bool:
-    """The first workers are one a node; those of further lanes have nothing to do outside the main phase."""
-    return worker.index < len(context.nodes)
+def _has_canaries(context: Context) -> bool:
+    return context.until_poisoned or context.mode == "single"
+
+
+def _canary_name(race: Race, context: Context) -> str:
+    """The race's keyspace without the prefix that all keyspaces of the run have."""
+    return race.keyspace.removeprefix(f"{context.keyspace_prefix}_")
 
 
 def _probes(race: Race, phase: RowPhase) -> Iterator[tuple[int, RowProbe]]:

@@ -10,7 +10,8 @@ different definitions (from then on 5.0.9 answers every DDL with that table's Co
     On 5.0 a push merges only the keyspaces it carries, so on a healthy cluster the other keyspaces go on being changed;
     but a pull carries every keyspace, is written to disk as it comes, and is then rejected as a whole in memory. From
     the first poisoned keyspace on, a node that missed a push can no longer catch up, and the damage seen in a harmless
-    race might be the poison's. Up to 2.0 a merge always rebuilds all, and from then on nothing is applied.
+    race might be the poison's. Up to 2.0 a merge always rebuilds all, and from then on nothing is applied: there any race that
+    is lost refuses everything, and none can be put before the others. `--until-poisoned` ends such a run.
     Hence the order. Under a partition it does not help: what crosses the healed cut is one pull with everything in it,
     and after a restart no node may be left to ask. To judge the harmless races apart, pick them with `only`.
 """
@@ -36,7 +37,7 @@ from workloads.drop_keyspace import DropKeyspace
 from workloads.drop_recreate import DropRecreate
 from workloads.drop_table_view import DropTableView
 from workloads.drop_type import DropType
-from workloads.races import Race, RacingWorkload
+from workloads.races import Race, RacingWorkload, race_numbers
 
 __all__ = ["RACING", "RacingDdl"]
 
@@ -77,10 +78,12 @@ def _races(context: Context) -> tuple[Race, ...]:
     chosen = _chosen(context)
     made = {workload.name: workload.races(everyone) for workload in chosen}
     in_order: list[Race] = []
-    for number in range(context.races):
-        turn = [made[workload.name][number] for workload in chosen]
+    for place, number in enumerate(race_numbers(context)):
+        turn = [made[workload.name][place] for workload in chosen]
         context.random("racing-ddl", number).shuffle(turn)
         in_order += turn
+    if "types" not in context.features:
+        return tuple(in_order)
     return tuple(sorted(in_order, key=lambda race: race.disturbance))
 
 
