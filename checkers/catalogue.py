@@ -1,8 +1,8 @@
 """The catalogue: every anomaly type a checker may report, with its sources.
 
-`anomalies.toml` beside this file is the one place where types are described; reports, docs and `schemaquake list
-anomalies` read it through `CATALOGUE`, and checkers build their findings with `anomaly`, so a finding cannot bear a
-name that nobody can look up.
+`anomalies.toml` beside this file, and one in each package of checkers that has its own, are the places where types are
+described; reports, docs and `schemaquake list anomalies` read them through `CATALOGUE`, and checkers build their findings
+with `anomaly`, so a finding cannot bear a name that nobody can look up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AnomalyType:
     """One kind of violation: what is judged, what it does to a user, and who has spoken of it before.
 
     `seeds` are passages of the four founding documents, `tickets` are Apache JIRA keys, `bugs` are numbers in the
-    list of known bugs (B1 …).
+    list of known bugs (B1 …), `papers` define what is judged. Anomalies of data need no founding document.
     """
 
     name: str
@@ -35,15 +35,20 @@ class AnomalyType:
     seeds: tuple[str, ...]
     tickets: tuple[str, ...]
     bugs: tuple[str, ...]
+    papers: tuple[str, ...] = ()
 
     @property
     def references(self) -> tuple[str, ...]:
-        """What a finding of this type cites: tickets, then seed documents."""
-        return self.tickets + self.seeds
+        """What a finding of this type cites: tickets, seed documents, papers."""
+        return self.tickets + self.seeds + self.papers
+
+
+_PACKAGES: Final = ("checkers", "checkers.elle", "checkers.weak_isolation")
 
 
 def _read() -> Mapping[str, AnomalyType]:
-    document = tomllib.loads(files("checkers").joinpath("anomalies.toml").read_text(encoding="utf-8"))
+    texts = [files(package).joinpath("anomalies.toml").read_text(encoding="utf-8") for package in _PACKAGES]
+    document = {name: entry for text in texts for name, entry in tomllib.loads(text).items()}
     return MappingProxyType(
         {
             name: AnomalyType(
@@ -54,6 +59,7 @@ def _read() -> Mapping[str, AnomalyType]:
                 seeds=tuple(entry["seeds"]),
                 tickets=tuple(entry["tickets"]),
                 bugs=tuple(entry["bugs"]),
+                papers=tuple(entry.get("papers", ())),
             )
             for name, entry in document.items()
         }

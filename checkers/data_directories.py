@@ -4,7 +4,8 @@ Judges what the nodes keep on disk (observations of kind `data-directory`: since
 of its own) against the node's final schema and the possible DROPs. Each DROP may leave a directory behind, so a table
 may have one live directory more than it was dropped; a snapshot `dropped-…` needs a possible DROP.
 Finds: `divided-data-directory`, `unexplained-snapshot`. Source: CASSANDRA-5202 and CASSANDRA-10699; in 4.0 to 5.0 the
-loser of two racing CREATE TABLE drops its own table, with the rows in it. Up to 2.0 directories bear no id.
+loser of two racing CREATE TABLE drops its own table, with the rows in it. Up to 2.0 directories bear no id, and there is
+nothing to judge.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ class DataDirectories:
                 valid="unknown",
                 checker=self.name,
                 reason="nothing to judge: no data directory of any table was observed",
+            )
+        if all(directory.id is None for directories in found.values() for directory in directories):
+            return Verdict(
+                valid="unknown",
+                checker=self.name,
+                reason="nothing to judge: no data directory bears an id, so a table can only have one",
             )
         changes = SchemaChanges(records.history)
         readings = final_readings(records.observations)

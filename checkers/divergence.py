@@ -22,7 +22,7 @@ from checkers.explanation import explain, listing, phase_text, where
 from checkers.judgement import Case, Findings, judge
 from checkers.paired import PairedOperation
 from checkers.schema_effects import SchemaObject, target
-from checkers.schema_views import NodeSchema, Table, final_readings
+from checkers.schema_views import Live, NodeSchema, Table, final_readings
 from harness.operations import JSON, NEMESIS
 from harness.records import Records, plain
 from harness.verdict import Anomaly, Verdict
@@ -31,6 +31,7 @@ __all__ = ["Divergence"]
 
 _DIFFERENCES_MOST: Final = 20
 _KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
+_APART: Final = {"disk": "differences_on_disk", "memory": "differences_in_memory"}
 _CREATE_TABLE: Final = re.compile(r"\bCREATE\s+TABLE\b[^(]*\(", re.IGNORECASE)
 
 
@@ -80,7 +81,7 @@ def _disagreement(case: Case) -> Anomaly | None:
             "versions": {node: schema.version for node, schema in nodes.items()},
             "settle": settles.get(phase),
             "differing_objects": len(differences := _differences(list(nodes.values()))),
-            "differences_on_disk": differences[:_DIFFERENCES_MOST],
+            _APART[_told_from(nodes.values())]: differences[:_DIFFERENCES_MOST],
         }
         for phase, nodes in readings.items()
     }
@@ -106,10 +107,14 @@ def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
     settle = told["settle"] or {}
     waited = f" (after {settle['seconds']} s of waiting)" if "seconds" in settle else ""
     shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
-    apart = told["differences_on_disk"]
+    place = next(place for place, name in _APART.items() if name in told)
+    apart = told[_APART[place]]
     more = [f"{told['differing_objects'] - 4} more objects"] if told["differing_objects"] > 4 else []
-    disks = f"and their disks differ in {listing([*apart[:4], *more])}" if apart else "while their disks are equal"
-    return f"{phase_text(phase)}{waited} the versions are {shown}, {disks}"
+    sides = {"disk": "disks", "memory": "memories"}[place]
+    schemas = (
+        f"and their {sides} differ in {listing([*apart[:4], *more])}" if apart else f"while their {sides} are equal"
+    )
+    return f"{phase_text(phase)}{waited} the versions are {shown}, {schemas}"
 
 
 def _still_moving(case: Case, settle: Mapping[str, Any] | None) -> bool:
@@ -135,7 +140,7 @@ def _settles(history: pa.Table) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _differences(schemas: Sequence[NodeSchema]) -> list[str]:
-    """The objects, as `kind keyspace.name`, whose rows on disk are not the same on all these nodes."""
+    """The objects, as `kind keyspace.name`, that are not the same on all these nodes, on disk where it could be read."""
     disks = [_disk(schema) for schema in schemas]
     subjects = sorted(set().union(*disks))
     return [
@@ -143,6 +148,11 @@ def _differences(schemas: Sequence[NodeSchema]) -> list[str]:
         for subject in subjects
         if any(disk.get(subject) != disks[0].get(subject) for disk in disks)
     ]
+
+
+def _told_from(schemas: Iterable[NodeSchema]) -> str:
+    """`memory` if that is all that some of these nodes told, else `disk`."""
+    return "memory" if any(schema.told_from == "memory" for schema in schemas) else "disk"
 
 
 def _hidden(case: Case) -> Iterator[Anomaly | None]:
@@ -153,13 +163,17 @@ def _hidden(case: Case) -> Iterator[Anomaly | None]:
         versions = {schema.version for schema in schemas}
         if len(versions) != 1 or None in versions:
             continue
-        remembering = [schema for schema in schemas if schema.live]
-        for place, sides in (
-            ("on disk", {schema.node: _disk(schema) for schema in schemas}),
-            ("in memory", {schema.node: _memory(schema) for schema in remembering}),
-        ):
+        remembering = [schema for schema in schemas if schema.remembers]
+        untold = {SchemaObject(*subject) for schema in remembering for subject in schema.untold}
+        whole = {schema.node: _disk(schema) for schema in schemas}
+        remembered = {schema.node: _memory(schema) for schema in remembering}
+        # Nodes whose disk cannot be read tell the whole of their memory in its place.
+        on_disk = _told_from(schemas) == "disk"
+        for place, sides in (("on disk", whole), ("in memory", remembered)) if on_disk else (("in memory", whole),):
             for subject in set().union(*sides.values()):
                 judged.add(subject)
+                if place == "in memory" and subject in untold:
+                    continue
                 told = {node: side.get(subject) for node, side in sides.items()}
                 if any(definition != next(iter(told.values())) for definition in told.values()):
                     found.setdefault((subject, place), {})[phase] = told
@@ -225,7 +239,11 @@ def _disk(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
 
 
 def _memory(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
-    return {SchemaObject(*key): _spelled(live.statement) for key, live in schema.live.items() if key[0] in _KINDS}
+    return {SchemaObject(*key): _comparable(live) for key, live in schema.live.items() if key[0] in _KINDS}
+
+
+def _comparable(live: Live) -> JSON:
+    return _spelled(live.statement or "") if live.columns is None else dict(sorted(live.columns.items()))
 
 
 def _spelled(statement: str) -> str:
@@ -239,11 +257,11 @@ def _spelled(statement: str) -> str:
 
 def _forgotten(case: Case) -> Iterator[Anomaly | None]:
     # A kind that no node's memory ever tells of is not told by this system at all, and nothing follows from that.
-    kinds = frozenset(kind for schema in case.readings.schemas for kind, _, _ in schema.live)
+    kinds = frozenset(kind for schema in case.readings.schemas for kind, _, _ in (*schema.live, *schema.refusals))
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
     for schema in case.readings.schemas:
-        if not schema.live:
+        if not schema.remembers:
             continue
         judged |= set(_disk(schema))
         for subject, text, evidence in _own_differences(schema, kinds):
@@ -255,7 +273,7 @@ def _forgotten(case: Case) -> Iterator[Anomaly | None]:
 
 def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tuple[SchemaObject, str, JSON]]:
     """(object, what is wrong, evidence) for all that this node's memory and disk tell differently."""
-    left_out = {SchemaObject(*told) for told in schema.derived} | _halves(schema)
+    left_out = {SchemaObject(*told) for told in (*schema.derived, *schema.untold)} | _halves(schema)
     disk = {subject for subject in map(SchemaObject._make, schema.objects()) if subject.kind in kinds} - left_out
     memory = {subject for subject in map(SchemaObject._make, schema.live) if subject.kind in _KINDS} - left_out
     only_memory, only_disk = memory - disk, disk - memory
@@ -263,12 +281,13 @@ def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tupl
         for subject in side:
             keyspace = SchemaObject("keyspace", subject.keyspace, "")
             if subject == keyspace or keyspace not in side:
-                live = schema.live.get((subject.kind, subject.keyspace, subject.name))
-                yield subject, wrong, live.statement if live else None
-    for key, table in schema.tables.items():
-        live = schema.live.get(("table", *key))
-        if live is not None and not table.headless:
-            yield from _columns_apart(SchemaObject("table", *key), table, live.statement)
+                live = schema.live.get(subject)
+                yield subject, wrong, live.told if live else schema.refusals.get(subject)
+    for kind, tables in (("table", schema.tables), ("view", schema.views)):
+        for key, table in tables.items():
+            live = schema.live.get((kind, *key))
+            if live is not None and not table.headless:
+                yield from _columns_apart(SchemaObject(kind, *key), table, live)
 
 
 def _halves(schema: NodeSchema) -> set[SchemaObject]:
@@ -281,12 +300,17 @@ def _halves(schema: NodeSchema) -> set[SchemaObject]:
     }
 
 
-def _columns_apart(subject: SchemaObject, table: Table, statement: str) -> Iterator[tuple[SchemaObject, str, JSON]]:
-    remembered = _declared_columns(statement)
-    if remembered is None:
-        return
-    # A statement for restoring a table may declare dropped columns too, so as to drop them again.
-    extra = remembered - table.columns.keys() - table.dropped_columns
+def _columns_apart(subject: SchemaObject, table: Table, live: Live) -> Iterator[tuple[SchemaObject, str, JSON]]:
+    if live.columns is not None:
+        remembered = frozenset(live.columns)
+        extra = remembered - table.columns.keys()
+    else:
+        declared = _declared_columns(live.statement or "")
+        if declared is None:
+            return
+        remembered = declared
+        # A statement for restoring a table may declare dropped columns too, so as to drop them again.
+        extra = remembered - table.columns.keys() - table.dropped_columns
     lacking = table.columns.keys() - remembered
     if extra or lacking:
         parts = [f"{_columns(extra)} in memory only"] if extra else []

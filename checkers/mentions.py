@@ -6,9 +6,11 @@ the history knows one object of that kind and name.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,7 +39,9 @@ class Mentions:
             self._by_key.setdefault(known.key, set()).add(known)
         self._races = _races(history)
         tables = plain(observations.filter(pc.is_in(observations["kind"], value_set=pa.array(["table", "view"]))))
-        self._by_id = {
+        # 1.2 and 2.0 tell no ids, and yet speak of tables by them.
+        self._by_id = {_hashed_id(known): known.key for known in self._objects if known.kind == "table"}
+        self._by_id |= {
             row["id"]: f"{row['keyspace']}.{row['name']}"
             for row in tables.select(["id", "keyspace", "name"])
             .group_by(["id", "keyspace", "name"])
@@ -83,6 +87,12 @@ class Mentions:
             return name
         known = [subject for subject in self._objects if subject.kind == kind and subject.name == name]
         return known[0].key if len(known) == 1 else ""
+
+
+def _hashed_id(table: SchemaObject) -> str:
+    """The id that a server of 1.2 or 2.0 makes of a table's names, as 32 hex digits."""
+    digest = hashlib.md5(f"{table.keyspace}{table.name}".encode(), usedforsecurity=False).digest()
+    return UUID(bytes=digest, version=3).hex
 
 
 def _races(history: pa.Table) -> Mapping[str, int]:

@@ -69,6 +69,14 @@ class Notes:
         self.starts: Sequence[NodeStart] = [_start(row, value) for row, value in values if row["f"] == "node-start"]
         self.deaths: Sequence[NodeDeath] = [_death(row, value) for row, value in values if row["f"] == "node-died"]
         self.faults: Sequence[Fault] = _faults(values)
+        self.caught_up: frozenset[tuple[str, str]] = frozenset(
+            (value.get("phase", ""), node)
+            for row, value in values
+            if row["f"] == "barriers"
+            for node, how in value.get("nodes", {}).items()
+            if how.get("passed") is True
+        )
+        """(phase, node) of final readings before which the node was had to apply all that was committed."""
         self._phases = [
             (row["time"], value.get("phase"), value.get("state")) for row, value in values if row["f"] == "phase"
         ]

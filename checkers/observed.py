@@ -28,7 +28,7 @@ from harness.verdict import Verdict
 __all__ = ["Observed"]
 
 _CHANGES: Final = SCHEMA_CHANGES | {"cql"}
-_WRITES: Final = ("insert", "delete-row")
+_WRITES: Final = ("insert", "delete-row", "write", "cas", "add", "txn", "batch", "put")
 
 
 class Observed:

@@ -1,6 +1,6 @@
 """Probe errors: what a server's error to a read or a write says about the table.
 
-From the error as the client tells it: `Class: words of the server`. Texts were seen on Cassandra 1.2 to 6.0 and are in
+From the error as the client tells it: `Class: words of the server`. Texts were seen on Cassandra 0.7 to 6.0 and are in
 the sources of ScyllaDB.
 """
 
@@ -39,9 +39,9 @@ _NO_TABLE: Final = re.compile(
 _NO_COLUMN: Final = re.compile(
     r"(?:undefined (?:column )?name|unknown identifier|unrecognized name|unknown column) '?\"?(\w+)", re.IGNORECASE
 )
-_REFUSED: Final = re.compile(r"^(InvalidRequest|SyntaxException|ConfigurationException|Unauthorized)\b")
+_REFUSED: Final = re.compile(r"^(InvalidRequest(?:Exception)?|SyntaxException|ConfigurationException|Unauthorized)\b")
 _SILENT: Final = re.compile(
-    r"^(NoHostAvailable|OperationTimedOut|Connection\w*|WriteTimeout|ReadTimeout|IsBootstrapping\w*|Overloaded\w*)\b"
+    r"^(NoHostAvailable|OperationTimedOut|Connection\w*|WriteTimeout|ReadTimeout|TimedOut\w*|NotConnected|TTransportException|TimeoutError|IsBootstrapping\w*|Overloaded\w*)\b"
 )
 
 

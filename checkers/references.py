@@ -74,7 +74,7 @@ def _describes_keys(case: Case) -> bool:
 
     A system that can describe what it has in memory (4.0 and later) does.
     """
-    if any(schema.live for schema in case.readings.schemas):
+    if any(schema.remembers for schema in case.readings.schemas):
         return True
     return any(
         column.get("kind") == "partition_key"

@@ -62,7 +62,7 @@ class RowOperations:
 
 
 def _otherwise_used(told: pa.Table) -> frozenset[str]:
-    known = pa.array(sorted({"insert", "read-rows", "delete-row", "cql"} | SCHEMA_CHANGES))
+    known = pa.array(sorted({"insert", "read-rows", "delete-row", "know-table", "cql"} | SCHEMA_CHANGES))
     others = told.filter(
         pc.and_(pc.not_equal(told["process"], NEMESIS), pc.invert(pc.is_in(told["f"], value_set=known)))
     )

@@ -76,8 +76,8 @@ def _relation_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Gu
 
 
 def _bodiless(table: Table, schema: NodeSchema) -> bool:
-    """Whether the row that carries the id is missing, in an era whose tables have ids."""
-    return table.id is None and any(other.id is not None for other in schema.tables.values())
+    """Whether the table's own row is missing, in an era whose tables have one."""
+    return not table.has_own_row and any(other.has_own_row for other in schema.tables.values())
 
 
 def _column_shown(variable: Variable, schema: NodeSchema, words: Vocabulary) -> Guard | None:

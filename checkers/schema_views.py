@@ -39,7 +39,7 @@ PHASES: Final = ("settled", "restarted")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`kind` is partition_key, clustering, static or regular; `position` counts within the key's kind from 0."""
+    """`kind` is partition_key, clustering, static or regular, or `untold`; `position` counts within the key's kind from 0."""
 
     type: str
     kind: str
@@ -62,14 +62,19 @@ class Table:
     definition: JSON
 
     @property
+    def has_own_row(self) -> bool:
+        """Whether the row that carries id and options is there; 1.2 and 2.0 tell no id, but always options."""
+        return self.id is not None or bool(self.options)
+
+    @property
     def headless(self) -> bool:
-        """Whether one half is missing: the row that carries the id, or every column."""
-        return (self.id is None) != (not self.columns)
+        """Whether one half is missing: the table's own row, or every column."""
+        return self.has_own_row != bool(self.columns)
 
     @property
     def residue(self) -> bool:
         """Whether nothing is left of the table but rows of its indexes."""
-        return self.id is None and not self.columns and bool(self.indexes)
+        return not self.has_own_row and not self.columns and bool(self.indexes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +99,28 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a node's memory says of one object: its kind and the statement that would create it."""
+    """What a node's memory says of one object: the statement that would create it, or the columns that it serves.
+
+    A node that can describe its memory has given a statement; one that was asked for a table, its columns and types.
+    """
 
     kind: str
-    statement: str
+    statement: str | None = None
+    columns: Mapping[str, str] | None = None
+
+    @property
+    def told(self) -> JSON:
+        """What was told, as evidence."""
+        return self.statement if self.columns is None else dict(self.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSchema:
     """One node's complete schema in one phase. Objects by (keyspace, name), keyspaces by name.
 
-    `live` is empty where memory could not be observed; it is keyed by (kind, keyspace, name), the name of a
-    keyspace being "".
+    What memory has is keyed by (kind, keyspace, name), the name of a keyspace being ""; where memory could not be
+    observed at all, everything of it is empty. `refusals` are the words in which a node that was asked for an object of
+    its disk answered that it serves none; `untold` is what it was asked for in vain.
     """
 
     phase: str
@@ -114,6 +129,8 @@ class NodeSchema:
     """ns since the run started, of the last row of the reading."""
     version: str | None
     epoch: int | None
+    told_from: str
+    """Where `keyspaces`, `tables` … are from: `disk`, or `memory` where this system's disk cannot be read (0.7–1.0)."""
     keyspaces: Mapping[str, JSON]
     tables: Mapping[tuple[str, str], Table]
     views: Mapping[tuple[str, str], Table]
@@ -121,6 +138,13 @@ class NodeSchema:
     functions: Mapping[tuple[str, str], Function]
     aggregates: Mapping[tuple[str, str], Aggregate]
     live: Mapping[tuple[str, str, str], Live]
+    refusals: Mapping[tuple[str, str, str], str]
+    untold: frozenset[tuple[str, str, str]]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether this node's memory was observed."""
+        return bool(self.live or self.refusals)
 
     @property
     def derived(self) -> frozenset[tuple[str, str, str]]:
@@ -149,7 +173,7 @@ class NodeSchema:
             for keyspace, name in named:
                 yield kind, keyspace, name
         for (keyspace, name), table in self.tables.items():
-            if not table.residue:
+            if table.has_own_row:  # columns alone are loaded by no server
                 yield "table", keyspace, name
             for index in table.indexes:
                 yield "index", keyspace, index
@@ -229,19 +253,31 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]]) -> NodeSch
     parts: dict[str, dict[tuple[str, str], Any]] = {}
     version: str | None = None
     epoch: int | None = None
-    memory_failed = any(row["kind"] == "live" and row["error"] is not None for row in rows)
+    told_from = "disk"
+    memory_failed = any(
+        row["kind"] == "live" and row["definition"] is None and row["error"] is not None for row in rows
+    )
     live: dict[tuple[str, str, str], Live] = {}
+    refusals: dict[tuple[str, str, str], str] = {}
+    untold: set[tuple[str, str, str]] = set()
     for row in rows:
         definition = None if row["definition"] is None else orjson.loads(row["definition"])
         if row["kind"] == "version":
             version, epoch = row["id"], (definition or {}).get("epoch")
+            told_from = (definition or {}).get("told_from", told_from)
         if definition is None:
             continue
         key = (row["keyspace"], row["name"] or "")
         if row["kind"] == "live":
             kind = definition.get("kind", "")
             kind = "view" if kind.startswith("materialized") else kind
-            live[kind, key[0], _bare(key[1])] = Live(kind, definition.get("statement") or "")
+            subject = (kind, key[0], _bare(key[1]))
+            if row["error"] is not None:
+                untold.add(subject)
+            elif "refusal" in definition:
+                refusals[subject] = definition["refusal"]
+            else:
+                live[subject] = Live(kind, definition.get("statement"), definition.get("columns"))
         elif row["kind"] in _READERS:
             parts.setdefault(row["kind"], {})[key] = _READERS[row["kind"]](key, row["id"], definition)
     return NodeSchema(
@@ -250,6 +286,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]]) -> NodeSch
         time=max(row["time"] for row in rows),
         version=version,
         epoch=epoch,
+        told_from=told_from,
         keyspaces={keyspace: value for (keyspace, _), value in parts.get("keyspace", {}).items()},
         tables=parts.get("table", {}),
         views=parts.get("view", {}),
@@ -257,6 +294,8 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]]) -> NodeSch
         functions=parts.get("function", {}),
         aggregates=parts.get("aggregate", {}),
         live={} if memory_failed else live,
+        refusals=refusals,
+        untold=frozenset(untold),
     )
 
 

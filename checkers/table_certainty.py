@@ -73,7 +73,7 @@ class TableCertainty:
             return None
         name = (self.subject.keyspace, self.subject.name)
         table = schema.tables.get(name) or schema.views.get(name)
-        return None if table is None or table.id is None or not table.columns else table
+        return None if table is None or not table.has_own_row or not table.columns else table
 
     def _is_certain(self, create: PairedOperation) -> bool:
         told: Mapping[str, Any] = create.value if isinstance(create.value, dict) else {}

@@ -1,0 +1,89 @@
+"""Append order: of each key's elements in lists that are appended to, and what contradicts it.
+
+A read returns the whole list, so the longest committed read of a key orders its elements; whatever else is read must be
+a beginning of it. Source: Kingsbury and Alvaro, Elle (VLDB 2020), section 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.elle import append_scans as scans
+from checkers.elle.append_scans import Orders
+from checkers.elle.arrays import Flags, Longs
+from checkers.elle.graphs import Graph, graph
+from checkers.elle.slots import Slots, Writers, slots_and_writers
+from checkers.elle.transactions import APPEND, FAIL, Transactions
+
+__all__ = ["Appends", "analyse", "graph_of", "junction_keys"]
+
+
+_FLAGS: Final[Mapping[str, int]] = {
+    "internal": scans.INTERNAL,
+    "future-read": scans.FUTURE,
+    "garbage-read": scans.GARBAGE,
+    "duplicate-elements": scans.REPEATED,
+    "incompatible-order": scans.INCOMPATIBLE,
+    "G1a": scans.ABORTED,
+    "G1b": scans.INTERMEDIATE,
+    "lost-update": scans.LOST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Appends:
+    """What scans of the transactions found.
+
+    `found`: anomaly → micro-operations in which it shows (of dirty-update: positions in `orders`). `longest[k]` is the
+    micro-operation that orders key k, −1 if it was never read; `partner` the other update of the same version.
+    """
+
+    slots: Slots
+    writers: Writers
+    orders: Orders
+    longest: Longs
+    version: Longs
+    partner: Longs
+    found: Mapping[str, Longs]
+
+
+def analyse(of: Transactions) -> Appends:
+    """Orders and everything that one key alone shows. Raises HistoryError if an element was appended twice."""
+    slots, writers = slots_and_writers(of, APPEND)
+    ops = of.ops
+    longest = scans.longest_reads(ops, len(of.keys))
+    orders = scans.orders_of(ops, slots, writers, longest)
+    flags = np.zeros(len(of.f), np.int16)
+    version = scans.inspect_reads(ops, slots, writers, orders, longest, flags)
+    # Most transactions do not append to what they have read: the next two scans pass them by.
+    updaters = np.flatnonzero(scans.inspect_own(ops, len(of.keys), flags))
+    scans.inspect_future(ops, slots, writers, orders, updaters, flags)
+    partner = scans.lost_updates(ops, orders, version, updaters, flags)
+    return Appends(slots, writers, orders, longest, version, partner, _found(flags, orders))
+
+
+def graph_of(of: Transactions, appends: Appends) -> Graph:
+    """The dependencies between the transactions: ww, wr and rw."""
+    count, source, target, kind = scans.dependencies(
+        of.ops, appends.slots, appends.writers, appends.orders, appends.version
+    )
+    return graph(of.count, count, source, target, kind)
+
+
+def junction_keys(of: Transactions, appends: Appends) -> Longs:
+    """The key of each junction of `graph_of`, by its dense number: of those with several appends that no read shows."""
+    writer = appends.writers.writer
+    unseen = np.flatnonzero((writer >= 0) & (appends.orders.position < 0))
+    unseen = unseen[of.status[writer[unseen]] != FAIL]
+    keys: Longs = np.searchsorted(appends.slots.base, unseen, side="right") - 1
+    return np.flatnonzero(np.bincount(keys, minlength=len(of.keys)) > 1)
+
+
+def _found(flags: Flags, orders: Orders) -> Mapping[str, Longs]:
+    found = {name: np.flatnonzero(flags & flag) for name, flag in _FLAGS.items()} if flags.any() else {}
+    found["dirty-update"] = np.flatnonzero(orders.dirty)
+    return {name: places for name, places in found.items() if len(places)}

@@ -1,0 +1,438 @@
+"""Scans of list-append transactions, one pass each: the order of each key's elements, and what is wrong with each read.
+
+An appended element has a slot (`checkers.elle.slots`), an element of a key's longest read has a position. A finding is a
+bit in `flags` of the micro-operation in which it shows.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
+from checkers.elle.compiled import compiled
+from checkers.elle.graphs import PASS, RW, WR, WW
+from checkers.elle.slots import Slots, Writers, slot_of
+from checkers.elle.transactions import APPEND, FAIL, OK, READ, Ops
+
+__all__ = [
+    "ABORTED",
+    "EMPTY",
+    "FUTURE",
+    "GARBAGE",
+    "INCOMPATIBLE",
+    "INTERMEDIATE",
+    "INTERNAL",
+    "LOST",
+    "REPEATED",
+    "UNKNOWN",
+    "Orders",
+    "dependencies",
+    "inspect_future",
+    "inspect_own",
+    "inspect_reads",
+    "longest_reads",
+    "lost_updates",
+    "orders_of",
+]
+
+
+INCOMPATIBLE: Final = 1
+ABORTED: Final = 2
+INTERMEDIATE: Final = 4
+GARBAGE: Final = 8
+REPEATED: Final = 16
+INTERNAL: Final = 32
+FUTURE: Final = 64
+LOST: Final = 128
+
+EMPTY: Final = -1  # the version of a read that found nothing
+UNKNOWN: Final = -2  # of one whose last element nobody appended
+_OFF: Final = -3  # of one whose last element, in slot s, is not in the key's order: −3 − s
+_NOBODY: Final = -1
+_AGAIN: Final = -2
+_NEVER: Final = (1 << 31) - 1
+
+
+class Orders(NamedTuple):
+    """The order of each key's elements: its longest read, at `start[k]:start[k + 1]`.
+
+    `writer` and `slot` are −1 where nobody appended the element, `writer` is −2 where it stands there again.
+    `position` leads from a slot to the first place of its element, or −1. `aborted`, `garbage` and `repeated` are the
+    number of elements a read of the key may have without containing one of that sort.
+    """
+
+    start: Longs
+    writer: Ints
+    slot: Longs
+    position: Longs
+    dirty: Mask
+    aborted: Ints
+    garbage: Ints
+    repeated: Ints
+
+
+@compiled
+def longest_reads(ops: Ops, keys: int) -> Longs:
+    """For every key the committed micro-operation that read most elements, the last of several; −1 without any read."""
+    longest = np.full(keys, -1, np.int64)
+    length = np.full(keys, -1, np.int64)
+    for t in range(len(ops.status)):
+        if ops.status[t] != OK:
+            continue
+        for at in range(ops.first[t], ops.first[t + 1]):
+            if ops.f[at] == READ and ops.end[at] - ops.begin[at] >= length[ops.key[at]]:
+                length[ops.key[at]] = ops.end[at] - ops.begin[at]
+                longest[ops.key[at]] = at
+    return longest
+
+
+@compiled
+def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Orders:
+    """Each key's order, from its longest read."""
+    keys = len(longest)
+    start = np.zeros(keys + 1, np.int64)
+    for k in range(keys):
+        start[k + 1] = start[k] + (0 if longest[k] < 0 else ops.end[longest[k]] - ops.begin[longest[k]])
+    writer = np.full(start[keys], _NOBODY, np.int32)
+    slot = np.full(start[keys], -1, np.int64)
+    dirty = np.zeros(start[keys], np.bool_)
+    position = np.full(len(writers.writer), -1, np.int64)
+    aborted = np.full(keys, _NEVER, np.int32)
+    garbage = np.full(keys, _NEVER, np.int32)
+    repeated = np.full(keys, _NEVER, np.int32)
+    for k in range(keys):
+        after_aborted = False
+        for place in range(start[k + 1] - start[k]):
+            at = start[k] + place
+            element = ops.elements[ops.begin[longest[k]] + place]
+            of = slot_of(slots.dense, slots.base[k], slots.size[k], slots.low[k], slots.sorted, element)
+            if of < 0 or writers.writer[of] < 0:
+                garbage[k] = min(garbage[k], place)
+                continue
+            slot[at] = of
+            if position[of] >= 0:
+                writer[at] = _AGAIN
+                repeated[k] = min(repeated[k], place)
+                continue
+            position[of] = at
+            writer[at] = writers.writer[of]
+            if ops.status[writer[at]] == FAIL:
+                aborted[k] = min(aborted[k], place)
+                after_aborted = True
+            elif ops.status[writer[at]] == OK:
+                dirty[at] = after_aborted
+                after_aborted = False
+    return Orders(start, writer, slot, position, dirty, aborted, garbage, repeated)
+
+
+@compiled
+def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, longest: Longs, flags: Flags) -> Longs:
+    """The version every committed read found (a position, or EMPTY …), and what is wrong with it, in `flags`."""
+    version = np.full(len(ops.f), EMPTY, np.int64)
+    seen = np.full(1, -1, np.int64)
+    for t in range(len(ops.status)):
+        if ops.status[t] != OK:
+            continue
+        for at in range(ops.first[t], ops.first[t + 1]):
+            length = ops.end[at] - ops.begin[at]
+            if ops.f[at] != READ or length == 0:
+                continue
+            k = ops.key[at]
+            reference = ops.begin[longest[k]]
+            same = 0
+            while same < length and ops.elements[ops.begin[at] + same] == ops.elements[reference + same]:
+                same += 1
+            if same < length:
+                if len(seen) == 1:
+                    seen = np.full(len(writers.writer), -1, np.int64)
+                of = _inspect_other(ops, slots, writers, k, at, seen, flags)
+                version[at] = UNKNOWN if of < 0 else orders.position[of] if orders.position[of] >= 0 else _OFF - of
+            else:
+                place = orders.start[k] + length - 1
+                of = orders.slot[place]
+                version[at] = place if orders.writer[place] != _AGAIN else orders.position[of]
+                flags[at] |= (
+                    ABORTED * (length > orders.aborted[k])
+                    | GARBAGE * (length > orders.garbage[k])
+                    | REPEATED * (length > orders.repeated[k])
+                )
+            if of >= 0 and not writers.final[of] and writers.writer[of] != t:
+                flags[at] |= INTERMEDIATE
+    return version
+
+
+@compiled
+def _inspect_other(ops: Ops, slots: Slots, writers: Writers, k: int, at: int, seen: Longs, flags: Flags) -> int:
+    """Inspect a read that is no beginning of its key's order, element by element; return the slot of the last one."""
+    flags[at] |= INCOMPATIBLE
+    of = np.int64(-1)
+    for place in range(ops.begin[at], ops.end[at]):
+        of = np.int64(
+            slot_of(slots.dense, slots.base[k], slots.size[k], slots.low[k], slots.sorted, ops.elements[place])
+        )
+        if of < 0 or writers.writer[of] < 0:
+            flags[at] |= GARBAGE
+            of = np.int64(-1)
+            continue
+        if seen[of] == at:
+            flags[at] |= REPEATED
+        seen[of] = at
+        if ops.status[writers.writer[of]] == FAIL:
+            flags[at] |= ABORTED
+    return of  # type: ignore[return-value] # a whole number of NumPy's
+
+
+@compiled
+def inspect_own(ops: Ops, keys: int, flags: Flags) -> Mask:
+    """INTERNAL where a read contradicts what its own transaction read of the key and appended to it before.
+
+    Returns which transactions appended to a key after they had read it.
+    """
+    touched = np.full(keys, -1, np.int32)
+    recent = np.full(keys, -1, np.int64)  # the transaction's last micro-operation of the key
+    previous = np.full(len(ops.f), -1, np.int64)  # and of that one, the one before
+    read = np.full(keys, -1, np.int32)
+    appended = np.zeros(len(ops.status), np.bool_)
+    for t in range(len(ops.status)):
+        if ops.status[t] != OK:
+            continue
+        for at in range(ops.first[t], ops.first[t + 1]):
+            k = ops.key[at]
+            if touched[k] == t:
+                previous[at] = recent[k]
+            touched[k] = t
+            recent[k] = at
+            if ops.f[at] == APPEND:
+                appended[t] |= read[k] == t
+                continue
+            read[k] = t
+            if previous[at] >= 0 and not _continues(ops, at, previous):
+                flags[at] |= INTERNAL
+    return appended
+
+
+@compiled
+def _continues(ops: Ops, at: int, previous: Longs) -> bool:
+    """Whether a read ends with its transaction's appends since it last read the key, and begins with what it then read."""
+    place = ops.end[at]
+    before = previous[at]
+    while before >= 0 and ops.f[before] == APPEND:
+        place -= 1
+        if place < ops.begin[at] or ops.elements[place] != ops.value[before]:
+            return False
+        before = previous[before]
+    if before < 0:
+        return True
+    length = ops.end[before] - ops.begin[before]
+    if length != place - ops.begin[at]:
+        return False
+    for n in range(length):  # noqa: SIM110 - compiled
+        if ops.elements[ops.begin[at] + n] != ops.elements[ops.begin[before] + n]:
+            return False
+    return True
+
+
+@compiled
+def inspect_future(  # noqa: C901 - a compiled loop has all its parts in sight
+    ops: Ops, slots: Slots, writers: Writers, orders: Orders, suspects: Longs, flags: Flags
+) -> None:
+    """FUTURE where a read of a transaction of `suspects` shows what the same transaction appends only later."""
+    keys = len(orders.aborted)
+    appended = np.full(keys, -1, np.int32)
+    least = np.full(keys, _NEVER, np.int64)  # the first place of an element that the transaction appends later
+    for t in suspects:
+        for at in range(ops.first[t + 1] - 1, ops.first[t] - 1, -1):
+            k = ops.key[at]
+            if ops.f[at] == APPEND:
+                if appended[k] != t:
+                    appended[k] = t
+                    least[k] = _NEVER
+                slot = slot_of(slots.dense, slots.base[k], slots.size[k], slots.low[k], slots.sorted, ops.value[at])
+                if orders.position[slot] >= 0:
+                    least[k] = min(least[k], orders.position[slot] - orders.start[k])
+            elif appended[k] != t:
+                continue
+            elif not flags[at] & INCOMPATIBLE:
+                if ops.end[at] - ops.begin[at] > least[k]:
+                    flags[at] |= FUTURE
+            else:
+                for place in range(ops.begin[at], ops.end[at]):
+                    slot = slot_of(
+                        slots.dense, slots.base[k], slots.size[k], slots.low[k], slots.sorted, ops.elements[place]
+                    )
+                    if slot >= 0 and writers.writer[slot] == t and writers.at[slot] > at:
+                        flags[at] |= FUTURE
+                        break
+
+
+@compiled
+def lost_updates(ops: Ops, orders: Orders, version: Longs, suspects: Longs, flags: Flags) -> Longs:
+    """LOST at the first read of a key, by a transaction that then appended to it, of a version that another one did so with.
+
+    `suspects` are the transactions that appended to a key after they had read it. Returns for every such
+    micro-operation another one of that version, and nothing at all if there is none.
+    """
+    keys = len(orders.aborted)
+    positions = orders.start[keys]
+    of_version = np.full(keys + positions + len(orders.position), -1, np.int64)
+    partner = np.zeros(0, np.int64)
+    touched = np.full(keys, -1, np.int32)
+    read = np.full(keys, -1, np.int64)
+    updated = np.full(keys, -1, np.int32)
+    for t in suspects:
+        for at in range(ops.first[t], ops.first[t + 1]):
+            k = ops.key[at]
+            if ops.f[at] == READ:
+                if touched[k] != t:
+                    touched[k] = t
+                    read[k] = at
+            elif touched[k] == t and updated[k] != t:
+                updated[k] = t
+                v = version[read[k]]
+                if v == UNKNOWN:
+                    continue
+                place = k if v == EMPTY else keys + v if v >= 0 else keys + positions + _OFF - v
+                other = of_version[place]
+                if other < 0:
+                    of_version[place] = read[k]
+                elif not (flags[read[k]] | flags[other]) & (INCOMPATIBLE | REPEATED) or _same(ops, read[k], other):
+                    if not len(partner):
+                        partner = np.full(len(ops.f), -1, np.int64)
+                    flags[read[k]] |= LOST
+                    flags[other] |= LOST
+                    partner[read[k]] = other
+                    partner[other] = read[k]
+    return partner
+
+
+@compiled
+def _same(ops: Ops, one: int, other: int) -> bool:
+    """Whether two reads found the same list."""
+    length = ops.end[one] - ops.begin[one]
+    if ops.end[other] - ops.begin[other] != length:
+        return False
+    for n in range(length):  # noqa: SIM110 - compiled
+        if ops.elements[ops.begin[one] + n] != ops.elements[ops.begin[other] + n]:
+            return False
+    return True
+
+
+# ── dependencies ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@compiled
+def dependencies(
+    ops: Ops, slots: Slots, writers: Writers, orders: Orders, version: Longs
+) -> tuple[int, Ints, Ints, Bytes]:
+    """The dependencies: how many nodes (transactions, then junctions), and source, target and kind of every edge.
+
+    Appends that no read shows come after the last element of their key's order; two or more get a junction.
+    """
+    unseen = np.zeros(len(orders.position), np.bool_)
+    for slot in range(len(unseen)):
+        w = writers.writer[slot]
+        unseen[slot] = w >= 0 and orders.position[slot] < 0 and ops.status[w] != FAIL
+    keys = len(orders.aborted)
+    nodes = len(ops.status)
+    tail = np.zeros(keys, np.int32)  # how many appends of the key no read shows
+    after = np.full(keys, -1, np.int32)  # their one transaction, or their junction
+    for k in range(keys):
+        for slot in range(slots.base[k], slots.base[k] + slots.size[k]):
+            if unseen[slot]:
+                tail[k] += 1
+                after[k] = writers.writer[slot]
+        if tail[k] > 1:
+            after[k] = nodes
+            nodes += 1
+    most = orders.start[keys] + 2 * len(ops.f) + tail.sum() + keys
+    source = np.empty(most, np.int32)
+    target = np.empty(most, np.int32)
+    kind = np.empty(most, np.int8)
+    edges = _between_writers(ops, slots, writers, orders, unseen, after, source, target, kind)
+    edges = _around_reads(ops, writers, orders, version, after, source, target, kind, edges)
+    return nodes, source[:edges].copy(), target[:edges].copy(), kind[:edges].copy()
+
+
+@compiled
+def _between_writers(
+    ops: Ops,
+    slots: Slots,
+    writers: Writers,
+    orders: Orders,
+    unseen: Mask,
+    after: Ints,
+    source: Ints,
+    target: Ints,
+    kind: Bytes,
+) -> int:
+    """Fill in ww: from each element's writer to the next one's. What an aborted transaction left behind orders nothing."""
+    edges = 0
+    for k in range(len(after)):
+        before = np.int32(-1)
+        for place in range(orders.start[k], orders.start[k + 1]):
+            w = orders.writer[place]
+            if w == _AGAIN:
+                continue
+            if w < 0 or ops.status[w] == FAIL:
+                before = np.int32(-1)
+                continue
+            if before >= 0 and before != w:
+                source[edges], target[edges], kind[edges] = before, w, WW
+                edges += 1
+            before = w
+        if before >= 0 and after[k] >= 0 and after[k] != before:
+            source[edges], target[edges], kind[edges] = before, after[k], WW
+            edges += 1
+        if after[k] >= len(ops.status):
+            for slot in range(slots.base[k], slots.base[k] + slots.size[k]):
+                if unseen[slot]:
+                    source[edges], target[edges], kind[edges] = after[k], writers.writer[slot], PASS
+                    edges += 1
+    return edges
+
+
+@compiled
+def _around_reads(  # noqa: C901 - as above
+    ops: Ops,
+    writers: Writers,
+    orders: Orders,
+    version: Longs,
+    after: Ints,
+    source: Ints,
+    target: Ints,
+    kind: Bytes,
+    edges: int,
+) -> int:
+    """Fill in wr, from whose element was read last, and rw, to whose element comes next. Once for equal reads in a row."""
+    touched = np.full(len(after), -1, np.int32)
+    told = np.full(len(after), UNKNOWN, np.int64)
+    for t in range(len(ops.status)):
+        if ops.status[t] != OK:
+            continue
+        for at in range(ops.first[t], ops.first[t + 1]):
+            if ops.f[at] != READ:
+                continue
+            k = ops.key[at]
+            v = version[at]
+            if v == UNKNOWN or (touched[k] == t and told[k] == v):
+                continue
+            touched[k] = t
+            told[k] = v
+            w = np.int32(_NOBODY) if v == EMPTY else orders.writer[v] if v >= 0 else writers.writer[_OFF - v]
+            if w == t:
+                continue  # its own append: what comes after it is ordered by ww
+            if w >= 0 and ops.status[w] != FAIL:
+                source[edges], target[edges], kind[edges] = w, t, WR
+                edges += 1
+            if v < UNKNOWN:
+                continue
+            place = v + 1 if v >= 0 else orders.start[k]
+            while place < orders.start[k + 1] and orders.writer[place] == _AGAIN:
+                place += 1
+            w = orders.writer[place] if place < orders.start[k + 1] else after[k]
+            if w >= 0 and w != t and (w >= len(ops.status) or ops.status[w] != FAIL):
+                source[edges], target[edges], kind[edges] = t, w, RW
+                edges += 1
+    return edges

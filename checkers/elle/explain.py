@@ -1,0 +1,182 @@
+"""Explanations of what was found among transactions, in the form Let …, Then …, But ….
+
+Let  T1 = op 12: p3 append 5 3 -> ok at 8.214 s
+     T2 = op 14: p1 r 5 [1] -> ok at 8.219 s
+Then T1 comes before T2, because T1 completed at 8.214 s, before T2 was invoked.
+     But T2 comes before T1, because T2 read key 5 as [1], and T1 appended 3 next: a contradiction.
+
+Everything said here is looked up in the raw operations once more, by whoever gives the evidence (`Evidence`): what cannot
+be shown there is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from checkers.catalogue import anomaly
+from checkers.elle.cycles import Found
+from checkers.elle.graphs import ORDER, RW, WR, WW
+from checkers.elle.models import Order
+from checkers.elle.transactions import NEVER, MicroOp, Transactions
+from harness.operations import JSON
+from harness.verdict import Anomaly
+
+__all__ = ["Contradiction", "Evidence", "Reason", "of_contradiction", "of_cycle", "shown"]
+
+_KINDS: Final = {WW: "ww", WR: "wr", RW: "rw"}
+_TRANSACTIONS_MOST: Final = 8
+_EVIDENCE_MOST: Final = 200
+_MICRO_OPS_MOST: Final = 12
+_ELEMENTS_MOST: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one transaction comes before another: a sentence about {a} and {b}, and its facts."""
+
+    text: str
+    facts: dict[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """What shows in single operations: the transactions, called T1, T2 … in `then` and `but`, and the facts."""
+
+    transactions: tuple[int, ...]
+    then: str
+    but: str
+    facts: dict[str, JSON] = field(default_factory=dict)
+
+
+class Evidence(Protocol):
+    """What the raw operations show."""
+
+    def reason(self, before: int, after: int, kind: int) -> Reason | None:
+        """Why `before` comes before `after` by a dependency of that kind; None if the operations do not show it."""
+        ...
+
+    def contradiction(self, name: str, place: int) -> Contradiction | None:
+        """The anomaly found at that place; None if the operations do not show it."""
+        ...
+
+
+def of_cycle(of: Transactions, found: Found, evidence: Evidence, order: Order | None) -> Anomaly:
+    """The finding of a cycle, every edge of it justified. Raises AssertionError if one cannot be: then we are wrong."""
+    nodes = found.cycle.nodes
+    steps: list[str] = []
+    facts: list[JSON] = []
+    for at, (node, kind) in enumerate(zip(nodes, found.cycle.kinds, strict=True)):
+        following = nodes[(at + 1) % len(nodes)]
+        reason = _order(of, node, following, order) if kind == ORDER else evidence.reason(node, following, kind)
+        if reason is None:
+            raise AssertionError(
+                f"{found.kind}: nothing shows that op {of.index[node]} precedes op {of.index[following]}"
+            )
+        last = at == len(nodes) - 1
+        a, b = f"T{at + 1}", f"T{(at + 1) % len(nodes) + 1}"
+        because = reason.text.format(a=a, b=b)
+        if at < _TRANSACTIONS_MOST - 1 or last:
+            steps.append(f"{a} comes before {b}, because {because}")
+        if at < _EVIDENCE_MOST:
+            ends = {"from": int(of.index[node]), "to": int(of.index[following])}
+            kind_name = order if kind == ORDER else _KINDS[kind]
+            facts.append({**ends, "kind": kind_name, **reason.facts, "because": because})
+    left_out = len(nodes) - len(steps)
+    then = ".\n     ".join([*steps[:-1], *([f"… and {left_out} steps more"] if left_out else [])])
+    return anomaly(
+        found.kind,
+        ops=(int(of.index[node]) for node in nodes[:_EVIDENCE_MOST]),
+        evidence={
+            "steps": facts,
+            "transactions": [_told(of, node) for node in nodes[:_EVIDENCE_MOST]],
+            "length": len(nodes),
+            "component": found.component,
+            "shortest": found.shortest,
+        },
+        explanation=f"{_let(of, nodes)}\nThen {then}.\n     But {steps[-1]}: a contradiction.",
+    )
+
+
+def of_contradiction(of: Transactions, name: str, found: Contradiction) -> Anomaly:
+    """The finding of an anomaly that is no cycle."""
+    return anomaly(
+        name,
+        ops=(int(of.index[node]) for node in found.transactions),
+        evidence={"transactions": [_told(of, node) for node in found.transactions], **found.facts},
+        explanation=f"{_let(of, found.transactions)}\nThen {found.then}.\n     But {found.but}.",
+    )
+
+
+def _order(of: Transactions, before: int, after: int, order: Order | None) -> Reason | None:
+    """Why one came before the other in its process, or in real time."""
+    if order == "process":
+        if of.process[before] != of.process[after] or of.invoked[before] >= of.invoked[after]:
+            return None
+        process = int(of.process[before])
+        return Reason(f"{{a}} came before {{b}} in process {process}", {"process": process})
+    if of.completed[before] == NEVER or of.completed[before] >= of.invoked[after]:
+        return None
+    completed, invoked = int(of.time[of.completed[before]]), int(of.time[of.invoked[after]])
+    moments = _seconds(completed), _seconds(invoked)
+    if moments[0] == moments[1]:
+        moments = f"{completed:,} ns", f"{invoked:,} ns"
+    text = f"{{a}} completed at {moments[0]}, before {{b}} was invoked at {moments[1]}"
+    return Reason(text, {"completed": completed, "invoked": invoked})
+
+
+def _let(of: Transactions, nodes: Sequence[int]) -> str:
+    lines = [f"T{number + 1} = {_line(of, node)}" for number, node in enumerate(nodes[:_TRANSACTIONS_MOST])]
+    if len(nodes) > _TRANSACTIONS_MOST:
+        lines.append(f"… and {len(nodes) - _TRANSACTIONS_MOST} more")
+    return "\n".join(f"{'     ' if number else 'Let  '}{line}" for number, line in enumerate(lines))
+
+
+def _line(of: Transactions, node: int) -> str:
+    """`op 12: p3 append 5 3, r 6 [1 2] -> ok at 8.214 s`."""
+    begin, end = int(of.first[node]), int(of.first[node + 1])
+    words = [_words(of.micro_operation(at)) for at in range(begin, min(end, begin + _MICRO_OPS_MOST))]
+    if end - begin > _MICRO_OPS_MOST:
+        words.append(f"… and {end - begin - _MICRO_OPS_MOST} more")
+    outcome = ("ok", "fail", "info")[of.status[node]]
+    when = f" at {_seconds(int(of.time[of.completed[node]]))}" if of.completed[node] != NEVER else ""
+    return f"op {of.index[node]}: p{of.process[node]} {', '.join(words)} -> {outcome}{when}"
+
+
+def _words(micro_op: MicroOp) -> str:
+    f, key, value = micro_op
+    return f"{f} {key} {shown(value)}"
+
+
+def shown(value: int | Sequence[int] | None) -> str:
+    """A value, or a list with its middle left out if it is long."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, int):
+        return str(value)
+    if len(value) > _ELEMENTS_MOST:
+        half = _ELEMENTS_MOST // 2
+        return f"[{' '.join(map(str, value[:half]))} … {' '.join(map(str, value[-half:]))}] of {len(value)}"
+    return f"[{' '.join(map(str, value))}]"
+
+
+def _told(of: Transactions, node: int) -> JSON:
+    """A transaction as evidence holds it, times in ns; lists of more than 100 elements by their end."""
+    begin, end = int(of.first[node]), int(of.first[node + 1])
+    found: list[list[JSON]] = [list(of.micro_operation(at)) for at in range(begin, min(end, begin + 100))]
+    for micro_op in found:
+        if isinstance(micro_op[2], list) and len(micro_op[2]) > 100:
+            micro_op[2] = ["…", *micro_op[2][-100:]]
+    return {
+        "op": int(of.index[node]),
+        "process": int(of.process[node]),
+        "type": ("ok", "fail", "info")[of.status[node]],
+        "invoked": int(of.time[of.invoked[node]]),
+        "completed": int(of.time[of.completed[node]]) if of.completed[node] != NEVER else None,
+        "mops": found,
+    }
+
+
+def _seconds(time_ns: int) -> str:
+    return f"{time_ns / 1e9:.3f} s"

@@ -1,0 +1,161 @@
+"""Graphs: dependencies between transactions as flat arrays, and their strongly connected components.
+
+Nodes below `real` are transactions; the others are junctions: "after this version of the key". An edge into a junction
+has the kind of the dependency, an edge out of one is PASS, so that r readers and w writers need r + w edges instead of
+r·w. A transaction that both reads a version and writes one after it may reach itself through a junction. That is no
+cycle, and never hides or makes one: whoever takes the detour could as well stay. So a component counts only if it has
+two transactions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.elle.arrays import Bytes, Ints, Longs
+from checkers.elle.compiled import compiled
+
+__all__ = ["ORDER", "PASS", "RW", "WR", "WW", "Graph", "bit", "components", "graph", "traverse"]
+
+
+WW: Final = 0
+WR: Final = 1
+RW: Final = 2
+ORDER: Final = 3  # one process' transactions in order, or real time
+PASS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Edges sorted by source: those of node v are `start[v]:start[v + 1]` of `target` and `kind`."""
+
+    real: int
+    start: Longs
+    target: Ints
+    kind: Bytes
+
+    @property
+    def count(self) -> int:
+        """How many nodes there are, junctions included."""
+        return len(self.start) - 1
+
+    def source(self) -> Ints:
+        """The source of every edge."""
+        return np.repeat(np.arange(self.count, dtype=np.int32), np.diff(self.start))
+
+
+def graph(real: int, count: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
+    """The graph of those edges, in any order."""
+    return Graph(real, *_by_source(count, source, target, kind))
+
+
+def bit(*kinds: int) -> int:
+    """A set of kinds of edges as a number."""
+    return sum(1 << kind for kind in kinds)
+
+
+def components(of: Graph, kinds: int) -> Ints:
+    """The strongly connected component of every node by edges of those kinds, −1 for all that have not two transactions.
+
+    Numbered in reverse topological order: no edge leads from a smaller number to a larger one.
+    """
+    numbers, _ = traverse(of.start, of.target, of.kind, kinds, np.arange(of.count, dtype=np.int32))
+    return only_real(numbers, of.real)
+
+
+def only_real(numbers: Ints, real: int) -> Ints:
+    """The component numbers with −1 wherever a component has not two transactions; `real` nodes are transactions."""
+    sizes = np.bincount(numbers[:real], minlength=1)
+    found: Ints = np.where(_at(sizes, numbers) >= 2, numbers, -1).astype(np.int32)
+    return found
+
+
+def _at(sizes: Longs, numbers: Ints) -> Longs:
+    """The size of each node's component; a component of junctions only has a number of its own, or none."""
+    enough = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+    enough[: len(sizes)] = sizes[: len(enough)]
+    return enough[numbers] if len(numbers) else numbers.astype(np.int64)
+
+
+@compiled
+def _by_source(count: int, source: Ints, target: Ints, kind: Bytes) -> tuple[Longs, Ints, Bytes]:
+    start = np.zeros(count + 2, np.int64)
+    for edge in range(len(source)):
+        start[source[edge] + 2] += 1
+    for node in range(2, count + 2):
+        start[node] += start[node - 1]
+    sorted_target = np.empty(len(source), np.int32)
+    sorted_kind = np.empty(len(source), np.int8)
+    for edge in range(len(source)):
+        place = start[source[edge] + 1]
+        sorted_target[place] = target[edge]
+        sorted_kind[place] = kind[edge]
+        start[source[edge] + 1] = place + 1
+    return start[: count + 1].copy(), sorted_target, sorted_kind
+
+
+@compiled
+def traverse(  # noqa: C901, PLR0915 - a compiled loop; its parts would have to hand on all of its arrays
+    start: Longs, target: Ints, kind: Bytes, kinds: int, roots: Ints
+) -> tuple[Ints, Ints]:
+    """Tarjan's depth-first search from `roots`, in that order, by edges of `kinds` (bits).
+
+    Returns for every node the number of its strongly connected component, in reverse topological order, and the root
+    from which it was reached first. Nodes that no root reaches keep −1. Source: Tarjan 1972, without recursion.
+    """
+    count = len(start) - 1
+    number = np.full(count, -1, np.int32)
+    reached = np.full(count, -1, np.int32)
+    low = np.zeros(count, np.int32)  # 0: not visited yet
+    order = np.zeros(count, np.int32)
+    edge = np.empty(count, np.int64)
+    path = np.empty(count, np.int32)
+    waiting = np.empty(count, np.int32)
+    clock = 0
+    found = 0
+    for root in roots:
+        if order[root] != 0:
+            continue
+        depth = 0
+        waiting_count = 0
+        path[0] = root
+        clock += 1
+        order[root] = low[root] = clock
+        edge[root] = start[root]
+        reached[root] = root
+        while depth >= 0:
+            node = path[depth]
+            at = edge[node]
+            end = start[node + 1]
+            descended = False
+            while at < end:
+                if (kinds >> kind[at]) & 1:
+                    other = target[at]
+                    if order[other] == 0:
+                        edge[node] = at + 1
+                        clock += 1
+                        order[other] = low[other] = clock
+                        edge[other] = start[other]
+                        reached[other] = root
+                        depth += 1
+                        path[depth] = other
+                        descended = True
+                        break
+                    if number[other] < 0 and order[other] < low[node]:
+                        low[node] = order[other]
+                at += 1
+            if descended:
+                continue
+            depth -= 1
+            waiting[waiting_count] = node
+            waiting_count += 1
+            if low[node] == order[node]:
+                while waiting_count > 0 and order[waiting[waiting_count - 1]] >= order[node]:
+                    waiting_count -= 1
+                    number[waiting[waiting_count]] = found
+                found += 1
+            elif low[node] < low[path[depth]]:
+                low[path[depth]] = low[node]
+    return number, reached

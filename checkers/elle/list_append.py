@@ -1,0 +1,67 @@
+"""List-append: whether transactions that read lists and append to them keep what a consistency model promises.
+
+Judges the transactions of a history (`harness.records.HISTORY`, column `mops`) by the consistency models it is asked
+about, and says which weaker ones are ruled out, too. Each finding is shown by the operations themselves.
+
+In single operations: `internal`, `future-read`, `garbage-read`, `duplicate-elements`, `incompatible-order`, `G1a`,
+`dirty-update`, `G1b`, `lost-update`. In cycles of dependencies: `G0`, `G1c`, `G-single-item`, `G-nonadjacent-item`,
+`G2-item`; where only the order of a process closes the cycle, `G0-process`, `G1c-process`, `G-single-item-process`,
+`G-nonadjacent-item-process`, `G2-item-process`; where real time does, `G0-realtime`, `G1c-realtime`,
+`G-single-item-realtime`, `G-nonadjacent-item-realtime`, `G2-item-realtime`. What could not be told apart in time:
+`PL-SI-cycle-exists`, `strong-session-snapshot-isolation-cycle-exists`, `strong-snapshot-isolation-cycle-exists`.
+Sources: Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from checkers.elle.example import example_history
+from checkers.elle.tables import of_each_table
+from harness.records import Records
+from harness.verdict import Verdict
+
+__all__ = ["ListAppend", "check_list_append"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAppend:
+    """Lists that transactions read and append to are consistent, as `models` promise."""
+
+    name: str = "list-append"
+    scope: Literal["keyspace", "run"] = "run"
+    models: tuple[str, ...] = ("strict-serializable",)
+
+    def warm(self) -> None:
+        """Load what is compiled; called while the history is still being read."""
+        self.check(Records.of(example_history("append")), limit_s=60)
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every list-append transaction of the run. Unknown if there is none. Raises HistoryError."""
+        return of_each_table(
+            records.history, lambda history: check_list_append(history, models=self.models, limit_s=limit_s)
+        )
+
+
+def check_list_append(
+    history: pa.Table,
+    *,
+    models: Sequence[str] = ("strict-serializable",),
+    anomalies: Sequence[str] = (),
+    limit_s: float = 60,
+) -> Verdict:
+    """Whether the list-append transactions of a history keep the models, and `anomalies` are absent besides.
+
+    `stats` has the prohibited anomalies that were found (`anomaly-types`), all that were found with their numbers
+    (`found`), the weakest models that these rule out (`not`), and the stronger ones (`also-not`).
+    Raises HistoryError for a history that cannot be, PlanError for an unknown model.
+    """
+    # Their compiler takes half a second to start, and most runs have no transactions.
+    from checkers.elle.verdicts import Question, of_list_append  # noqa: PLC0415
+
+    question = Question(checker="list-append", models=models, anomalies=anomalies, limit_s=limit_s)
+    return of_list_append(history, question)

@@ -1,0 +1,98 @@
+"""Raw operations: single transactions looked up as the history has them, for evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from checkers.elle.slots import Slots, Writers, slot_of
+from checkers.elle.transactions import OK, READ, Transactions
+
+__all__ = ["RawOperations"]
+
+
+class RawOperations:
+    """Transactions by number, micro-operations by place, keys as they are called."""
+
+    def __init__(self, of: Transactions, slots: Slots, writers: Writers) -> None:
+        self.of = of
+        self._slots = slots
+        self._writers = writers
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {key: number for number, key in enumerate(self.of.keys.tolist())}
+
+    def number(self, key: int) -> int:
+        """The dense number of a key."""
+        return self._numbers[key]
+
+    def key(self, at: int) -> int:
+        """The key of a micro-operation."""
+        return int(self.of.keys[self.of.key[at]])
+
+    def transaction(self, at: int) -> int:
+        """The transaction of a micro-operation."""
+        return self.of.transaction(at)
+
+    def committed(self, at: int) -> int | None:
+        """The committed transaction that read there, if one did."""
+        transaction = self.transaction(at)
+        return transaction if self.of.status[transaction] == OK and self.of.f[at] == READ else None
+
+    def places(self, transaction: int) -> range:
+        """The micro-operations of a transaction."""
+        return range(int(self.of.first[transaction]), int(self.of.first[transaction + 1]))
+
+    def written(self, transaction: int) -> dict[tuple[int, int], int]:
+        """(key, value) → micro-operation, of everything the transaction wrote or appended."""
+        of = self.of
+        return {(self.key(at), int(of.value[at])): at for at in self.places(transaction) if of.f[at] != READ}
+
+    def writes_later(self, transaction: int, at: int) -> bool:
+        """Whether the transaction wrote the key of that micro-operation after it."""
+        later = range(at + 1, int(self.of.first[transaction + 1]))
+        return any(self.of.f[place] != READ and self.of.key[place] == self.of.key[at] for place in later)
+
+    def writer(self, at: int, value: int) -> int:
+        """Who wrote the value to the key of that micro-operation; −1: nobody."""
+        number = int(self.of.key[at])
+        slot = self.slot(number, value)
+        if slot < 0 or self._writers.writer[slot] < 0:
+            return -1
+        by = int(self._writers.at[slot])
+        assert int(self.of.value[by]) == value
+        assert self.of.key[by] == number
+        return int(self._writers.writer[slot])
+
+    def slot(self, number: int, value: int) -> int:
+        """The slot of a value of a key, given by its dense number; −1: it has none."""
+        slots = self._slots
+        base, size, low = (int(column[number]) for column in (slots.base, slots.size, slots.low))
+        return int(slot_of(slots.dense, base, size, low, slots.sorted, value))
+
+    def key_of_slot(self, slot: int) -> int:
+        """The key of which a slot holds a value."""
+        return int(self.of.keys[self._number_of(slot)])
+
+    def value(self, slot: int) -> int:
+        """The value of a slot."""
+        if not self._slots.dense:
+            return int(self._slots.sorted[slot])
+        number = self._number_of(slot)
+        return int(self._slots.low[number] + slot - self._slots.base[number])
+
+    def _number_of(self, slot: int) -> int:
+        # Keys without values have no place between two others: the last that begins here or before has it.
+        return int(np.searchsorted(self._slots.base, slot, side="right")) - 1
+
+    def register(self, at: int) -> int | None:
+        """The value that was read or written there; None: the initial state."""
+        return int(self.of.value[at]) if self.of.given[at] else None
+
+    def read(self, at: int) -> Sequence[int]:
+        """The list that was read there."""
+        found: list[int] = self.of.elements[self.of.begin[at] : self.of.end[at]].tolist()
+        return found

@@ -1,0 +1,480 @@
+"""Transactions: from a history's events to flat arrays, numbered by completion.
+
+Neighbours in time are neighbours in memory, and every later step is a scan or a gather. Real time is the order of the
+history's rows (at equal times invocations stand before completions, so that nothing is ordered that the clock could not
+tell apart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask
+from checkers.elle.compiled import compiled
+from harness.errors import HistoryError
+from harness.history import ends, positions_among
+from harness.records import MOPS
+
+__all__ = [
+    "APPEND",
+    "FAIL",
+    "INFO",
+    "NEVER",
+    "OK",
+    "READ",
+    "WRITE",
+    "MicroOp",
+    "Ops",
+    "Transactions",
+    "numbered_by_appearance",
+    "transactions",
+]
+
+MicroOp: TypeAlias = tuple[str, int, int | list[int] | None]
+"""`("append", key, element)`, `("w", key, value)`, `("r", key, list or value or None)`."""
+
+OK: Final = 0
+FAIL: Final = 1
+INFO: Final = 2
+READ: Final = 0
+APPEND: Final = 1
+WRITE: Final = 2
+NEVER: Final = (1 << 31) - 1
+"""When a transaction of unknown outcome completes: after everything."""
+
+_F: Final = ("r", "append", "w")
+_TYPES: Final = ("ok", "fail", "info", "invoke")
+_INVOKE: Final = 3
+_DENSE: Final = 4  # a table over the range of the keys may be this many times as long as there are micro-operations
+
+
+class Ops(NamedTuple):
+    """The columns of `Transactions` that compiled loops read."""
+
+    first: Longs
+    status: Bytes
+    f: Bytes
+    key: Ints
+    value: Longs
+    given: Mask
+    begin: Longs
+    end: Longs
+    elements: Longs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """n transactions with m micro-operations. Columns of a transaction have n elements, of a micro-operation m.
+
+    `first[t]:first[t + 1]` are the micro-operations of transaction t. What micro-operation i reads of a list is
+    `elements[begin[i]:end[i]]`; `given[i]`: its `value` is not null. Keys are dense: `key[i]` counts from 0, `keys` has
+    what they are called.
+    """
+
+    status: Bytes
+    process: Ints
+    invoked: Ints  # row of the history
+    completed: Ints  # row of the history; NEVER if its outcome is unknown
+    index: Longs  # of the invocation
+    first: Longs  # n + 1
+    f: Bytes
+    key: Ints
+    value: Longs
+    given: Mask
+    begin: Longs
+    end: Longs
+    elements: Longs  # over memory that is not ours, see `_spanned`: only lists may be looked at
+    keys: Longs
+    time: Longs  # ns, of every row of the history
+    memory: pa.ChunkedArray  # what `elements` lies in
+
+    @property
+    def count(self) -> int:
+        """How many transactions there are."""
+        return len(self.status)
+
+    @property
+    def ops(self) -> Ops:
+        """What compiled loops read."""
+        return Ops(
+            self.first,
+            self.status,
+            self.f,
+            self.key,
+            self.value,
+            self.given,
+            self.begin,
+            self.end,
+            self.elements,
+        )
+
+    def transaction(self, at: int) -> int:
+        """The transaction of a micro-operation."""
+        return int(np.searchsorted(self.first, at, side="right")) - 1
+
+    def micro_operation(self, at: int) -> MicroOp:
+        """One micro-operation as it stands in the history."""
+        key = int(self.keys[self.key[at]])
+        if self.f[at] != READ:
+            return _F[self.f[at]], key, int(self.value[at])
+        begin, end = int(self.begin[at]), int(self.end[at])
+        if begin < end:
+            return "r", key, [int(element) for element in self.elements[begin:end]]
+        return "r", key, int(self.value[at]) if self.given[at] else None
+
+
+def transactions(history: pa.Table, kind: Literal["list-append", "rw-register"]) -> Transactions:
+    """The transactions of a history (`harness.records.HISTORY`) that are of one kind.
+
+    A transaction that appends or reads a list is of the kind list-append, one that writes or reads a value of the
+    other; one that only read nothing is of both. Raises HistoryError for what no process can have done, for a
+    transaction of both kinds, and for a micro-operation without its key or value.
+    """
+    mops = history["mops"] if history["mops"].type == MOPS else history["mops"].cast(MOPS)
+    chunks = list(_chunks(mops))
+    types = positions_among(history["type"], _TYPES)
+    invocation, completion = _ends(history, types)
+    # Of each row the kinds its micro-operations are of, −1 if it has none.
+    kinds = np.concatenate([np.zeros(0, np.int8), *(_kinds(c.valid, c.offsets, c.f, c.given, c.lists) for c in chunks)])
+    own = np.where((completion >= 0) & (kinds[completion] >= 0), completion, invocation) if len(kinds) else invocation
+    _refuse_the_malformed(history, own, kinds[own])
+    chosen = (kinds[own] >= 0) & (kinds[own] != (2 if kind == "list-append" else 1))
+    # Ids follow completion; who never completed comes last, by invocation.
+    order = _by_completion(completion, chosen, len(history))
+    del chosen, kinds
+
+    invocation, completion, own = invocation[order], completion[order], own[order]
+    status = types[completion] if len(types) else np.zeros(0, np.int8)
+    status[completion < 0] = INFO
+    place = np.full(len(history), -1, np.int64)
+    first = _places([chunk.offsets for chunk in chunks], own, place)
+    columns = _Columns(
+        f=np.empty(first[-1], np.int8),
+        key=np.empty(first[-1], np.int64),
+        value=np.empty(first[-1], np.int64),
+        given=np.empty(first[-1], np.bool_),
+        begin=np.empty(first[-1], np.int64),
+        end=np.empty(first[-1], np.int64),
+    )
+    elements = _gathered(chunks, place, columns)
+    del place, chunks
+    dense, keys = _dense(columns.key)
+    return Transactions(
+        status=status,
+        process=history["process"].to_numpy()[invocation].astype(np.int32, copy=False),
+        invoked=invocation.astype(np.int32),
+        completed=np.where(status == INFO, NEVER, completion).astype(np.int32),
+        index=history["index"].to_numpy()[invocation],
+        first=first,
+        f=columns.f,
+        key=dense,
+        value=columns.value,
+        given=columns.given,
+        begin=columns.begin,
+        end=columns.end,
+        elements=elements,
+        keys=keys,
+        time=history["time"].to_numpy(),
+        memory=mops,
+    )
+
+
+# ── rows of the history ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ends(history: pa.Table, types: Bytes) -> tuple[Ints, Ints]:
+    """As `harness.history.ends` has them, but at once; it is asked only for what is wrong with a history."""
+    processes = np.array(history["process"].to_numpy())
+    if len(processes) and processes.dtype == np.int32 and int(processes.max()) < 16 * len(processes) + 1024:
+        completion = _paired(processes, types, _numbers(history["f"]), int(processes.max()) + 1)
+        if len(completion):
+            invocation = np.flatnonzero((types == _INVOKE) & (processes >= 0)).astype(np.int32)
+            return invocation, completion[invocation]
+    invocation, completion = (rows.astype(np.int32) for rows in ends(history))
+    return invocation, completion
+
+
+@compiled
+def _paired(processes: Ints, types: Bytes, names: Ints, count: int) -> Ints:
+    """For every row of an invocation where it was completed, or −1; nothing at all if some process breaks the rules."""
+    completion = np.full(len(processes), -1, np.int32)
+    invoked = np.full(count, -1, np.int32)  # −1 idle, −2 retired
+    for row in range(len(processes)):
+        process = processes[row]
+        if process < 0:
+            continue
+        before = invoked[process]
+        if types[row] == _INVOKE:
+            if before != -1:
+                return completion[:0]
+            invoked[process] = row
+        else:
+            if before < 0 or names[row] != names[before]:
+                return completion[:0]
+            completion[before] = row
+            invoked[process] = -2 if types[row] == INFO else -1
+    return completion
+
+
+@compiled
+def _by_completion(completion: Ints, chosen: Mask, rows: int) -> Ints:
+    """The positions of those chosen by the row of their completion; those without (−1) last, in their own order."""
+    at = np.full(rows, -1, np.int32)
+    count = 0
+    for n in range(len(completion)):
+        if chosen[n]:
+            count += 1
+            if completion[n] >= 0:
+                at[completion[n]] = n
+    order = np.empty(count, np.int32)
+    done = 0
+    for row in range(rows):
+        if at[row] >= 0:
+            order[done] = at[row]
+            done += 1
+    for n in range(len(completion)):
+        if chosen[n] and completion[n] < 0:
+            order[done] = n
+            done += 1
+    return order
+
+
+def _numbers(column: pa.ChunkedArray) -> Ints:
+    """A number for each text, equal where the texts are."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    known: dict[str, int] = {}
+    parts = [np.zeros(0, np.int32)]
+    for chunk in column.chunks:
+        codes = [known.setdefault(name, len(known)) for name in chunk.dictionary.to_pylist()]
+        parts.append(np.array(codes, np.int32)[chunk.indices.to_numpy()])
+    return np.concatenate(parts)
+
+
+def _places(offsets: list[Ints], own: Ints, place: Longs) -> Longs:
+    """Where each transaction's micro-operations begin, which is noted in `place` of its row, too."""
+    lengths = np.concatenate([np.zeros(0, np.int32), *(np.diff(of_chunk) for of_chunk in offsets)])[own]
+    first = np.zeros(len(own) + 1, np.int64)
+    np.cumsum(lengths, out=first[1:])
+    place[own] = first[:-1]
+    return first
+
+
+# ── micro-operations ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Chunk(NamedTuple):
+    """One chunk of the column as its buffers: rows, micro-operations (from the first row's on), elements of lists.
+
+    Offsets are Arrow's own; the first is that of the first row, or the first list.
+    """
+
+    valid: Mask
+    offsets: Ints
+    f: Bytes
+    key: Longs
+    value: Longs
+    given: Mask
+    lists: Ints
+    elements: Longs
+
+
+class _Columns(NamedTuple):
+    f: Bytes
+    key: Longs
+    value: Longs
+    given: Mask
+    begin: Longs
+    end: Longs
+
+
+def _chunks(column: pa.ChunkedArray) -> Iterator[_Chunk]:
+    """The chunks of a column of `MOPS`. Raises HistoryError for a micro-operation without a key."""
+    for chunk in column.chunks:
+        offsets = chunk.offsets.to_numpy()
+        parts = chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
+        key, value, lists = parts.field("k"), parts.field("v"), parts.field("vs")
+        list_offsets = lists.offsets.to_numpy()
+        elements = lists.values.slice(list_offsets[0], list_offsets[-1] - list_offsets[0])
+        if key.null_count or elements.null_count:
+            raise HistoryError("a micro-operation without a key, or a list with an element that is null")
+        yield _Chunk(
+            valid=_mask(chunk),
+            offsets=offsets,
+            f=_codes(parts.field("f")),
+            key=_plain(key),
+            value=_plain(value),
+            given=_mask(value),
+            lists=list_offsets,
+            elements=_plain(elements),
+        )
+
+
+def _mask(array: pa.Array) -> Mask:
+    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _plain(array: pa.Array) -> Longs:
+    """Whole numbers as they lie in memory; what a null's place holds is never looked at."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):  # of no numbers at all, Arrow may keep a buffer of any length
+        return _unchanging(np.zeros(len(array), np.int64))
+    return np.frombuffer(buffer, np.int64, count=len(array), offset=8 * array.offset)
+
+
+def _unchanging(array: Longs) -> Longs:
+    """The array, not to be written to: as Arrow's are, so that every loop is compiled once."""
+    array.flags.writeable = False
+    return array
+
+
+def _codes(f: pa.Array) -> Bytes:
+    """0 read, 1 append, 2 write. Raises HistoryError for anything else."""
+    _, offsets, text = f.buffers()
+    if not len(f):
+        return np.zeros(0, np.int8)
+    ends = np.frombuffer(offsets, np.int32, count=len(f) + 1, offset=4 * f.offset)
+    codes = _spelled(ends, np.frombuffer(text if text is not None else b"", np.uint8))
+    if len(codes):
+        return codes
+    unknown = pc.filter(f, pc.invert(pc.is_in(f, value_set=pa.array(_F))))[0].as_py()
+    raise HistoryError(f'micro-operation "{unknown}" is unknown; known are r, append and w')
+
+
+@compiled
+def _spelled(ends: Ints, text: Bits) -> Bytes:
+    """The code of each word of a column of texts; nothing at all if one of them is unknown."""
+    codes = np.empty(len(ends) - 1, np.int8)
+    for n in range(len(codes)):
+        begin, length = ends[n], ends[n + 1] - ends[n]
+        if length == 1 and text[begin] == 114:  # r
+            codes[n] = READ
+        elif length == 1 and text[begin] == 119:  # w
+            codes[n] = WRITE
+        elif length == 6 and text[begin] == 97 and text[begin + 1] == 112 and text[begin + 5] == 100:  # ap…d
+            codes[n] = APPEND
+        else:
+            return codes[:0]
+    return codes
+
+
+@compiled
+def _kinds(valid: Mask, offsets: Ints, f: Bytes, given: Mask, lists: Ints) -> Bytes:
+    """What each row is: 0 of either kind, 1 list-append, 2 rw-register, 3 both, 4 or more lacks a value; −1 nothing."""
+    kinds = np.full(len(valid), -1, np.int8)
+    for row in range(len(valid)):
+        if not valid[row]:
+            continue
+        kinds[row] = 0
+        for at in range(offsets[row] - offsets[0], offsets[row + 1] - offsets[0]):
+            if f[at] == APPEND or (f[at] == READ and lists[at] < lists[at + 1]):
+                kinds[row] |= 1
+            if f[at] == WRITE or (f[at] == READ and given[at]):
+                kinds[row] |= 2
+            if f[at] != READ and not given[at]:
+                kinds[row] |= 4
+    return kinds
+
+
+def _refuse_the_malformed(history: pa.Table, own: Ints, kinds: Bytes) -> None:
+    for wrong, what in ((kinds >= 4, "an append or a write without a value"), (kinds == 3, "both lists and registers")):
+        if wrong.any():
+            index = history["index"][int(own[np.argmax(wrong)])].as_py()
+            raise HistoryError(f"the transaction at index {index} has {what}: it cannot be judged")
+
+
+def _gathered(chunks: list[_Chunk], place: Longs, columns: _Columns) -> Longs:
+    """Fill the columns, where `place` says for each row (−1: nowhere); return an array in which all lists are found."""
+    elements, bases = _spanned([chunk.elements for chunk in chunks])
+    row = 0
+    for chunk, base in zip(chunks, bases, strict=True):
+        _gather(*chunk[:-1], place[row : row + len(chunk.valid)], base, *columns)
+        row += len(chunk.valid)
+    return elements
+
+
+def _spanned(parts: list[Longs]) -> tuple[Longs, list[int]]:
+    """One array over all parts where they lie in memory, and the index at which each begins.
+
+    Elements are most of a history; to join them would take more time than all that is done with them, and the memory
+    once more. Between the parts the array lies over foreign memory: nobody may look there. The parts must outlive it.
+    """
+    used = [part for part in parts if len(part)]
+    if not used:
+        return _unchanging(np.zeros(0, np.int64)), [0 for _ in parts]
+    first = min(used, key=lambda part: part.ctypes.data)
+    bases = [(part.ctypes.data - first.ctypes.data) // first.itemsize if len(part) else 0 for part in parts]
+    assert all(part.ctypes.data % first.itemsize == 0 and part.flags.c_contiguous for part in used)
+    span = max(base + len(part) for part, base in zip(parts, bases, strict=True))
+    return np.lib.stride_tricks.as_strided(first, shape=(span,), writeable=False), bases
+
+
+@compiled
+def _gather(
+    valid: Mask,
+    offsets: Ints,
+    f: Bytes,
+    key: Longs,
+    value: Longs,
+    given: Mask,
+    lists: Ints,
+    place: Longs,
+    base: int,
+    to_f: Bytes,
+    to_key: Longs,
+    to_value: Longs,
+    to_given: Mask,
+    to_begin: Longs,
+    to_end: Longs,
+) -> None:
+    for row in range(len(valid)):
+        to = place[row]
+        if to < 0:
+            continue
+        for at in range(offsets[row] - offsets[0], offsets[row + 1] - offsets[0]):
+            to_f[to] = f[at]
+            to_key[to] = key[at]
+            to_value[to] = value[at]
+            to_given[to] = given[at]
+            to_begin[to] = base + lists[at] - lists[0]
+            to_end[to] = base + lists[at + 1] - lists[0]
+            to += 1
+
+
+def _dense(keys: Longs) -> tuple[Ints, Longs]:
+    """Every key as a number from 0, and what the numbers stand for."""
+    if not len(keys):
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if numbered_by_appearance(low, high, len(keys)):
+        return _by_table(keys, low, high - low + 1)
+    names, inverse = np.unique(keys, return_inverse=True)
+    return inverse.astype(np.int32), names
+
+
+def numbered_by_appearance(low: int, high: int, count: int) -> bool:
+    """Whether so many micro-operations number their keys, from `low` to `high`, as these appear; else in order."""
+    return high - low < _DENSE * count + 1024
+
+
+@compiled
+def _by_table(keys: Longs, low: int, size: int) -> tuple[Ints, Longs]:
+    number = np.full(size, -1, np.int32)
+    names = np.empty(size, np.int64)
+    dense = np.empty(len(keys), np.int32)
+    count = 0
+    for at in range(len(keys)):
+        place = keys[at] - low
+        if number[place] < 0:
+            number[place] = count
+            names[count] = keys[at]
+            count += 1
+        dense[at] = number[place]
+    return dense, names[:count].copy()

@@ -1,0 +1,198 @@
+"""Guarded assignments: the search for registers and mutexes, whose every call requires a value, assigns one, or both.
+
+| call | requires | forbids | assigns |
+|---|---|---|---|
+| read v | v | – | – |
+| write v | – | – | v |
+| cas [a b], acquire, release | a | – | b |
+| failed cas [a b], where informative | – | a | – |
+
+Small histories are searched by `checkers.linearizability.search`; larger ones, and hard ones, by the same search
+compiled (`checkers.linearizability.guarded_kernel`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, NIL, READ, WRITE, Calls, counted
+from checkers.linearizability.search import Action, Call, Limits, Outcome, State, search
+
+if TYPE_CHECKING:
+    from checkers.linearizability.guarded_kernel import Batch
+
+__all__ = ["decide", "decide_compiled", "decide_one"]
+
+_Numbers: TypeAlias = npt.NDArray[np.int64]
+
+_CALLS_COMPILED: Final = 20_000
+"""From so many calls on, compiled code has paid for the half second it takes to load."""
+_DENSE: Final = 4
+_EASY_BYTES: Final = 10 << 20
+"""A history that needs more memory than this, uncompiled, is a hard one."""
+
+
+class Guarded(NamedTuple):
+    """An action; null: it requires, forbids or assigns nothing."""
+
+    requires: int | None
+    forbids: int | None
+    assigns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedModel:
+    """One integer, and guarded assignments to it."""
+
+    initial: int
+
+    def step(self, state: State, action: Action) -> State | None:
+        assert isinstance(action, Guarded)
+        if (action.requires is not None and action.requires != state) or action.forbids == state:
+            return None
+        return state if action.assigns is None else action.assigns
+
+    def observes(self, action: Action) -> bool:
+        assert isinstance(action, Guarded)
+        return action.assigns is None
+
+
+def decide(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Outcome]]:
+    """(key, outcome) of every key that has calls; labels are positions in `calls`, states are values."""
+    if len(calls) >= _CALLS_COMPILED:
+        yield from decide_compiled(calls, initial, limits)
+        return
+    hard: list[int] = []
+    for key in np.unique(calls.key):
+        outcome = decide_one(calls, int(key), initial, Limits(deadline=limits.deadline, memory_bytes=_EASY_BYTES))
+        if outcome.linearizable == "unknown" and time.monotonic() < limits.deadline:
+            hard.append(int(key))
+        else:
+            yield int(key), outcome
+    if hard:
+        among = np.flatnonzero(np.isin(calls.key, hard))
+        for key, outcome in decide_compiled(calls.select(among), initial, limits):
+            yield key, _relabelled(outcome, among)
+
+
+def decide_one(calls: Calls, key: int, initial: int, limits: Limits) -> Outcome:
+    """The outcome of one key by the search that is not compiled."""
+    found = [
+        Call(
+            label=int(at),
+            begins=int(calls.begins[at]),
+            ends=None if calls.ends[at] == NEVER else int(calls.ends[at]),
+            action=_guarded(int(calls.kind[at]), int(calls.old[at]), int(calls.value[at])),
+        )
+        for at in np.flatnonzero(calls.key == key)
+    ]
+    return search(GuardedModel(initial), found, limits)
+
+
+def _guarded(kind: int, old: int, value: int) -> Guarded:
+    if kind == READ:
+        return Guarded(value, None, None)
+    if kind == WRITE:
+        return Guarded(None, None, value)
+    return Guarded(old, None, value) if kind == CAS else Guarded(None, old, None)
+
+
+def _relabelled(outcome: Outcome, labels: _Numbers) -> Outcome:
+    return Outcome(
+        linearizable=outcome.linearizable,
+        order=tuple(int(labels[label]) for label in outcome.order),
+        states=outcome.states,
+        stuck=None if outcome.stuck is None else int(labels[outcome.stuck]),
+        configurations=outcome.configurations,
+        reason=outcome.reason,
+    )
+
+
+def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Outcome]]:
+    """As `decide`, always by the compiled search."""
+    from checkers.linearizability.guarded_kernel import decide_batch  # noqa: PLC0415 - half a second to load
+
+    order, batch, values = _batch(calls, initial)
+    for key, outcome in decide_batch(batch, limits):
+        states = tuple(int(values[state]) for state in outcome.states)
+        yield (
+            key,
+            Outcome(
+                linearizable=outcome.linearizable,
+                order=tuple(int(order[at]) for at in outcome.order),
+                states=states,
+                stuck=None if outcome.stuck is None else int(order[outcome.stuck]),
+                configurations=outcome.configurations,
+                reason=outcome.reason,
+            ),
+        )
+
+
+def _batch(calls: Calls, initial: int) -> tuple[_Numbers, Batch, _Numbers]:
+    """The calls key by key, values numbered from 0: (position of each call, the batch, the values)."""
+    from checkers.linearizability.guarded_kernel import NOTHING, Batch  # noqa: PLC0415 - as above
+
+    reads = calls.kind == READ
+    swaps = calls.kind == CAS
+    values, codes = _numbered(np.concatenate([[initial], calls.value, calls.old[swaps | (calls.kind == FAILED_CAS)]]))
+    value = codes[1 : len(calls) + 1]
+    old = np.full(len(calls), NOTHING, np.int32)
+    old[swaps | (calls.kind == FAILED_CAS)] = codes[len(calls) + 1 :]
+    required = np.where(reads, value, np.where(swaps, old, NOTHING)).astype(np.int32)
+    forbidden = np.where(calls.kind == FAILED_CAS, old, NOTHING).astype(np.int32)
+    assigned = np.where(reads | (calls.kind == FAILED_CAS), NOTHING, value).astype(np.int32)
+    kept = _not_idle(calls, required, forbidden, assigned)
+    order = kept[np.argsort(counted(calls.key[kept]), kind="stable")]
+    keys, starts = np.unique(calls.key[order], return_index=True)
+    batch = Batch(
+        keys=keys.astype(np.int64),
+        offsets=np.append(starts, len(order)),
+        begins=calls.begins[order],
+        ends=calls.ends[order],
+        requires=required[order],
+        forbids=forbidden[order],
+        assigns=assigned[order],
+        initial=int(codes[0]),
+    )
+    return order, batch, values
+
+
+def _numbered(values: _Numbers) -> tuple[_Numbers, npt.NDArray[np.int32]]:
+    """(values, the number of each); null is 0, and where values lie close together those in between are numbered, too."""
+    null = values == NIL
+    lowest = int(np.min(values, where=~null, initial=NEVER))
+    highest = int(np.max(values, where=~null, initial=NIL))
+    if highest - lowest < _DENSE * len(values):
+        codes = np.where(null, 0, values - lowest + 1)
+        return np.concatenate([[NIL], np.arange(lowest, highest + 1)]), codes.astype(np.int32)
+    distinct, codes = np.unique(values, return_inverse=True)
+    return distinct, codes.astype(np.int32)
+
+
+def _not_idle(
+    calls: Calls, requires: npt.NDArray[np.int32], forbids: npt.NDArray[np.int32], assigns: npt.NDArray[np.int32]
+) -> _Numbers:
+    """The calls without those that need not have happened and whose value nobody needs."""
+    kept = np.ones(len(calls), bool)
+    optional = np.flatnonzero(~calls.required)
+    if not len(optional):
+        return np.arange(len(calls))
+    values = int(max(requires.max(), assigns.max())) + 1
+    differing = np.zeros(len(calls.keys), bool)
+    differing[calls.key[forbids >= 0]] = True
+    optional = optional[~differing[calls.key[optional]]]
+    while len(optional):
+        needing = kept & (requires >= 0)
+        needed = np.unique(calls.key[needing] * np.int64(values) + requires[needing])
+        idle = ~np.isin(calls.key[optional] * np.int64(values) + assigns[optional], needed)
+        if not idle.any():
+            break
+        kept[optional[idle]] = False
+        optional = optional[~idle]
+    return np.flatnonzero(kept)

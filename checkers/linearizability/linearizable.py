@@ -1,0 +1,276 @@
+"""Linearizable: whether operations on one object took effect one after another, each between call and answer.
+
+Judges, key by key, calls on a model (`checkers.linearizability.models`); without one, every register (`read`, `write`,
+`cas`) and mutex (`acquire`, `release`) of the history. Registers in which no value is written twice are decided by their
+zones, in O(n log n); all others by search, which may end in `unknown` for want of time or memory.
+Finds: `non-linearizable`, with the prefix that has an order and the states it could leave behind. Sources: Herlihy and Wing
+(1990); Wing and Gong (1993); Gibbons and Korach (1997); Lowe (2017). Seed documents do not speak of it: a promise of
+Cassandra's only for serial consistency (LWT), CASSANDRA-12126.
+
+What is left open on purpose: a call of unknown outcome may have taken effect at any later time, or never. A read of
+unknown outcome, and a failed call, say nothing (a failed `cas` does where the model says so).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.catalogue import anomaly
+from checkers.linearizability import guarded, zones
+from checkers.linearizability.models import HistoryModel, Mutex, Register, described
+from checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
+from checkers.linearizability.search import Call, Limits, Outcome, search
+from checkers.linearizability.told import told_of_search, told_of_zones
+from checkers.operation_lines import OperationLines
+from harness.errors import HistoryError
+from harness.history import pair
+from harness.operations import JSON
+from harness.records import Records, plain
+from harness.verdict import Anomaly, Verdict
+
+__all__ = ["TOLD_MOST", "Linearizable"]
+
+TOLD_MOST: Final = 20
+"""Objects of which is told why they are not linearizable; the others are counted."""
+_DEFAULT: Final = (Register(), Mutex())
+_EASY_BYTES: Final = 10 << 20
+"""An object of a model that needs more memory than this is a hard one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linearizable:
+    """Every object of `model` is linearizable; None: every register and every mutex there is.
+
+    `memory_bytes` bounds what a search may remember: it ends with `unknown`, never for want of memory.
+    """
+
+    name: str = "linearizable"
+    scope: Literal["run", "keyspace"] = "run"
+    model: Register | Mutex | HistoryModel | None = None
+    memory_bytes: int = 1 << 29
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every key. Raises HistoryError for values that the model cannot have."""
+        limits = Limits(deadline=time.monotonic() + limit_s, memory_bytes=self.memory_bytes)
+        found = _Found()
+        for model in (self.model,) if self.model is not None else _DEFAULT:
+            if isinstance(model, Register | Mutex):
+                _judge_guarded(records.history, model, limits, found, read_only=self.model is not None)
+            else:
+                _judge_model(records.history, model, limits, found)
+        if not found.stats["calls"] and self.model is not None:
+            found.asked = _is_asked(records.history, self.model)
+        return found.verdict(self.name)
+
+
+def _is_asked(history: pa.Table, model: Register | Mutex | HistoryModel) -> bool:
+    called = pc.unique(plain(history.select(["f", "process"]).filter(pc.greater_equal(history["process"], 0)))["f"])
+    return not model.functions.isdisjoint(called.to_pylist())
+
+
+class _Found:
+    """What is known of the keys that were judged."""
+
+    def __init__(self) -> None:
+        self.anomalies: list[Anomaly] = []
+        self.asked = False
+        """Whether there is any operation on the model asked for: if all of them failed, that is linearizable."""
+        self.stats = {"keys": 0, "calls": 0, "by_zones": 0, "by_search": 0, "refuted": 0, "configurations_max": 0}
+        self._doubts: dict[str, list[str]] = {}
+
+    def searched(self, outcome: Outcome) -> None:
+        self.stats["by_search"] += 1
+        self.stats["configurations_max"] = max(self.stats["configurations_max"], outcome.configurations)
+
+    def doubt(self, reason: str, key: str | None) -> None:
+        self._doubts.setdefault(reason, []).append("the history" if key is None else f"key {key}")
+
+    def refuted(self, told: Anomaly | None) -> None:
+        self.stats["refuted"] += 1
+        if told is not None:
+            self.anomalies.append(told)
+
+    @property
+    def room(self) -> bool:
+        """Whether one more finding is to be told in full; thousands say no more than twenty."""
+        return len(self.anomalies) < TOLD_MOST
+
+    def verdict(self, checker: str) -> Verdict:
+        if not self.stats["calls"] and not self.asked:
+            reason = "nothing to judge: no call on such an object is in the history"
+            return Verdict(valid="unknown", checker=checker, reason=reason)
+        reasons = [
+            f"{reason} for {', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}"
+            for reason, keys in self._doubts.items()
+        ]
+        return Verdict(
+            valid=False if self.anomalies else "unknown" if reasons else True,
+            checker=checker,
+            anomalies=tuple(self.anomalies),
+            stats=self.stats,
+            reason="; ".join(reasons) or None,
+        )
+
+
+# ── registers and mutexes ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge_guarded(
+    history: pa.Table, model: Register | Mutex, limits: Limits, found: _Found, *, read_only: bool
+) -> None:
+    if isinstance(model, Mutex):
+        calls = register_calls(history, model="mutex", failed_cas="ignored", read_only=read_only)
+        initial = 0
+    else:
+        kind: Literal["register", "cas-register"] = "cas-register" if model.swaps else "register"
+        calls = register_calls(history, model=kind, failed_cas=model.failed_cas, read_only=read_only)
+        initial = calls.values.number(model.start)
+        if model.null_reads == "unknown":
+            calls = calls.select(~((calls.kind == READ) & (calls.value == NIL)))
+    found.stats["calls"] += len(calls)
+    found.stats["keys"] += int(np.count_nonzero(np.bincount(calls.key)))
+    if not len(calls):
+        return
+    operations = OperationLines(history)
+    unique = zones.with_unique_writes(calls, initial)
+    by_zones = np.flatnonzero(unique[calls.key])
+    some = calls if len(by_zones) == len(calls) else calls.select(by_zones)
+    found.stats["by_zones"] += int(np.count_nonzero(np.bincount(some.key)))
+    # In order of their keys, for only the first ones are told.
+    for refutation in sorted(zones.refuted(some, initial), key=lambda one: calls.keys[one.key] or ""):
+        found.refuted(_of_zones(operations, some, refutation) if found.room else None)
+    by_search = np.flatnonzero(~unique[calls.key])
+    rest = calls.select(by_search)
+    outcomes = guarded.decide(rest, initial, limits) if len(rest) else ()
+    for key, outcome in sorted(outcomes, key=lambda one: calls.keys[one[0]] or ""):
+        found.searched(outcome)
+        if outcome.linearizable == "unknown":
+            found.doubt(outcome.reason or "not decided", calls.keys[key])
+        elif outcome.linearizable is False:
+            found.refuted(_of_search(operations, rest, key, outcome, model) if found.room else None)
+
+
+def _of_zones(operations: OperationLines, calls: Calls, refutation: zones.Refutation) -> Anomaly:
+    indices = tuple(int(calls.index[call]) if call >= 0 else -1 for call in refutation.calls)
+    explanation = told_of_zones(operations, refutation.kind, indices)
+    return _anomaly(
+        calls.keys[refutation.key],
+        [index for index in indices if index >= 0],
+        {"why": refutation.kind},
+        explanation,
+        operations,
+    )
+
+
+def _of_search(
+    operations: OperationLines, calls: Calls, key: int, outcome: Outcome, model: Register | Mutex
+) -> Anomaly:
+    if isinstance(model, Mutex):
+        states = [("free", "held")[int(state)] for state in outcome.states]
+    else:
+        states = [calls.values.text(int(state)) for state in outcome.states]
+    return _told(operations, calls.keys[key], outcome, states, lambda label: int(calls.index[label]))
+
+
+def _told(operations: OperationLines, key: str | None, outcome: Outcome, states: Sequence[str], index: Any) -> Anomaly:
+    assert outcome.stuck is not None
+    order = [index(label) for label in outcome.order]
+    stuck = index(outcome.stuck)
+    explanation = told_of_search(operations, order, states, stuck)
+    evidence = {"why": "search", "order": order[-100:], "states": list(states), "stuck": stuck}
+    return _anomaly(key, [*order[-4:], stuck], evidence, explanation, operations)
+
+
+def _anomaly(
+    key: str | None, indices: Sequence[int], evidence: JSON, explanation: str, operations: OperationLines
+) -> Anomaly:
+    return anomaly(
+        "non-linearizable",
+        objects=() if key is None else (key,),
+        nodes=operations.nodes(indices),
+        ops=indices,
+        evidence=evidence,
+        explanation=explanation,
+    )
+
+
+# ── any other model ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: _Found) -> None:
+    objects = _objects(history, model)
+    operations = OperationLines(history)
+    found.stats["keys"] += len({key for key, _ in objects})
+    found.stats["calls"] += sum(map(len, objects.values()))
+
+    def settled(key: str | None, calls: Sequence[Call], within: Limits) -> bool:
+        outcome = search(model, calls, within)
+        may_go_on = within.memory_bytes < limits.memory_bytes and time.monotonic() < limits.deadline
+        if outcome.linearizable == "unknown" and may_go_on:
+            return False
+        found.searched(outcome)
+        if outcome.linearizable == "unknown":
+            found.doubt(outcome.reason or "not decided", key)
+        elif outcome.linearizable is False:
+            states = [described(state) for state in outcome.states]
+            found.refuted(_told(operations, key, outcome, states, lambda label: label) if found.room else None)
+        return True
+
+    # What is easily decided comes first. Once an object is refuted so is the history, and hard ones are left at that.
+    easy = replace(limits, memory_bytes=min(_EASY_BYTES, limits.memory_bytes))
+    hard = [(key, calls) for (key, _), calls in objects.items() if not settled(key, calls, easy)]
+    for number, (key, calls) in enumerate(hard):
+        if found.anomalies:
+            found.doubt("not decided, once another object was refuted,", key)
+            continue
+        now = time.monotonic()
+        settled(key, calls, replace(limits, deadline=now + (limits.deadline - now) / (len(hard) - number)))
+
+
+def _objects(history: pa.Table, model: HistoryModel) -> Mapping[tuple[str | None, Any], Sequence[Call]]:
+    """The calls on each part of each key; what acts on any part is a call on each of them."""
+    calls: dict[tuple[str | None, Any], list[Call]] = {}
+    anywhere: dict[str | None, list[Call]] = {}
+    for key, call in _calls(history, model):
+        part = model.part(call.action)
+        if part is None:
+            anywhere.setdefault(key, []).append(call)
+        else:
+            calls.setdefault((key, part), []).append(call)
+    by_key = sorted(calls.items(), key=lambda item: item[0][0] or "")
+    return {(key, part): [*of_part, *anywhere.get(key, ())] for (key, part), of_part in by_key}
+
+
+def _calls(history: pa.Table, model: HistoryModel) -> Iterator[tuple[str | None, Call]]:
+    names = orjson.loads((history.schema.metadata or {}).get(b"names", b"{}"))
+    known = plain(history)
+    kept = known.filter(pc.is_in(known["f"], pa.array(sorted(model.functions))))
+    for row in pair(kept).to_pylist():
+        argument, value = (None if row[name] is None else orjson.loads(row[name]) for name in ("argument", "value"))
+        if row["mops"] is not None:
+            argument = value = [_steps(mop, names) for mop in row["mops"]]
+        try:
+            action = model.action(row["f"], row["type"], argument, value)
+        except ValueError as error:
+            raise HistoryError(f"the {row['f']} of index {row['index']}: {error}") from None
+        if action is not None:
+            ends = row["completed"] if row["type"] != "info" else None
+            yield row["key"], Call(row["index"], row["invoked"], ends, action)
+
+
+def _steps(mop: Mapping[str, Any], names: Mapping[str, str]) -> list[Any]:
+    """A micro-operation with its names in place of their numbers."""
+
+    def named(number: int | None) -> JSON:
+        return orjson.loads(names[str(number)]) if str(number) in names else number
+
+    value = named(mop["v"]) if mop["vs"] is None else [named(number) for number in mop["vs"]]
+    return [mop["f"], named(mop["k"]), value]

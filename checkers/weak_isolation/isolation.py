@@ -1,0 +1,86 @@
+"""Weak isolation: whether transactions keep read committed, read atomic or causal consistency, whatever their order was.
+
+Judges the transactions of a history (`harness.records.HISTORY`, column `mops`) that read and write registers, and those that
+read lists and append to them. A level is kept if the transactions can have committed in some order that agrees with the
+sessions (processes), with who read from whom, and with the level's axiom; what cannot be told apart by that is not asked.
+
+In single operations: `internal`, `future-read`, `garbage-read`, `G1a`, `G1b`; of lists also `duplicate-elements`,
+`incompatible-order`, `dirty-update`. In cycles of sessions and reads alone: `G1c`, `G1c-process`, and where lists tell who
+appended after whom, `G0`, `G0-process`. Where the axiom of a level closes the cycle: of read committed, `non-monotonic-read`;
+of read atomic, `fractured-read`; of causal consistency, `causality-violation`.
+Sources: Biswas and Enea, On the Complexity of Checking Transactional Consistency (OOPSLA 2019); Møldrup and Pavlogiannis,
+AWDIT: An Optimal Weak Database Isolation Tester (PLDI 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.elle.example import example_history
+from checkers.elle.tables import of_each_table
+from checkers.weak_isolation.levels import strongest
+from harness.records import Records, plain
+from harness.verdict import Verdict, combine
+
+__all__ = ["WeakIsolation", "check_weak_isolation"]
+
+_NOTHING: Final = "nothing to judge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeakIsolation:
+    """Transactions keep the weak levels that `models` names: read-committed, read-atomic, causal. Raises PlanError for others."""
+
+    name: str = "weak-isolation"
+    scope: Literal["keyspace", "run"] = "run"
+    models: tuple[str, ...] = ("causal",)
+
+    def __post_init__(self) -> None:
+        strongest(self.models)
+
+    def warm(self) -> None:
+        """Load what is compiled; called while the history is still being read."""
+        self.check(Records.of(example_history("w")), limit_s=60)
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every transaction of the run. Unknown if there is none. Raises HistoryError."""
+        return of_each_table(
+            records.history, lambda history: check_weak_isolation(history, models=self.models, limit_s=limit_s)
+        )
+
+
+def check_weak_isolation(history: pa.Table, *, models: Sequence[str] = ("causal",), limit_s: float = 60) -> Verdict:
+    """Whether the transactions of a history keep these levels.
+
+    `stats` has what was found with its numbers (`found`, `anomaly-types`), the weakest level that this rules out (`not`), and
+    the stronger ones (`also-not`); of registers and of lists apart (`kind`), if there are both.
+    Raises HistoryError for a history that cannot be, PlanError for a level that is none of these.
+    """
+    # Their compiler takes half a second to start, and most runs have no transactions.
+    from checkers.weak_isolation.verdicts import of_transactions  # noqa: PLC0415
+
+    level = strongest(models)
+    verdicts = [of_transactions(history, "rw-register", level, limit_s=limit_s)]
+    if verdicts[0].stats.get("transactions") != _invoked(history):
+        verdicts.append(of_transactions(history, "list-append", level, limit_s=limit_s))
+    judged = [verdict for verdict in verdicts if not (verdict.reason or "").startswith(_NOTHING)]
+    if len(judged) <= 1:
+        return judged[0] if judged else verdicts[0]
+    return Verdict(
+        valid=combine(verdict.valid for verdict in judged),
+        checker=judged[0].checker,
+        anomalies=tuple(anomaly for verdict in judged for anomaly in verdict.anomalies),
+        stats={str(verdict.stats["kind"]): dict(verdict.stats) for verdict in judged},
+        reason="; ".join(verdict.reason for verdict in judged if verdict.reason) or None,
+    )
+
+
+def _invoked(history: pa.Table) -> int:
+    """How many transactions there are, of whichever kind."""
+    invoked = pc.and_(history["mops"].is_valid(), pc.equal(plain(history.select(["type"]))["type"], "invoke"))
+    return pc.sum(invoked).as_py() or 0

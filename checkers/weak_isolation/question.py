@@ -1,0 +1,61 @@
+"""The question: which level is asked of which transactions, how long it took, and what is told of it either way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from checkers.weak_isolation.causality import TooMuch
+from checkers.weak_isolation.levels import LEVELS, Level, ruled_out
+from harness.operations import JSON
+
+__all__ = ["CHECKER", "MEMORY_BYTES", "Kind", "Question"]
+
+CHECKER: Final = "weak-isolation"
+MEMORY_BYTES: Final = 2 << 30
+"""What clocks may take."""
+
+Kind: TypeAlias = Literal["rw-register", "list-append"]
+
+
+@dataclass(slots=True)
+class Question:
+    """What is asked of which transactions, and how long it took."""
+
+    kind: Kind
+    level: Level
+    limit_s: float
+    began: float = field(default_factory=time.monotonic)
+    seconds: dict[str, JSON] = field(default_factory=dict)
+
+    def lap(self, what: str, since: float) -> float:
+        """Note how long something took; return the time."""
+        now = time.monotonic()
+        self.seconds[f"{what}_s"] = round(now - since, 4)
+        return now
+
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self.began + self.limit_s
+
+    def too_much(self, much: TooMuch) -> str:
+        """Of what it was too much."""
+        if str(much) == "time":
+            return f"the time limit of {self.limit_s:g} s passed before it was known what happened before what"
+        return f"to know what happened before what would take more than {MEMORY_BYTES >> 30} GiB of memory"
+
+    def stats(self, transactions: int, counts: Mapping[str, int], weakest: Level | None) -> dict[str, JSON]:
+        """The statistics of a verdict: what was found how often, and the weakest level that this rules out."""
+        out, stronger = ruled_out(weakest)
+        return {
+            "kind": self.kind,
+            "transactions": transactions,
+            "models": list(LEVELS[: LEVELS.index(self.level) + 1]),
+            "anomaly-types": sorted(counts),
+            "found": {name: counts[name] for name in sorted(counts)},
+            "not": list(out),
+            "also-not": list(stronger),
+            **self.seconds,
+        }
