@@ -1,4 +1,4 @@
-"""Commands: run, demo, matrix, check, report, recover — from a plan to a page.
+"""Commands: run, demo, check, report, recover — from a plan to a page.
 
 Progress goes to standard error; standard output belongs to `--json`. Exit codes as in `harness.errors.ExitCode`.
 """
@@ -6,18 +6,18 @@ Progress goes to standard error; standard output belongs to `--json`. Exit codes
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
 import typer
 
 from harness.console import configure_logging, stderr
 from harness.errors import ExitCode, PlanError
+from harness.json_output import print_json
 from harness.plan import Plan
+from results.cluster_choice import choose_cluster
+from results.option_lists import named_values, split
 
 __all__ = ["register"]
 
@@ -32,17 +32,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on stand
 Engine = Annotated[str, typer.Option(help="where checkers run: local, spark, or auto (by the size of the history)")]
 Master = Annotated[str | None, typer.Option(help="a Spark master, for example spark://host:7077 or local[4]")]
 Limit = Annotated[float, typer.Option("--limit", help="seconds for each checker before it says unknown")]
+ResumeAnalysis = Annotated[
+    bool, typer.Option("--resume-analysis", help="go on where an interrupted analysis of the same records was")
+]
 Seed = Annotated[int, typer.Option(help="fixes the schedule: operations, races, faults")]
-Nodes = Annotated[int, typer.Option(help="how many nodes")]
 Races = Annotated[int, typer.Option(help="how many races of each racing workload")]
-Mode = Annotated[str, typer.Option(help="barrier: clients released together; partition: on both sides of a cut")]
+Mode = Annotated[
+    str,
+    typer.Option(
+        help="barrier: clients released together; partition: on both sides of a cut; single: one after another through one coordinator"
+    ),
+]
 Restart = Annotated[str, typer.Option(help="of every node before the last readings: rolling, together or none")]
 TimeLimit = Annotated[
     float, typer.Option(help="seconds of the main phase, for workloads that never end and for faults")
 ]
 SettleLimit = Annotated[float, typer.Option(help="seconds to wait for schema agreement before calling it disagreement")]
 StartTimeout = Annotated[float, typer.Option(help="seconds a node may take to serve")]
-ClusterName = Annotated[str, typer.Option("--cluster", help="the kind of cluster (schemaquake list clusters)")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="every step")]
 
 
@@ -50,7 +56,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this package."""
     app.command("demo")(_demo)
     app.command("run")(_run)
-    app.command("matrix")(_matrix)
     app.command("check")(_check)
     app.command("report")(_report)
     app.command("recover")(_recover)
@@ -58,13 +63,24 @@ def register(app: typer.Typer) -> None:
 
 def _run(
     *,
-    system: Annotated[str, typer.Option(help="what to run, for example cassandra:5.0.9")],
     workload: Annotated[str, typer.Option(help="one or more, with commas (schemaquake list workloads)")],
     nemesis: Annotated[str, typer.Option(help="none, or one or more with commas (schemaquake list nemeses)")] = "none",
-    cluster: ClusterName = "local",
-    nodes: Nodes = 3,
+    system: Annotated[
+        str | None, typer.Option(help="what to run, for example cassandra:5.0.9; a cluster file may say it, too")
+    ] = None,
+    cluster: Annotated[
+        str,
+        typer.Option(help="the kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml"),
+    ] = "local",
+    nodes: Annotated[
+        int | None, typer.Option(help="how many nodes; a cluster file says it by itself", show_default="3")
+    ] = None,
     mode: Mode = "barrier",
     races: Races = 10,
+    first_race: Annotated[int, typer.Option(help="the number of the first race: the others go on from there")] = 0,
+    until_poisoned: Annotated[
+        bool, typer.Option("--until-poisoned", help="race no further on a cluster that takes no schema change any more")
+    ] = False,
     seed: Seed = 1,
     time_limit: TimeLimit = 60,
     rate: Annotated[float | None, typer.Option(help="operations a second of each free-running workload")] = None,
@@ -72,7 +88,9 @@ def _run(
         str | None, typer.Option(help="workers of a free-running workload: 6, or 2n for two a node")
     ] = None,
     replication_factor: Annotated[int | None, typer.Option(help="of every keyspace; 3, or fewer nodes")] = None,
-    keyspace_prefix: Annotated[str, typer.Option(help="of every keyspace the run makes")] = "sq",
+    keyspace_prefix: Annotated[
+        str | None, typer.Option(help="of every keyspace the run makes", show_default="sq")
+    ] = None,
     option: Annotated[list[str] | None, typer.Option("-O", help="name=value, for workloads and nemeses")] = None,
     request_timeout: Annotated[float, typer.Option(help="seconds until a client gives up on an answer")] = 20,
     start_timeout: StartTimeout = 120,
@@ -89,21 +107,25 @@ def _run(
 ) -> None:
     """Run workloads under faults on a real cluster, judge what happened, and report it."""
     configure_logging(verbose=verbose)
+    where = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
     plan = Plan(
-        system=system,
-        workloads=_split(workload),
-        nemeses=() if nemesis == "none" else _split(nemesis),
-        cluster=cluster,
-        nodes=nodes,
+        system=where.system,
+        workloads=split(workload),
+        nemeses=() if nemesis == "none" else split(nemesis),
+        cluster=where.cluster,
+        cluster_file=where.cluster_file,
+        nodes=where.nodes,
         mode=mode,  # type: ignore[arg-type]  # Plan rejects what is no mode, by name
         races=races,
+        first_race=first_race,
+        until_poisoned=until_poisoned,
         seed=seed,
         time_limit_s=time_limit,
         rate=rate,
-        concurrency=_concurrency(concurrency, nodes),
+        concurrency=_concurrency(concurrency, where.nodes),
         replication_factor=replication_factor,
-        keyspace_prefix=keyspace_prefix,
-        options=_options(option or []),
+        keyspace_prefix=where.keyspace_prefix,
+        options=named_values(option or []),
         request_timeout_s=request_timeout,
         start_timeout_s=start_timeout,
         settle_limit_s=settle_limit,
@@ -115,7 +137,7 @@ def _run(
 
     finished = carry_out(plan, runs, engine=engine, master=master, limit_s=limit)
     if as_json:
-        _print_json(finished.document())
+        print_json(finished.document())
     print_summary(finished, stderr())
     raise typer.Exit(finished.exit_code)
 
@@ -148,65 +170,46 @@ def _demo(
     ]
     compared = compare_runs(run_all(plans, runs, engine=engine, limit_s=60), runs)
     if as_json:
-        _print_json(compared.document())
+        print_json(compared.document())
     print_comparison(compared, stderr())
     raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
-
-
-def _matrix(
-    *,
-    system: Annotated[list[str], typer.Option(help="a column; repeat for more")],
-    workload: Annotated[list[str], typer.Option(help="a row; repeat, or use commas")],
-    nemesis: Annotated[
-        list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")
-    ] = None,
-    mode: Annotated[list[str] | None, typer.Option(help="barrier or partition; repeat for both")] = None,
-    nodes: Nodes = 3,
-    races: Races = 6,
-    seed: Seed = 1,
-    time_limit: TimeLimit = 30,
-    restart: Restart = "together",
-    settle_limit: SettleLimit = 10,
-    runs: Runs = Path("runs"),
-    engine: Engine = "auto",
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-) -> None:
-    """Run every combination of systems, workloads, nemeses and modes, then one comparison page."""
-    configure_logging(verbose=verbose)
-    from results.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
-
-    plans = [
-        Plan(
-            system=name,
-            workloads=(one,),
-            nemeses=() if faults == "none" else _split(faults),
-            mode=how,  # type: ignore[arg-type]  # Plan rejects what is no mode, by name
-            nodes=nodes,
-            races=races,
-            seed=seed,
-            time_limit_s=time_limit,
-            restart=restart,  # type: ignore[arg-type]  # the same
-            settle_limit_s=settle_limit,
-        )
-        for name in system
-        for one in [part for entry in workload for part in _split(entry)]
-        for faults in nemesis or ["none"]
-        for how in mode or ["barrier"]
-    ]
-    compared = compare_runs(run_all(plans, runs, engine=engine), runs)
-    if as_json:
-        _print_json(compared.document())
-    print_comparison(compared, stderr())
-    raise typer.Exit(compared.exit_code)
 
 
 def _check(
     history: Annotated[list[Path], typer.Argument(help="runs' folders, or history files")],
     *,
     checker: Annotated[str | None, typer.Option(help="only these, with commas (schemaquake list checkers)")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="what the history is of, for example cas-register, set-full, list-append")
+    ] = None,
     history_format: Annotated[
-        str | None, typer.Option("--format", help="parquet, if the file's name does not say so")
+        str | None, typer.Option("--format", help="edn, json or parquet, if the file's name does not say so")
+    ] = None,
+    independent: Annotated[bool, typer.Option(help="every value is [key value]: judge each key apart")] = False,
+    initial: Annotated[str | None, typer.Option(help="the value before the first operation, as JSON")] = None,
+    failed_cas: Annotated[
+        str, typer.Option(help="informative: a failed cas says that the value was another one; or ignored")
+    ] = "ignored",
+    null_reads: Annotated[
+        str, typer.Option(help="what a read of null says: value (null was there), or unknown")
+    ] = "value",
+    consistency_models: Annotated[
+        str | None, typer.Option(help="of transactions, with commas, for example strict-serializable")
+    ] = None,
+    linearizable_keys: Annotated[bool, typer.Option(help="of rw-register: each key is linearizable")] = False,
+    knossos: Annotated[
+        Path | None, typer.Option(help="knossos' jar, or a launcher of it: asked the same, and compared")
+    ] = None,
+    memory_limit: Annotated[int, typer.Option(help="MiB that one search may remember before it says unknown")] = 512,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            help="MiB: a larger history of transactions or registers is judged in pieces; most of the machine's"
+        ),
+    ] = None,
+    resume_analysis: ResumeAnalysis = False,
+    report: Annotated[
+        Path | None, typer.Option(help="write a page on the one history file that is judged, with cycles as pictures")
     ] = None,
     engine: Engine = "auto",
     master: Master = None,
@@ -216,22 +219,55 @@ def _check(
 ) -> None:
     """Judge stored files again, and nothing else: prints FILE<TAB>true|false|unknown, or one JSON document."""
     configure_logging(verbose=verbose)
-    from results.checking import check_path, exit_code_of_all  # noqa: PLC0415 - as above
+    from harness.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
 
-    names = None if checker is None else list(_split(checker))
+    lean_arrow()
+    from results.checking import check_path, exit_code_of_all, write_page  # noqa: PLC0415 - as above
+    from results.history_models import ModelOptions  # noqa: PLC0415 - as above
+
+    options = ModelOptions(
+        initial=initial,
+        failed_cas=failed_cas,  # type: ignore[arg-type]  # it rejects what it does not know, by name
+        null_reads=null_reads,  # type: ignore[arg-type]  # the same
+        consistency_models=split(consistency_models or ""),
+        linearizable_keys=linearizable_keys,
+        memory_bytes=memory_limit << 20,
+    )
+    if report is not None and (len(history) != 1 or history[0].is_dir()):
+        raise PlanError("--report is for one history file; a run's folder has a report of its own")
+    names = None if checker is None else list(split(checker))
     verdicts = [
         (
             path,
-            check_path(path, checkers=names, file_format=history_format, engine=engine, master=master, limit_s=limit),
+            check_path(
+                path,
+                checkers=names,
+                file_format=history_format,
+                engine=engine,
+                master=master,
+                limit_s=limit,
+                model=model,
+                options=options,
+                independent=independent,
+                knossos=knossos,
+                memory_bytes=None if memory is None else memory << 20,
+                resume=resume_analysis,
+            ),
         )
         for path in history
     ]
+    if report is not None:
+        write_page(report, *verdicts[0])
+        stderr().print(str(report), markup=False)
     if as_json:
         documents = [{"path": str(path), **verdict.to_json()} for path, verdict in verdicts]
-        _print_json(documents[0] if len(documents) == 1 else documents)
+        print_json(documents[0] if len(documents) == 1 else documents)
     else:
         for path, verdict in verdicts:
             sys.stdout.write(f"{path}\t{str(verdict.valid).lower()}\n")
+    for path, verdict in verdicts:
+        if verdict.stats.get("disagreement"):
+            stderr().print(f"{path}: {verdict.reason}", style="bold red", markup=False)
     raise typer.Exit(exit_code_of_all(verdict for _, verdict in verdicts))
 
 
@@ -251,6 +287,7 @@ def _report(
 def _recover(
     run: Annotated[Path, typer.Argument(help="the folder of a run that was interrupted")],
     *,
+    resume_analysis: ResumeAnalysis = False,
     engine: Engine = "auto",
     limit: Limit = 120,
     as_json: AsJson = False,
@@ -260,15 +297,11 @@ def _recover(
     configure_logging(verbose=verbose)
     from results.execution import conclude, print_summary  # noqa: PLC0415 - as above
 
-    finished = conclude(run, engine=engine, limit_s=limit)
+    finished = conclude(run, engine=engine, limit_s=limit, resume=resume_analysis)
     if as_json:
-        _print_json(finished.document())
+        print_json(finished.document())
     print_summary(finished, stderr())
     raise typer.Exit(finished.exit_code)
-
-
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _concurrency(text: str | None, nodes: int) -> int | None:
@@ -279,19 +312,3 @@ def _concurrency(text: str | None, nodes: int) -> int | None:
     if not number.isdigit() or int(number) == 0:
         raise PlanError(f'--concurrency is a number of workers (6) or a number a node (2n), not "{text}"')
     return int(number) * (nodes if text.endswith("n") else 1)
-
-
-def _options(entries: Sequence[str]) -> dict[str, str]:
-    for entry in entries:
-        if "=" not in entry:
-            raise PlanError(f'-O wants name=value, not "{entry}"')
-    return dict(entry.split("=", 1) for entry in entries)
-
-
-def _print_json(document: Any) -> None:
-    """One document and nothing else; a reader who left early is no error of ours."""
-    try:
-        sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

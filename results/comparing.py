@@ -16,7 +16,7 @@ from harness.errors import ExitCode, SchemaquakeError
 from harness.plan import Plan
 from harness.verdict import combine
 from results.atomic import write_bytes
-from results.execution import FinishedRun, carry_out, exit_code_of_validity
+from results.execution import FinishedRun, carry_out
 from results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
 from results.report.from_store import material_of
 from results.report.terminal import print_comparison as print_table
@@ -54,7 +54,7 @@ class ComparedRuns:
         wanted = [attempt for attempt in self.attempts if attempt.applicable]
         if any(attempt.run is None or not attempt.run.completed for attempt in wanted):
             return ExitCode.CRASHED
-        return exit_code_of_validity(combine(attempt.run.verdict.valid for attempt in wanted if attempt.run))
+        return ExitCode.of(combine(attempt.run.verdict.valid for attempt in wanted if attempt.run))
 
     @property
     def completed(self) -> bool:

@@ -42,6 +42,11 @@ class Engine(Protocol):
         """How many groups it works on at once."""
         ...
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether tasks run on other machines, and see only files that all machines see."""
+        ...
+
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """All rows of `step(group)`, as `schema`, for the groups of equal `unit` (int32) in `groups`; in any order."""
         ...
@@ -52,6 +57,11 @@ class Local:
     """One group after another, in this process."""
 
     width: int = 1
+
+    @property
+    def elsewhere(self) -> bool:
+        """Never: all of it is here."""
+        return False
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """See `Engine`."""
@@ -67,6 +77,11 @@ class Spark:
     session: SparkSession
     width: int
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether tasks run on other machines, and see only files that all machines see."""
+        return not str(self.session.sparkContext.master).startswith("local")
+
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """See `Engine`."""
         with pandas_unused():
@@ -76,12 +91,18 @@ class Spark:
             if not len(groups):
                 return schema.empty_table()
 
-            def called(group: pa.Table) -> pa.Table:  # Spark counts the arguments, and takes an object's `self` for one
-                return step(group)
+            units = sorted(pc.unique(groups["unit"]).to_pylist())
+            parts = [groups.filter(pc.equal(groups["unit"], unit)) for unit in units]
 
-            frame = self.session.createDataFrame(groups)
+            def called(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                for batch in numbers:
+                    for number in batch.column(0).to_pylist():
+                        yield from step(parts[number]).cast(schema).to_batches()
+
+            # A task a group, and no shuffle: rows that only say what to work on travel with the step.
+            numbers = self.session.range(0, len(parts), numPartitions=len(parts))
             try:
-                carried = frame.groupBy("unit").applyInArrow(called, from_arrow_schema(schema)).toArrow()
+                carried = numbers.mapInArrow(called, from_arrow_schema(schema)).toArrow()
             except PythonException as error:
                 raise _as_raised(error) from error
         return carried.cast(schema)
@@ -116,7 +137,7 @@ def shares(weights: Mapping[str, int], most: int) -> list[list[str]]:
     parts: list[list[str]] = [[] for _ in range(min(most, len(weights)))]
     loads = [0] * len(parts)
     for name in sorted(weights, key=lambda name: (-weights[name], name)):
-        lightest = loads.index(min(loads))
+        lightest = min(range(len(parts)), key=lambda part: (loads[part], len(parts[part])))
         parts[lightest].append(name)
         loads[lightest] += weights[name]
     return [sorted(part) for part in parts]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -20,21 +20,16 @@ from rich.table import Table
 from harness.errors import ExitCode, SchemaquakeError
 from harness.plan import Plan
 from harness.runner import Outcome, execute, read_outcome
-from harness.verdict import Validity, Verdict, combine
+from harness.verdict import Verdict, combine
 from results.judge import judge
+from results.kept_verdicts import KeptVerdicts, basis_of
 from results.pipeline import analyse
 from results.report.from_store import write_all
 from results.store import Store
 
-__all__ = ["FinishedRun", "carry_out", "conclude", "exit_code_of_validity", "print_summary", "write_reports"]
+__all__ = ["FinishedRun", "carry_out", "conclude", "print_summary", "write_reports"]
 
 log = logging.getLogger(__name__)
-
-_EXIT_CODES: Final[Mapping[Any, ExitCode]] = {
-    True: ExitCode.VALID,
-    False: ExitCode.INVALID,
-    "unknown": ExitCode.UNKNOWN,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +85,12 @@ def carry_out(
     return conclude(store.folder, engine=engine, master=master, limit_s=limit_s)
 
 
-def conclude(folder: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120) -> FinishedRun:
+def conclude(
+    folder: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120, resume: bool = False
+) -> FinishedRun:
     """Merge a run's journals, judge its records and draw its reports.
 
+    `resume`: what checkers had said before an earlier analysis of the same records was interrupted counts.
     Raises HistoryError if the folder is not a run's or its records are damaged.
     """
     store = Store(folder)
@@ -102,10 +100,14 @@ def conclude(folder: Path, *, engine: str = "auto", master: str | None = None, l
     if recovered.torn:
         log.warning("journals ended in torn lines, which were left out", extra={"journals": recovered.torn})
     outcome = read_outcome(folder)
-    verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s), outcome)
+    kept = _kept_verdicts(store, limit_s, resume=resume)
+    if kept.known:
+        log.info("analysis goes on", extra={"verdicts kept": len(kept.known)})
+    verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
     store.write_verdict(verdict)
     analyse(store, verdict, engine=engine, master=master)
     write_all(store)
+    kept.discard()
     log.info(
         "judged",
         extra={
@@ -121,8 +123,16 @@ def conclude(folder: Path, *, engine: str = "auto", master: str | None = None, l
         verdict=verdict,
         completed=outcome.completed,
         error=outcome.error,
-        exit_code=exit_code_of_validity(verdict.valid) if outcome.completed else outcome.exit_code,
+        exit_code=ExitCode.of(verdict.valid) if outcome.completed else outcome.exit_code,
     )
+
+
+def _kept_verdicts(store: Store, limit_s: float, *, resume: bool) -> KeptVerdicts:
+    """The verdicts on these very records by this version within this limit."""
+    records = [store.path(name) for name in ("history.parquet", "observations.parquet")]
+    logs = store.path("nodes").glob("*/*.log")
+    basis = basis_of(store.folder, [*records, *logs], limit_s=limit_s, version=version("schemaquake"))
+    return KeptVerdicts.open(store.path("analysis").resolve() / "verdicts", basis, resume=resume)
 
 
 def write_reports(folder: Path) -> Path:
@@ -131,11 +141,6 @@ def write_reports(folder: Path) -> Path:
     store.read_verdict()
     write_all(store)
     return store.path("report.html")
-
-
-def exit_code_of_validity(valid: Validity) -> ExitCode:
-    """0 valid, 1 invalid, 2 unknown."""
-    return _EXIT_CODES[valid]
 
 
 def print_summary(run: FinishedRun, console: Console) -> None:

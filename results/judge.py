@@ -12,16 +12,20 @@ has nothing to say, and such a checker answers `unknown` with a reason that begi
   judge, and `observed` (was every node read in the end, was any schema change acknowledged?) says that all is there.
 
 Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
+A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
 A checker that crashes, contradicts itself or does not end makes its own part unknown, and says how.
+
+What was found is kept as it comes (`results.kept_verdicts`), for whoever has to go on where this was interrupted.
 """
 
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -31,14 +35,17 @@ import pyarrow as pa
 
 from harness.errors import PlanError
 from harness.protocols import Checker
-from harness.records import Records
+from harness.records import HISTORY, Records
 from harness.registry import load, load_all
 from harness.verdict import Verdict
 from results.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
 from results.deadline import Overdue, deadline
+from results.distributed.checks import Carried, is_distributed
 from results.engine import Engine, Local, choose, shares
+from results.kept_verdicts import KeptVerdicts
 from results.keyspaces import Keyspaces
-from results.sources import InMemory, OnDisk, Source, Survey
+from results.memory import history_bytes, pieces
+from results.sources import HistoryFile, InMemory, OnDisk, Source, Survey
 from results.store import Store, write_table
 
 __all__ = ["judge"]
@@ -50,34 +57,55 @@ _UNITS: Final = pa.schema(
         ("keyspaces", pa.list_(pa.string())),  # of scope keyspace: what every such checker judges; else null
     ]
 )
+_OF_PIECES: Final = 1 << 20
+"""The number of the unit that checks of many pieces pass for: no other one has it."""
 _PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
 
 
 def judge(
-    subject: Store | Records,
+    subject: Store | HistoryFile | Records,
     *,
     checkers: Sequence[str | Checker] | None = None,
     engine: str = "auto",
     master: str | None = None,
     limit_s: float = 60,
+    memory_bytes: int | None = None,
+    kept: KeptVerdicts | None = None,
 ) -> Verdict:
-    """The verdict on a run, or on anybody's records. Its `parts` are the checkers', its anomalies all of theirs.
+    """The verdict on a run, on a history file, or on anybody's records. Its `parts` are the checkers', its anomalies all of theirs.
 
     `checkers` are registered names or checkers themselves; None: every registered one. `limit_s` is what one checker
     may take (of scope `keyspace`: for all the keyspaces of one task); twice that ends it. A checker that wants INFO
-    and DEBUG entries of the nodes' logs names them in an attribute `noted`, a sequence of patterns.
+    and DEBUG entries of the nodes' logs names them in an attribute `noted`, a sequence of patterns; one that has to load
+    something has a method `warm`, which may be called in another thread before the first check. Transactions and
+    registers of a history file that does not fit into `memory_bytes` are judged in pieces, from disk. What `kept` knows
+    is not asked for again, and what is found is added to it; its basis must be of these records and this limit.
     Raises PlanError for an unknown checker or engine, HistoryError for a run without readable records, EnvironmentLacks if
     Spark is asked for where it cannot start.
     """
     chosen = _chosen(checkers)
-    events = subject.event_count() if isinstance(subject, Store) else len(subject.history)
+    events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
     with ExitStack() as stack:
-        carrier = stack.enter_context(choose(engine, events=events, master=master))
-        source = _source(subject, chosen, carrier, master, stack)
+        carrier = stack.enter_context(choose(engine, events=events if _many(chosen) else 0, master=master))
+        if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
+            many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
+            # Checks make two pieces for each that an engine carries at once; of a width of one they make none.
+            carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)))
+        source = _source(subject, chosen, carrier, master, stack, by_name=checkers is not None)
         survey = source.survey()
-        step = _Judging(source, chosen, limit_s)
-        found = carrier.carry(step, _units(chosen, survey, carrier.width), _PARTS)
+        step = _Judging(source, chosen, limit_s, kept)
+        in_pieces = _in_pieces(chosen, source, carrier)
+        found = carrier.carry(step, _units(chosen, survey, carrier.width, kept, in_pieces.keys()), _PARTS)
+        carried = replace(step, checkers=tuple(in_pieces.get(n, checker) for n, checker in enumerate(chosen)))
+        found = pa.concat_tables([found, carried.in_pieces(in_pieces.keys())])
+    if kept is not None:
+        found = pa.concat_tables([found, _earlier(chosen, kept)])
     return _combined(chosen, found, survey, by_name=checkers is not None)
+
+
+def _many(checkers: Sequence[Checker]) -> bool:
+    """Whether there is anything to share out: one checker of everything is done long before Spark has started."""
+    return len(checkers) > 1 or any(checker.scope == "keyspace" for checker in checkers)
 
 
 def _chosen(checkers: Sequence[str | Checker] | None) -> tuple[Checker, ...]:
@@ -92,17 +120,30 @@ def _chosen(checkers: Sequence[str | Checker] | None) -> tuple[Checker, ...]:
 
 
 def _source(
-    subject: Store | Records, checkers: Sequence[Checker], engine: Engine, master: str | None, stack: ExitStack
+    subject: Store | HistoryFile | Records,
+    checkers: Sequence[Checker],
+    engine: Engine,
+    master: str | None,
+    stack: ExitStack,
+    *,
+    by_name: bool,
 ) -> Source:
     """The records where the engine's tasks can reach them."""
     noted = [pattern for checker in checkers for pattern in getattr(checker, "noted", ())]
+    if isinstance(subject, HistoryFile):
+        whole = isinstance(engine, Local) and engine.width == 1
+        if not whole:
+            return OnDisk(subject.path)
+        # Of all checkers there are, most find nothing to judge and never need what they would load.
+        with _warming(checkers if by_name else ()):
+            return InMemory(Records.of(subject.read_history()))
     if isinstance(engine, Local):
         return InMemory(subject.records(noted=noted) if isinstance(subject, Store) else subject)
     if isinstance(subject, Store):
         subject.write_analysis("logs", subject.read_logs(noted=noted))
         paths = ("history.parquet", "observations.parquet", "analysis/logs.parquet")
         return OnDisk(*(subject.path(name).resolve() for name in paths))
-    if master is not None and not master.startswith("local"):
+    if engine.elsewhere or (master is not None and not master.startswith("local")):
         raise PlanError("records in memory cannot be sent to a Spark cluster: put them into a store that it can read")
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))
     tables = {"history": subject.history, "observations": subject.observations, "logs": subject.logs}
@@ -111,16 +152,56 @@ def _source(
     return OnDisk(*(folder / f"{name}.parquet" for name in tables))
 
 
+@contextmanager
+def _warming(checkers: Sequence[Checker]) -> Iterator[None]:
+    """Checkers that have something to load (`warm`) do it meanwhile: Arrow reads without Python's lock."""
+    loads = [checker.warm for checker in checkers if hasattr(checker, "warm")]
+
+    def warm() -> None:
+        for load_it in loads:
+            with suppress(Exception):  # the check meets the same, and tells
+                load_it()
+
+    thread = threading.Thread(target=warm, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
 # ── the work, shared out ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _units(checkers: Sequence[Checker], survey: Survey, width: int) -> pa.Table:
-    """A unit for each checker of scope `run`, and for each share of the keyspaces."""
+def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> Mapping[int, Checker]:
+    """Those whose check of the one history is itself shared out, by position: the engine carries the pieces."""
+    if not isinstance(source, OnDisk):
+        return {}
+    scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
+    return {
+        position: Carried(checker, engine, source.history, scratch, checker.name)
+        for position, checker in enumerate(checkers)
+        if is_distributed(checker, source.history)
+    }
+
+
+def _units(
+    checkers: Sequence[Checker], survey: Survey, width: int, kept: KeptVerdicts | None, left_out: Collection[int]
+) -> pa.Table:
+    """A unit for each checker of scope `run`, and for each share of the keyspaces; where not all is known already."""
+    known = frozenset() if kept is None else kept.known
     units: list[dict[str, Any]] = [
-        {"checker": position, "keyspaces": None} for position, checker in enumerate(checkers) if checker.scope == "run"
+        {"checker": position, "keyspaces": None}
+        for position, checker in enumerate(checkers)
+        if checker.scope == "run" and (checker.name, None) not in known and position not in left_out
     ]
-    if len(units) < len(checkers):
-        units += [{"checker": None, "keyspaces": share} for share in shares(survey.weights, width)]
+    apart = [checker.name for checker in checkers if checker.scope == "keyspace"]
+    left = {
+        keyspace: weight
+        for keyspace, weight in survey.weights.items()
+        if any((name, keyspace) not in known for name in apart)
+    }
+    units += [{"checker": None, "keyspaces": share} for share in shares(left, width)]
     return pa.Table.from_pylist([{"unit": number, **unit} for number, unit in enumerate(units)], schema=_UNITS)
 
 
@@ -131,42 +212,62 @@ class _Judging:
     source: Source
     checkers: tuple[Checker, ...]
     limit_s: float
+    kept: KeptVerdicts | None
 
     def __call__(self, group: pa.Table) -> pa.Table:
         rows = [row for unit in group.to_pylist() for row in self._verdicts(unit)]
         return pa.Table.from_pylist(rows, schema=_PARTS)
 
+    def in_pieces(self, positions: Collection[int]) -> pa.Table:
+        """The verdicts of checkers whose own pieces are carried, one check after another; called where there is an engine."""
+        nothing = Records.of(HISTORY.empty_table())
+        rows: list[dict[str, Any]] = [
+            self._verdict(_OF_PIECES + position, position, None, nothing, self.limit_s)
+            for position in positions
+            if self.kept is None or (self.checkers[position].name, None) not in self.kept.known
+        ]
+        return pa.Table.from_pylist(rows, schema=_PARTS)
+
     def _verdicts(self, unit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if unit["keyspaces"] is None:
             position = unit["checker"]
-            verdict = _verdict(self.checkers[position], self.source.read(None), self.limit_s, self.limit_s)
-            yield {"checker": position, "keyspace": None, "verdict": verdict}
+            yield self._verdict(unit["unit"], position, None, self.source.read(None), self.limit_s)
             return
+        known = frozenset() if self.kept is None else self.kept.known
         keyspaces = Keyspaces(self.source.read(unit["keyspaces"]))
         left_s = dict.fromkeys(range(len(self.checkers)), self.limit_s)
         for keyspace in unit["keyspaces"]:
             part = keyspaces.part(keyspace)
             for position, checker in enumerate(self.checkers):
-                if checker.scope == "keyspace":
+                if checker.scope == "keyspace" and (checker.name, keyspace) not in known:
                     began = time.monotonic()
-                    verdict = _verdict(checker, part, left_s[position], self.limit_s)
+                    yield self._verdict(unit["unit"], position, keyspace, part, left_s[position])
                     left_s[position] -= time.monotonic() - began
-                    yield {"checker": position, "keyspace": keyspace, "verdict": verdict}
+
+    def _verdict(
+        self, unit: int, position: int, keyspace: str | None, records: Records, left_s: float
+    ) -> dict[str, Any]:
+        """One row of `_PARTS`. What the checker itself said is kept."""
+        checker = self.checkers[position]
+        said, verdict = _said(checker, records, left_s, self.limit_s)
+        text = _json(verdict)
+        if said and self.kept is not None:
+            self.kept.keep(unit, checker.name, keyspace, text)
+        return {"checker": position, "keyspace": keyspace, "verdict": text}
 
 
-def _verdict(checker: Checker, records: Records, left_s: float, limit_s: float) -> str:
-    """One checker's verdict on one part, as JSON; unknown if it fails to give one."""
+def _said(checker: Checker, records: Records, left_s: float, limit_s: float) -> tuple[bool, Verdict]:
+    """Whether the checker said it itself, and its verdict on one part; unknown if it fails to give one."""
     if left_s <= 0:
-        return _json(_unknown(checker, f"its time limit of {limit_s:g} s had passed before it came to this"))
+        return False, _unknown(checker, f"its time limit of {limit_s:g} s had passed before it came to this")
     try:
         with deadline(limit_s + left_s):
-            return _json(_coherent(checker.check(records, limit_s=left_s)))
+            return True, _coherent(checker.check(records, limit_s=left_s))
     except Overdue:
-        return _json(
-            _unknown(checker, f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s")
-        )
+        reason = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
+        return False, _unknown(checker, reason)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a checker, the others are still to be heard
-        return _json(_unknown(checker, f"it crashed, which says nothing about the cluster.\n{_trace(error)}"))
+        return False, _unknown(checker, f"it crashed, which says nothing about the cluster.\n{_trace(error)}")
 
 
 def _trace(error: Exception) -> str:
@@ -190,6 +291,17 @@ def _unknown(checker: Checker, reason: str) -> Verdict:
 def _json(verdict: Verdict) -> str:
     """Through JSON with every engine, so that an anomaly's evidence comes out the same: lists, and plain numbers."""
     return orjson.dumps(verdict.to_json(), option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
+def _earlier(checkers: Sequence[Checker], kept: KeptVerdicts) -> pa.Table:
+    """What was kept of these checkers, as `_PARTS`."""
+    positions = {checker.name: position for position, checker in enumerate(checkers)}
+    rows = [
+        {"checker": positions[name], "keyspace": keyspace, "verdict": verdict}
+        for name, keyspace, verdict in kept.earlier()
+        if name in positions
+    ]
+    return pa.Table.from_pylist(rows, schema=_PARTS)
 
 
 # ── the parts, combined ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -33,13 +34,21 @@ class Keyspaces:
         events = _events(records.history)
         observations = _observations(records.observations)
         self.names: tuple[str, ...] = tuple(sorted(events.present() | observations.present()))
-        self._events = _Rows(events.coded(self.names))
-        self._observations = _Rows(observations.coded(self.names))
+        self._codes = (events.coded(self.names), observations.coded(self.names))
 
     @property
     def weights(self) -> Mapping[str, int]:
         """How many rows of its own each keyspace has."""
-        return {name: self._events.own(code) + self._observations.own(code) for code, name in enumerate(self.names)}
+        counts = sum(np.bincount(codes[codes >= 0], minlength=len(self.names)) for codes in self._codes)
+        return dict(zip(self.names, np.asarray(counts).tolist(), strict=True))
+
+    @cached_property
+    def _events(self) -> _Rows:
+        return _Rows(self._codes[0])
+
+    @cached_property
+    def _observations(self) -> _Rows:
+        return _Rows(self._codes[1])
 
     def part(self, name: str) -> Records:
         """The records of one keyspace of `names`."""
@@ -83,7 +92,7 @@ def _events(history: pa.Table) -> _Named:
     named = _named(history["key"], keyspace_of)
     # A note's key may be anything its author liked, and makes no keyspace.
     notes = history["process"].to_numpy() == NEMESIS
-    return _Named(named.names, np.where(notes, _OF_THE_RUN, named.positions))
+    return _Named(named.names, np.where(notes, _OF_THE_RUN, named.positions) if named.names else named.positions)
 
 
 def _observations(observations: pa.Table) -> _Named:
@@ -91,6 +100,8 @@ def _observations(observations: pa.Table) -> _Named:
 
 
 def _named(column: pa.ChunkedArray, keyspace_of_text: Callable[[str], str | None]) -> _Named:
+    if column.null_count == len(column):
+        return _Named((), np.full(len(column), _OF_THE_RUN))
     joined = column.combine_chunks()
     encoded = joined if pa.types.is_dictionary(joined.type) else joined.dictionary_encode()
     keyspaces = [keyspace_of_text(text) for text in encoded.dictionary.to_pylist()]
@@ -112,10 +123,6 @@ class _Rows:
     def __init__(self, codes: _Codes) -> None:
         self._order = np.argsort(codes, kind="stable")
         self._sorted = codes[self._order]
-
-    def own(self, code: int) -> int:
-        begin, end = np.searchsorted(self._sorted, [code, code + 1])
-        return int(end - begin)
 
     def of(self, code: int) -> _Codes:
         of_the_run, begin, end = np.searchsorted(self._sorted, [0, code, code + 1])

@@ -39,7 +39,9 @@ _ENTRY: Final = re.compile(
 # What a JVM prints by itself when it gives up, also in the middle of another entry's lines.
 _LAST_WORDS: Final = re.compile(
     r"Exception in thread |Exception \([\w.$]+\) encountered |Error: |Error occurred during initialization|"
-    r"# A fatal error|Terminating due to |OpenJDK .*\berror\b|Unrecognized (?:VM )?option"
+    r"# A fatal error|Terminating due to |OpenJDK .*\berror\b|Unrecognized (?:VM )?option|"
+    # … and ScyllaDB
+    r"(?:Aborting|Segmentation fault|Illegal instruction|Bus error) on shard \d|scylla: .*: Assertion "
 )
 # An exception printed before there was a logger. After an entry it is that entry's stack trace.
 _EXCEPTION: Final = re.compile(r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b")

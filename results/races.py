@@ -2,6 +2,10 @@
 
 A race is an event of process −1 with f = "race": its key is the race's keyspace, its value says `workload`, `number`,
 `mode` and the statements of its `sides`. Everything in that keyspace belongs to the race.
+
+Damage elsewhere may be a race's, too: a note may name a `canary`, a table of a keyspace in which nothing races, and a
+main phase that ended early (`phase-ended-early`) leaves keyspaces whose races were never begun. What goes wrong in
+either is the damage of the last race that began: canaries before it succeeded, and nothing raced after it.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ RACES: Final = pa.schema(
     [
         ("keyspace", pa.string()),
         ("workload", pa.string()),
+        ("variant", pa.string()),
         ("number", pa.int64()),
         ("mode", pa.string()),
         ("sides", pa.list_(pa.list_(pa.string()))),  # the statements of each coordinator, in the order they begin
@@ -48,10 +53,15 @@ def races(history: pa.Table, operations: pa.Table, anomalies: Iterable[Anomaly])
         return RACES.empty_table()
     outcomes = _outcomes(operations)
     found = _found(anomalies, operations)
+    strays = found.keys() - notes.keys()
+    if not _ended_early(history):
+        strays &= _canaries(notes)
+    for keyspace in strays:
+        found.setdefault(next(reversed(notes)), set()).update(found[keyspace])
     rows = []
     for keyspace, note in notes.items():
         types = sorted(found.get(keyspace, ()))
-        told = {name: note.get(name) for name in ("workload", "number", "mode", "sides")}
+        told = {name: note.get(name) for name in ("workload", "variant", "number", "mode", "sides")}
         counts = outcomes.get(keyspace, dict.fromkeys(_OUTCOMES, 0))
         rows.append({"keyspace": keyspace, **told, "broken": bool(types), "anomalies": types, **counts})
     return pa.Table.from_pylist(rows, schema=RACES)
@@ -69,6 +79,16 @@ def _notes(history: pa.Table) -> dict[str, dict[str, Any]]:
     return notes
 
 
+def _canaries(notes: Mapping[str, Mapping[str, Any]]) -> frozenset[str | None]:
+    return frozenset(keyspace_of(note["canary"]) for note in notes.values() if note.get("canary") is not None)
+
+
+def _ended_early(history: pa.Table) -> bool:
+    """Whether the main phase ended before all races were begun."""
+    notes = history.filter(pc.and_(pc.equal(history["process"], NEMESIS), pc.equal(history["f"], "phase-ended-early")))
+    return any(orjson.loads(value or "{}").get("phase") == "main" for value in notes["value"].to_pylist())
+
+
 def _outcomes(operations: pa.Table) -> dict[str, dict[str, int]]:
     """How many operations of each keyspace ended how."""
     counted = (
@@ -84,7 +104,7 @@ def _outcomes(operations: pa.Table) -> dict[str, dict[str, int]]:
     return outcomes
 
 
-def _found(anomalies: Iterable[Anomaly], operations: pa.Table) -> Mapping[str, set[str]]:
+def _found(anomalies: Iterable[Anomaly], operations: pa.Table) -> dict[str, set[str]]:
     """The types of anomaly in each keyspace."""
     found: dict[str, set[str]] = {}
     for anomaly in anomalies:

@@ -32,7 +32,7 @@ SCHEMA_TIMELINE: Final = pa.schema(
     ]
 )
 
-_APART: Final = frozenset({"version", "live", "data-directory"})
+_APART: Final = frozenset({"version", "live", "log", "data-directory"})
 _WANTED: Final = ["node", "time", "phase", "sample", "kind", "keyspace", "name", "id", "definition", "error"]
 
 _Row = Mapping[str, Any]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from harness.operations import NEMESIS
 from harness.records import HISTORY, LOGS, OBSERVATIONS, Records, keyspace_of
 from results.keyspaces import Keyspaces, events_of, observations_of
 from results.store import read_table
 
-__all__ = ["InMemory", "OnDisk", "Source", "Survey"]
+__all__ = ["HistoryFile", "InMemory", "OnDisk", "Source", "Survey"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,31 +58,66 @@ class InMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """A history alone, in a Parquet file (`harness.records.HISTORY`)."""
+
+    path: Path
+
+    def event_count(self) -> int:
+        """How many events it has, without reading them. Raises HistoryError."""
+        try:
+            return int(pq.read_metadata(self.path).num_rows)
+        except (pa.ArrowInvalid, OSError):
+            return len(self.read_history())  # which says what is wrong
+
+    def read_history(self) -> pa.Table:
+        """The history, by index. Raises HistoryError."""
+        return read_table(self.path, HISTORY, order="index")
+
+
+@dataclass(frozen=True, slots=True)
 class OnDisk:
-    """Three Parquet files; a path is all that travels to a task."""
+    """Three Parquet files, or the history alone; a path is all that travels to a task."""
 
     history: Path
-    observations: Path
-    logs: Path
+    observations: Path | None = None
+    logs: Path | None = None
 
     def survey(self) -> Survey:
-        """Reads only the columns it needs. Raises HistoryError, FileNotFoundError."""
-        history = read_table(self.history, _columns(HISTORY, "process", "type", "key"))
-        observations = read_table(self.observations, _columns(OBSERVATIONS, "keyspace"))
-        return _survey(Records.of(history, observations))
+        """Reads only the columns it needs, a row group at a time. Raises HistoryError, FileNotFoundError."""
+        columns = _columns(OBSERVATIONS, "keyspace")
+        observations = None if self.observations is None else read_table(self.observations, columns)
+        surveys: list[Survey] = []
+
+        def survey(events: pa.Table) -> pa.Table:
+            surveys.append(_survey(Records.of(events, None if surveys else observations)))
+            return events.schema.empty_table()
+
+        read_table(self.history, _columns(HISTORY, "process", "type", "key"), keep=survey)
+        return _all_of(surveys or [_survey(Records.of(HISTORY.empty_table(), observations))])
 
     def read(self, keyspaces: Collection[str] | None) -> Records:
         """A row group after another, keeping what is asked for. Raises HistoryError, FileNotFoundError."""
         wanted = None if keyspaces is None else frozenset(keyspaces)
-        return Records(
-            read_table(
-                self.history, HISTORY, order="index", keep=None if wanted is None else lambda t: events_of(t, wanted)
-            ),
-            read_table(
-                self.observations, OBSERVATIONS, keep=None if wanted is None else lambda t: observations_of(t, wanted)
-            ),
-            read_table(self.logs, LOGS),
+        history = read_table(
+            self.history, HISTORY, order="index", keep=None if wanted is None else lambda t: events_of(t, wanted)
         )
+        observations = self.observations and read_table(
+            self.observations, OBSERVATIONS, keep=None if wanted is None else lambda t: observations_of(t, wanted)
+        )
+        return Records.of(history, observations, self.logs and read_table(self.logs, LOGS))
+
+
+def _all_of(surveys: Sequence[Survey]) -> Survey:
+    weights: dict[str, int] = {}
+    for survey in surveys:
+        for name, weight in survey.weights.items():
+            weights[name] = weights.get(name, 0) + weight
+    return Survey(
+        events=sum(survey.events for survey in surveys),
+        weights=dict(sorted(weights.items())),
+        acknowledged=frozenset().union(*(survey.acknowledged for survey in surveys)),
+    )
 
 
 def _survey(records: Records) -> Survey:

@@ -1,7 +1,8 @@
 """Spark session: a quiet Spark for one judgement, on this machine or on a cluster, and always stopped.
 
 Spark carries the same functions that the local engine calls; it needs Java 17 or later and nothing else. On a cluster
-of its own (`--master`) the distribution `schemaquake` must be installed in the Python of every executor.
+of its own (`--master`) the distribution `schemaquake` must be installed in the Python of every executor: the one that
+PYSPARK_PYTHON names, else one under the path of this process'.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ log = logging.getLogger(__name__)
 
 JAVA_LEAST: Final = 17
 _LOCAL: Final = "local[*]"
-_PARTITIONS: Final = 32
-"""Groups are few and heavy: with many more partitions than groups, two rarely share a task, and an empty one costs nothing."""
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
             session.conf.set(name, value)
         yield session
         return
-    with _java_home(), as_file(files("results") / "spark-log.xml") as log_configuration:
+    with _environment(), as_file(files("results") / "spark-log.xml") as log_configuration:
         builder = SparkSession.builder.appName("schemaquake").master(master or _LOCAL)
         for name, value in _settings(master or _LOCAL, log_configuration).items():
             builder = builder.config(name, value)
@@ -74,35 +73,34 @@ def _settings(master: str, log_configuration: Path) -> Mapping[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration.as_uri()}",
-        "spark.pyspark.python": sys.executable,
         "spark.sql.warehouse.dir": "/nonexistent",  # nothing is ever saved as a table
         **_query_settings(),
     }
-    if master.startswith("local"):
+    if master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:")):
         # Nobody else is to reach it, and a machine's own name may not resolve.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if master.startswith("local"):
         # Checkers of somebody's own tests or plugins are found wherever this process found them.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     return settings
 
 
 def _query_settings() -> Mapping[str, str]:
-    return {
-        "spark.sql.shuffle.partitions": str(_PARTITIONS),
-        "spark.sql.adaptive.enabled": "false",  # it would put all groups, small as rows, into one task
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-    }
+    return {"spark.sql.execution.arrow.pyspark.enabled": "true"}
 
 
 @contextmanager
-def _java_home() -> Iterator[None]:
-    """JAVA_HOME as Spark's launcher must see it, while it starts."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(find_java(JAVA_LEAST).path.resolve().parent.parent)
+def _environment() -> Iterator[None]:
+    """JAVA_HOME as Spark's launcher must see it while it starts, and the Python of its executors: this one, or as the user says."""
+    java_home = str(find_java(JAVA_LEAST).path.resolve().parent.parent)
+    wanted = {"JAVA_HOME": java_home, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -12,7 +12,7 @@ import logging
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,17 +30,18 @@ from harness.journal_merge import merge_history, merge_observations, torn_lines
 from harness.ledger import FILE_NAME as LEDGER
 from harness.plan import Plan
 from harness.records import HISTORY, OBSERVATIONS, Records
-from harness.runner import still_running
+from harness.runner import CLUSTER_FILE, still_running
 from harness.verdict import Verdict
 from results.atomic import replacing, write_bytes
 from results.node_logs import read_logs
 
-__all__ = ["FILES", "Recovered", "Store", "read_table", "write_table"]
+__all__ = ["FILES", "Recovered", "Store", "increases", "read_table", "write_table"]
 
 log = logging.getLogger(__name__)
 
 FILES: Final[Mapping[str, str]] = {
     "plan.json": "everything needed to repeat the run",
+    CLUSTER_FILE: "of a deployed cluster: how it is reached and what may be done to it, as its owner wrote it",
     "history.parquet": "one row an event: what was asked of which coordinator, and what is known of the outcome",
     "observations.parquet": "what each node itself said of its schema, and what its data directories hold",
     "journals": "the events and observations as they were written ahead, one file a worker",
@@ -59,6 +60,7 @@ FILES: Final[Mapping[str, str]] = {
 """What each file of a run's folder is for."""
 
 _ROW_GROUP: Final = 1 << 17  # rows
+_THREADS_FROM: Final = 1 << 26  # bytes; below, time is not worth the memory that every thread keeps
 _LATEST: Final = "latest"
 
 
@@ -260,32 +262,77 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_table(
-    path: Path, schema: pa.Schema, *, order: str | None = None, keep: Callable[[pa.Table], pa.Table] | None = None
+    path: Path,
+    schema: pa.Schema,
+    *,
+    order: str | None = None,
+    keep: Callable[[pa.Table], pa.Table] | None = None,
+    groups: Sequence[int] | None = None,
 ) -> pa.Table:
     """A Parquet file as a table of `schema`, sorted by the column `order`, in which no value may come twice.
 
-    With `keep`, one row group after another is read and only what it returns is kept in memory. The file may be the work of another tool: columns in any order, texts large or small, null columns left out.
+    Row groups (all, or those of `groups`) are read one after another, and with `keep` only what it returns is kept in
+    memory. The file may be the work of another tool: columns in any order, texts large or small, null columns left out.
     Raises FileNotFoundError, and HistoryError for a file that cannot hold such a table.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        # Without `pre_buffer`, which would hold the whole file in memory beside what is made of it.
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            metadata = _own_metadata(file.schema_arrow)
             names = [name for name in schema.names if name in file.schema_arrow.names]
-            if keep is None:
-                table = _conformed(path, file.read(names), schema)
-            else:
-                groups = (file.read_row_group(number, names) for number in range(file.num_row_groups))
-                kept = [keep(_conformed(path, group, schema)) for group in groups]
-                table = pa.concat_tables([schema.empty_table(), *kept])
+            conformed = _Conformed(path, schema)
+            empty = conformed(file.schema_arrow.empty_table().select(names))
+            chosen = range(file.num_row_groups) if groups is None else groups
+            threads = _size(file, chosen) >= _THREADS_FROM
+            kept: list[pa.Table] = []
+            for numbers in _stretches(file, chosen):
+                part = conformed(file.read_row_groups(numbers, names, use_threads=threads))
+                kept.append(part if keep is None else keep(part))
+                pa.default_memory_pool().release_unused()  # what was needed to decompress
     except FileNotFoundError:
         raise
     except (pa.ArrowInvalid, OSError) as error:
         raise HistoryError(f"{path} is not a whole Parquet file ({error}).") from error
+    table = pa.concat_tables(kept or [empty]).replace_schema_metadata(metadata)
     return table if order is None else _ordered(path, table, order)
 
 
-def _conformed(path: Path, found: pa.Table, schema: pa.Schema) -> pa.Table:
-    columns = [_column(path, found, field) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema.with_metadata(_own_metadata(found)))
+def _size(file: pq.ParquetFile, groups: Sequence[int]) -> int:
+    """Bytes of some row groups, uncompressed but encoded."""
+    return sum(file.metadata.row_group(number).total_byte_size for number in groups)
+
+
+def _stretches(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Row groups in order, small ones together: a table of thousands of chunks would be slow."""
+    numbers: list[int] = []
+    rows = 0
+    for number in groups:
+        numbers.append(number)
+        rows += file.metadata.row_group(number).num_rows
+        if rows >= _ROW_GROUP or number == groups[-1]:
+            yield numbers
+            numbers, rows = [], 0
+
+
+class _Conformed:
+    """Tables of one file as tables of `schema`. Columns of nothing but nulls share their memory."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+        self._nulls: dict[str, pa.Array] = {}
+
+    def __call__(self, found: pa.Table) -> pa.Table:
+        return pa.Table.from_arrays([self._column(found, field) for field in self._schema], schema=self._schema)
+
+    def _column(self, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+        column = _column(self._path, found, field)
+        if column.null_count < len(column) or not len(column):
+            return column
+        nulls = self._nulls.get(field.name)
+        if nulls is None or len(nulls) < len(column):
+            nulls = self._nulls[field.name] = pa.nulls(len(column), field.type)
+        return pa.chunked_array([nulls[: len(column)]], type=field.type)
 
 
 def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
@@ -306,21 +353,34 @@ def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
         ) from error
 
 
-def _own_metadata(table: pa.Table) -> dict[bytes, bytes] | None:
-    """What the merge noted; not what pandas and others add for themselves."""
-    kept = {key: value for key, value in (table.schema.metadata or {}).items() if key == b"torn_lines"}
+def _own_metadata(schema: pa.Schema) -> dict[bytes, bytes] | None:
+    """What the merge or a reader of other formats noted; not what pandas and others add for themselves."""
+    kept = {key: value for key, value in (schema.metadata or {}).items() if key in {b"torn_lines", b"names"}}
     return kept or None
 
 
 def _ordered(path: Path, table: pa.Table, by: str) -> pa.Table:
-    values = table[by].to_numpy()
-    if np.all(np.diff(values) > 0):
+    if increases(table[by]):
         return table
+    values = table[by].to_numpy()
     order = np.argsort(values, kind="stable")
     twice = np.flatnonzero(np.diff(values[order]) == 0)
     if len(twice):
         raise HistoryError(f"{path} has {by} {values[order][twice[0]]} more than once.")
     return gather(table, order)
+
+
+def increases(column: pa.ChunkedArray) -> bool:
+    """Whether each number is greater than the one before it; null is not."""
+    if column.null_count:
+        return False
+    last: int | None = None
+    for chunk in column.chunks:
+        values = chunk.to_numpy()
+        if not np.all(values[1:] > values[:-1]) or (last is not None and len(values) and values[0] <= last):
+            return False
+        last = values[-1] if len(values) else last
+    return True
 
 
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,13 +1,13 @@
 """Chronicle: what the conductor and the nemesis noted in a history, as phases, faults, boots and settlings.
 
-They are the events of process −1: `phase` (begins, ends), `fault-begins`, `fault-ends`, `fault-failed`, `fault-skipped`,
-`node-start` and `settle`. Times in ns since the run started.
+They are the events of process −1: `phase` (begins, ends), `phase-ended-early`, `phase-cut-short`, `fault-begins`,
+`fault-ends`, `fault-failed`, `fault-skipped`, `node-start` and `settle`. Times in ns since the run started.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -83,6 +83,8 @@ class Chronicle:
     faults: tuple[FaultWindow, ...] = ()
     starts: tuple[NodeStart, ...] = ()
     settlings: tuple[Settling, ...] = ()
+    ended_early: Mapping[str, str] = field(default_factory=dict)
+    """Phase → why a worker ended it before its steps did: the cluster never did what was required of it."""
 
     def phase(self, name: str) -> Phase | None:
         """The first phase of that name."""
@@ -120,6 +122,7 @@ def chronicle_of(history: pa.Table) -> Chronicle:
         faults=_faults(notes),
         starts=tuple(_start(time, node, note) for time, node, note in _of_nodes(notes, "node-start")),
         settlings=settlings,
+        ended_early=_ended_early(notes),
     )
 
 
@@ -150,16 +153,24 @@ def _phases(notes: Sequence[_Note], settlings: Sequence[Settling], end: int) -> 
     ended: dict[str, int] = {}
     for time, value in _named(notes, "phase"):
         (begun if value["state"] == "begins" else ended).setdefault(value["phase"], time)
-    spoken = {settling.phase: _agreement(settling) for settling in settlings}
+    spoken = {f"settle-{settling.phase}": _agreement(settling) for settling in settlings}
+    spoken |= {"setup": spoken.get("settle-setup", "")}
+    spoken |= {
+        value["phase"]: "cut short: the cluster answered too slowly" for _, value in _named(notes, "phase-cut-short")
+    }
+    spoken |= {phase: f"ended early: {because}" for phase, because in _ended_early(notes).items()}
     return tuple(
-        Phase(
-            name=name,
-            begins=begins,
-            ends=ended.get(name, end),
-            note=spoken.get(name.removeprefix("settle-"), "") if name.startswith("settle-") or name == "setup" else "",
-        )
+        Phase(name=name, begins=begins, ends=ended.get(name, end), note=spoken.get(name, ""))
         for name, begins in begun.items()
     )
+
+
+def _ended_early(notes: Sequence[_Note]) -> Mapping[str, str]:
+    """By the word of the first worker who had to end the phase; two may come to it at once."""
+    told: dict[str, str] = {}
+    for _, value in _named(notes, "phase-ended-early"):
+        told.setdefault(value["phase"], str(value["because"]))
+    return told
 
 
 def _agreement(settling: Settling) -> str:

@@ -15,7 +15,16 @@ from results.report.material import Material, Race, anomalies_of, checkers_of, r
 from results.report.recipe import Recipe, recipe_of
 from results.report.wording import counted, joined, shortened, system_name
 
-__all__ = ["Finding", "Reference", "Standing", "WorkloadSummary", "findings_of", "headline", "workloads_of"]
+__all__ = [
+    "Finding",
+    "Reference",
+    "Standing",
+    "WorkloadSummary",
+    "findings_of",
+    "headline",
+    "races_begun",
+    "workloads_of",
+]
 
 _OF_THE_RUN: Final = ("the run was not completed", "the run never began", "no checker")
 """How reasons begin that come from no checker and concern everything."""
@@ -133,6 +142,16 @@ def _undecided(material: Material, keyspaces: Collection[str]) -> tuple[str, ...
         elif part.valid == "unknown" and not says_nothing(part):
             reasons.append(f"{part.checker}: {part.reason or 'no reason given'}")
     return tuple(reasons)
+
+
+def races_begun(material: Material) -> str:
+    """How many races there were, and why no more; empty if the run had none."""
+    why = material.chronicle.ended_early.get("main")
+    if why is None:
+        return f"{material.races.num_rows:,}" if material.races.num_rows else ""
+    return (
+        f"{material.races.num_rows:,}; no more were begun, because the cluster took no schema change any more ({why})"
+    )
 
 
 def headline(material: Material) -> str:

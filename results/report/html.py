@@ -26,7 +26,17 @@ from markupsafe import Markup
 from harness.records import plain
 from harness.verdict import Anomaly, Verdict
 from results.report.charts import chart_data
-from results.report.findings import Finding, Reference, WorkloadSummary, findings_of, headline, reasons_of, workloads_of
+from results.report.cycle_picture import CyclePicture, cycle_picture
+from results.report.findings import (
+    Finding,
+    Reference,
+    WorkloadSummary,
+    findings_of,
+    headline,
+    races_begun,
+    reasons_of,
+    workloads_of,
+)
 from results.report.material import Material, checkers_of, counts, races_of
 from results.report.overview import Overview, disagreement_s, overview_of
 from results.report.recipe import Recipe
@@ -46,7 +56,16 @@ from results.report.wording import (
     verdict_word,
 )
 
-__all__ = ["Scripts", "render", "report_html", "safe_json"]
+__all__ = [
+    "CheckerView",
+    "FindingView",
+    "Scripts",
+    "checker_view",
+    "finding_views",
+    "render",
+    "report_html",
+    "safe_json",
+]
 
 _HERE: Final = Path(__file__).parent
 ANOMALIES_SHOWN: Final = 10
@@ -71,32 +90,37 @@ def report_html(material: Material) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scripts:
-    """The scripts of a page, and the policy that allows these and nothing else."""
+    """The scripts of a page, and the policy that allows these and nothing else. `more` is of this kind of page alone."""
 
     uplot: str
     charts: str
     page: str
+    more: str = ""
 
     def policy(self, *, charts: bool) -> str:
         """Content-Security-Policy: no connection, no image, no frame, no form; these scripts by hash."""
-        allowed = [self.uplot, self.charts, self.page] if charts else [self.page]
+        allowed = [*((self.uplot, self.charts) if charts else ()), self.page, *((self.more,) if self.more else ())]
         hashes = " ".join(f"'sha256-{_digest(script)}'" for script in allowed)
         return (
             f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; base-uri 'none'; form-action 'none'"
         )
 
 
-def render(template: str, *, charts: bool, **values: Any) -> str:
-    """A page from its template, with styles and scripts inlined. Every value is escaped unless it is `Markup`."""
-    scripts = _scripts()
+def render(template: str, *, charts: bool, more: str | None = None, **values: Any) -> str:
+    """A page from its template, with styles and scripts inlined. Every value is escaped unless it is `Markup`.
+
+    `more` is the stem of a style sheet and a script beside the template that only this kind of page has.
+    """
+    scripts = _scripts(more)
     return (
         _environment()
         .get_template(template)
         .render(
-            styles=Markup(_styles(charts=charts)),  # noqa: S704 - our own files, checked by a test to hold no "</style"
+            styles=Markup(_styles(more, charts=charts)),  # noqa: S704 - our own files, checked by a test to hold no "</style"
             uplot=Markup(scripts.uplot),  # noqa: S704 - vendored, its hash is under test
             charts_script=Markup(scripts.charts),  # noqa: S704 - our own file
             page_script=Markup(scripts.page),  # noqa: S704 - our own file
+            more_script=Markup(scripts.more),  # noqa: S704 - our own file
             policy=scripts.policy(charts=charts),
             **values,
         )
@@ -146,17 +170,22 @@ def _environment() -> Environment:
 
 
 @cache
-def _scripts() -> Scripts:
+def _scripts(more: str | None) -> Scripts:
     return Scripts(
         uplot=(_HERE / "vendor" / "uPlot.iife.min.js").read_text(encoding="utf-8"),
-        charts=(_HERE / "templates" / "charts.js").read_text(encoding="utf-8"),
-        page=(_HERE / "templates" / "page.js").read_text(encoding="utf-8"),
+        charts=_template_file("charts.js"),
+        page=_template_file("page.js"),
+        more=_template_file(f"{more}.js") if more else "",
     )
 
 
-def _styles(*, charts: bool) -> str:
-    own = (_HERE / "templates" / "report.css").read_text(encoding="utf-8")
+def _styles(more: str | None, *, charts: bool) -> str:
+    own = _template_file("report.css") + (_template_file(f"{more}.css") if more else "")
     return (_HERE / "vendor" / "uPlot.min.css").read_text(encoding="utf-8") + own if charts else own
+
+
+def _template_file(name: str) -> str:
+    return (_HERE / "templates" / name).read_text(encoding="utf-8")
 
 
 def _digest(script: str) -> str:
@@ -171,10 +200,13 @@ class _AnomalyView:
     where: str
     explanation: str
     evidence: str
+    cycle: CyclePicture | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FindingView:
+class FindingView:
+    """All anomalies of one type, in words."""
+
     type: str
     anchor: str
     title: str
@@ -211,7 +243,9 @@ class _SummaryView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _CheckerView:
+class CheckerView:
+    """What one checker said, in words."""
+
     name: str
     verdict: str
     mark: str
@@ -252,7 +286,7 @@ class _Page:
     workloads: str
     headline: str
     facts: Sequence[tuple[str, str]]
-    findings: Sequence[_FindingView]
+    findings: Sequence[FindingView]
     nothing_found: str
     reasons: Sequence[str]
     summaries: Sequence[_SummaryView]
@@ -262,7 +296,7 @@ class _Page:
     scenes: Sequence[Scene]
     scenes_left_out: int
     charts: Mapping[str, Any] | None
-    checkers: Sequence[_CheckerView]
+    checkers: Sequence[CheckerView]
     logs: Sequence[_NodeLog]
     phases: Sequence[Mapping[str, str]]
     starts: Sequence[Mapping[str, Any]]
@@ -288,7 +322,7 @@ def _page(material: Material) -> _Page:
         workloads=joined(plan.get("workloads", ())),
         headline=headline(material),
         facts=_facts(material),
-        findings=_finding_views(material),
+        findings=finding_views(material),
         nothing_found=_nothing_found(material),
         reasons=reasons_of(material),
         summaries=[_summary_view(summary) for summary in workloads_of(material)],
@@ -298,7 +332,7 @@ def _page(material: Material) -> _Page:
         scenes=scenes,
         scenes_left_out=left_out,
         charts=chart_data(material) if material.operations.num_rows else None,
-        checkers=[_checker_view(part, counts=counts(material.verdict, part)) for part in checkers_of(material.verdict)],
+        checkers=[checker_view(part, counts=counts(material.verdict, part)) for part in checkers_of(material.verdict)],
         logs=_logs(material),
         phases=[
             {
@@ -340,7 +374,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
         ("Mode", str(plan.get("mode"))),
         ("Nemesis", nemesis_names(plan)),
         ("Seed", str(plan.get("seed"))),
-        *([("Races", f"{material.races.num_rows:,}")] if material.races.num_rows else []),
+        *([("Races", races)] if (races := races_begun(material)) else []),
         ("Operations", f"{material.operations.num_rows:,}"),
     ]
     if settling is not None:
@@ -359,7 +393,8 @@ def _nothing_found(material: Material) -> str:
     return "The run is invalid, but no checker described an anomaly; see the checkers below."
 
 
-def _finding_views(material: Material) -> list[_FindingView]:
+def finding_views(material: Material) -> list[FindingView]:
+    """What was found, by type, as the template `finding` wants it."""
     shown: dict[Recipe, str] = {}
     views = []
     for finding in findings_of(material):
@@ -370,10 +405,10 @@ def _finding_views(material: Material) -> list[_FindingView]:
     return views
 
 
-def _finding_view(material: Material, finding: Finding, *, same_recipe: str | None) -> _FindingView:
+def _finding_view(material: Material, finding: Finding, *, same_recipe: str | None) -> FindingView:
     workloads = {race.workload for race in finding.races}
     broken = set(finding.races)
-    return _FindingView(
+    return FindingView(
         type=finding.type,
         anchor=_anchor(finding.type),
         title=finding.title,
@@ -399,6 +434,7 @@ def _anomaly_view(anomaly: Anomaly) -> _AnomalyView:
         where="; ".join(part for part in where if part),
         explanation=anomaly.explanation,
         evidence=_pretty(anomaly.evidence),
+        cycle=cycle_picture(anomaly),
     )
 
 
@@ -429,9 +465,10 @@ def _anchor(kind: str) -> str:
     return "broke-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kind)
 
 
-def _checker_view(verdict: Verdict, *, counts: bool) -> _CheckerView:
+def checker_view(verdict: Verdict, *, counts: bool) -> CheckerView:
+    """A checker's row; `counts`: whether it had anything to judge."""
     name = verdict_name(verdict.valid)
-    return _CheckerView(
+    return CheckerView(
         name=verdict.checker,
         verdict=name if counts else "nothing to judge",
         mark=VERDICT_MARK[name] if counts else "–",

@@ -236,7 +236,11 @@ def _rest(kind: str, definition: Any) -> Mapping[str, str]:
 
 
 def _statement(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """A CREATE statement of a node's memory: up to its options, and these."""
+    """A CREATE statement of a node's memory: up to its options, and these. Or what the node answered when asked."""
+    if "columns" in definition:
+        return "(" + ", ".join(map(" ".join, definition["columns"].items())) + ")", ""
+    if "refusal" in definition:
+        return str(definition["refusal"]), ""
     head, _, options = str(definition.get("statement", "")).partition(" WITH ")
     return head, options
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from harness.verdict import Anomaly
-from results.report.findings import Finding, findings_of, headline, reasons_of, workloads_of
+from results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
 from results.report.material import Material, checkers_of, counts
 from results.report.recipe import Recipe, Statement
 from results.report.reproduce import command_lines
@@ -98,6 +98,8 @@ def _facts(material: Material) -> str:
         ("Workload", f"{joined(plan.get('workloads', ()))}; mode {plan.get('mode')}; nemesis {nemesis_names(plan)}"),
         ("Seed", str(plan.get("seed"))),
     ]
+    if "main" in material.chronicle.ended_early:
+        rows.append(("Races", races_begun(material)))
     settling = material.chronicle.settling("settled")
     if settling is not None:
         word = length_of_time(settling.seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from harness.plan import Plan
@@ -12,7 +12,7 @@ from results.report.findings import findings_of, headline
 from results.report.material import Material
 from results.report.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
 
-__all__ = ["command_line", "command_lines", "reproduce_script"]
+__all__ = ["an_option_a_line", "command_line", "command_lines", "reproduce_script", "script"]
 
 _EXIT_CODE: Final = {"valid": 0, "invalid": 1, "unknown": 2}
 
@@ -24,9 +24,14 @@ def command_line(plan: Mapping[str, Any]) -> list[str]:
 
 def command_lines(plan: Mapping[str, Any]) -> str:
     """The same for a shell, an option a line."""
-    argv = [shlex.quote(word) for word in command_line(plan)]
-    lines = [" ".join(argv[:2])]
-    for word in argv[2:]:
+    return an_option_a_line(map(shlex.quote, command_line(plan)))
+
+
+def an_option_a_line(words: Iterable[str]) -> str:
+    """A command of words that are quoted already: its first two, then each option with its value on a line of its own."""
+    first, second, *others = words
+    lines = [f"{first} {second}"]
+    for word in others:
         if word.startswith("-"):
             lines.append(f"  {word}")
         else:
@@ -34,19 +39,10 @@ def command_lines(plan: Mapping[str, Any]) -> str:
     return " \\\n".join(lines)
 
 
-def reproduce_script(material: Material) -> str:
-    """A POSIX shell script. Exit code as `schemaquake run`: 0 valid, 1 invalid, 2 unknown, 254 not installed."""
-    plan = material.plan
-    version = str(plan.get("schemaquake_version", ""))
-    expected = verdict_name(material.verdict.valid)
-    expectation = [f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}"]
-    expectation += [f"  - {finding.title} ({finding.type}), {finding.how_often()}" for finding in findings_of(material)]
-    comment = "\n".join(f"# {_one_line(line)}" for line in expectation)
+def script(told: Iterable[str], *, version: str, commands: str) -> str:
+    """A POSIX shell script: what is told as its comment, then `commands`, if schemaquake is installed (else exit code 254)."""
+    comment = "\n".join(f"# {_one_line(line)}".rstrip() for line in told)
     return f"""#!/bin/sh
-# Repeats the run {_one_line(material.run)} against {_one_line(system_name(str(plan.get("system", ""))))}.
-# The seed fixes every operation, race and fault; what a race makes of them may differ from run to run.
-#
-# What it showed then (exit code {_EXIT_CODE[expected]}):
 {comment}
 set -eu
 
@@ -55,13 +51,31 @@ if ! command -v schemaquake >/dev/null 2>&1; then
   exit 254
 fi
 
-exec {command_lines(plan)}
+{commands}
 """
+
+
+def reproduce_script(material: Material) -> str:
+    """A POSIX shell script. Exit code as `schemaquake run`: 0 valid, 1 invalid, 2 unknown, 254 not installed."""
+    plan = material.plan
+    expected = verdict_name(material.verdict.valid)
+    return script(
+        [
+            f"Repeats the run {material.run} against {system_name(str(plan.get('system', '')))}.",
+            "The seed fixes every operation, race and fault; what a race makes of them may differ from run to run.",
+            "",
+            f"What it showed then (exit code {_EXIT_CODE[expected]}):",
+            f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}",
+            *(f"- {finding.title} ({finding.type}), {finding.how_often()}" for finding in findings_of(material)),
+        ],
+        version=str(plan.get("schemaquake_version", "")),
+        commands=f"exec {command_lines(plan)}",
+    )
 
 
 def _one_line(text: str) -> str:
     """A comment must not end before its line does, whatever the text holds."""
-    return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+", " ", text).strip()
+    return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+", " ", text)
 
 
 def _plain_version(version: str) -> str:

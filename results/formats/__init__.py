@@ -1,0 +1,1 @@
+"""Formats: anybody's histories as our Arrow table, by file format."""

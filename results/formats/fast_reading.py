@@ -1,0 +1,139 @@
+"""Fast reading: the scanner where it can, the general reader where it must, on one stream of bytes.
+
+The two give the same rows for the same ops (tests hold them against each other), so how often the general reader is
+needed is a matter of speed only. Where ops that need it follow each other, it takes more and more of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import BinaryIO, Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from harness.errors import HistoryError
+from results.formats.op_maps import Malformed, Rows
+from results.formats.scanner import CLOSED, ENDED, FULL, UNFINISHED, Scanner
+from results.formats.text import Text
+
+__all__ = ["batches"]
+
+_STRETCH: Final = 8 << 20  # bytes
+_GENERAL_STRETCH: Final = 1 << 14
+_GENERAL_MOST: Final = 4096
+
+
+def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json: bool) -> Iterator[pa.RecordBatch]:
+    """The events of a file (`results.formats.op_maps.RAW`) as they stand there, by `edn` or `elle_json`.
+
+    Raises HistoryError as the general readers do.
+    """
+    window = _Window(file, name)
+    scanner = Scanner(_STRETCH, json=json, independent=rows.independent)
+    with window.as_text() as text:
+        closes = notation.opening(text)
+    general = 1
+    while True:
+        scanned = scanner.ops
+        status, window.at, window.line = scanner.scan(np.frombuffer(window.data, np.uint8), window.at, window.line)
+        general = general if scanner.ops == scanned else 1
+        if scanner.ops and status != UNFINISHED:
+            yield scanner.take()
+        if status == FULL:
+            continue
+        if status in {ENDED, UNFINISHED} and not window.ended and not window.full:
+            if scanner.ops:
+                yield scanner.take()
+            window.read_on()
+            continue
+        if status in {ENDED, CLOSED}:
+            break
+        if scanner.ops:
+            yield scanner.take()
+        with window.as_text() as text:
+            for number, (line, op) in enumerate(notation.ops(text), start=1):
+                _add(rows, op, line, name)
+                if number == general:
+                    break
+        yield rows.take()
+        general = min(2 * general, _GENERAL_MOST)
+    with window.as_text() as text:
+        notation.closing(text, closes)
+
+
+def _add(rows: Rows, op: object, line: int, name: str) -> None:
+    try:
+        rows.add(op, line)
+    except Malformed as error:
+        raise HistoryError(f"{name}, line {line}: {error}.") from None
+
+
+class _Window:
+    """The bytes that were read and are not done with, what is still to come, and the line of the first."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self.data = b""
+        self.at = 0
+        self.line = 1
+        self.ended = False
+        self.read_on()
+
+    @property
+    def full(self) -> bool:
+        """Whether all that was read is the beginning of a single op."""
+        return self.at == 0 and len(self.data) >= _STRETCH
+
+    def read_on(self) -> None:
+        """Fill the window; what is done with is let go."""
+        rest = self.data[self.at :]
+        found = self._file.read(max(_STRETCH - len(rest), 1))
+        self.ended = not found
+        self.data = rest + found
+        self.at = 0
+
+    def as_text(self) -> _Handed:
+        """The same from `at` on as text, for a general reader; what it leaves is the window again."""
+        return _Handed(self)
+
+    def read(self, count: int) -> bytes:
+        """Hand bytes over, those of the window first."""
+        found = self.data[self.at : self.at + count]
+        self.at += len(found)
+        while len(found) < count and not self.ended:
+            more = self._file.read(count - len(found))
+            self.ended = not more
+            found += more
+        return found
+
+    def text(self) -> Text:
+        """A general reader's view; it reads from here."""
+        return Text(cast(BinaryIO, self), self._name, line=self.line, stretch=_GENERAL_STRETCH)
+
+    def take_back(self, text: Text) -> None:
+        """Go on after what a general reader has read."""
+        self.line = text.line_of(text.at)
+        left = text.left()
+        # Mostly it is a little of what was handed over: then nothing has to be moved.
+        if self.data[: self.at].endswith(left):
+            self.at -= len(left)
+        else:
+            self.data = left + self.data[self.at :]
+            self.at = 0
+
+
+class _Handed:
+    """The time in which a general reader has the window."""
+
+    def __init__(self, window: _Window) -> None:
+        self._window = window
+
+    def __enter__(self) -> Text:
+        self._text = self._window.text()
+        return self._text
+
+    def __exit__(self, *_: object) -> None:
+        self._window.take_back(self._text)

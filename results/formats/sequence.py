@@ -1,0 +1,182 @@
+"""Sequence: who did what after what, where a file says it only by the order of its lines.
+
+Jepsen writes events in the order in which they happened, and its clocks may lag behind that order; so the order of the
+file is the truth, and times are moved forward, by as little as it takes, until they say the same. An event without a
+process is paired by what it says (`f` and value): every such operation gets a process of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import HistoryError
+from harness.gather import gather
+from harness.operations import NEMESIS
+from harness.records import HISTORY
+
+__all__ = ["sequenced"]
+
+_PROCESSES_MOST: Final = (1 << 31) - 1
+
+
+def sequenced(raw: pa.Table, name: str) -> pa.Table:
+    """The history (`harness.records.HISTORY`) of a file's events (`results.formats.op_maps.RAW`).
+
+    Raises HistoryError, with the line, for what no process can have done: completing what it did not invoke, invoking
+    twice without completing, going on after an info; and for an index that stands there twice.
+    """
+    raw, index = _by_index(raw, name)
+    processes = _own_processes(raw, name) if raw["process"].null_count else raw["process"].to_numpy()
+    _refuse_what_no_process_can_do(raw, processes, name)
+    columns = {
+        "index": pa.array(index),
+        "time": pa.array(_strictly_increasing(raw["time"])),
+        "process": pa.array(processes.astype(np.int32)),
+    }
+    filled = [columns[field.name] if field.name in columns else raw[field.name] for field in HISTORY]
+    return pa.Table.from_arrays(filled, schema=HISTORY.with_metadata(raw.schema.metadata))
+
+
+def _by_index(raw: pa.Table, name: str) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+    """In the order of the indices the file gives; where one is missing, the order of the file is all there is."""
+    if raw["index"].null_count or not len(raw):
+        return raw, np.arange(len(raw))
+    index: npt.NDArray[np.int64] = raw["index"].to_numpy()
+    if np.all(np.diff(index) > 0):
+        return raw, index
+    order = np.argsort(index, kind="stable")
+    index = index[order]
+    twice = np.flatnonzero(np.diff(index) == 0)
+    if len(twice):
+        at = int(order[twice[0] + 1])
+        raise _refusal(raw, name, at, f"index {index[twice[0]]} stands there twice")
+    return gather(raw, order), index
+
+
+def _strictly_increasing(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Times (ns) as they are where they increase; else the least that is later than all before. Where there are none: 0, 1, 2 and so on."""
+    steps = np.arange(len(column), dtype=np.int64)
+    if column.null_count == len(column):
+        return steps
+    if column.null_count:
+        column = pc.fill_null(pc.fill_null_forward(column), int(pc.min(column).as_py()))
+    times: npt.NDArray[np.int64] = np.maximum.accumulate(column.to_numpy() - steps) + steps
+    return times
+
+
+# ── what no process can have done ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refuse_what_no_process_can_do(raw: pa.Table, processes: npt.NDArray[np.int64], name: str) -> None:
+    place = np.flatnonzero(processes != NEMESIS)
+    place = place[stable_order(processes[place])]
+    follows = np.diff(processes[place], prepend=NEMESIS) == 0
+    kinds = codes(raw["type"], ("invoke", "ok", "fail", "info"))[place]
+    functions = _codes(raw["f"])[place]
+    invokes = kinds == 0
+    # The first of all follows nothing, so what `roll` brings round from the other end never counts.
+    after_invoke = follows & np.roll(invokes, 1)
+    after_info = follows & np.roll(kinds == 3, 1)
+    other = np.roll(functions, 1) != functions
+    wrong = np.where(invokes, after_invoke | after_info, ~after_invoke | other)
+    suspects = np.flatnonzero(wrong)
+    if not len(suspects):
+        return
+    at = int(suspects[np.argmin(place[suspects])])
+    here, before = int(place[at]), int(place[at - 1])
+    who = f"process {processes[here]}"
+    what = raw["f"][here].as_py()
+    if not invokes[at]:
+        kind = raw["type"][here].as_py()
+        if not after_invoke[at]:
+            raise _refusal(raw, name, here, f"{kind} of {what} by {who}, which it did not invoke")
+        asked = raw["f"][before].as_py()
+        raise _refusal(raw, name, here, f"{kind} of {what} by {who}, which invoked {asked} (line {_line(raw, before)})")
+    if after_invoke[at]:
+        reason = f"{who} invokes {what} while what it invoked in line {_line(raw, before)} is still open"
+    else:
+        reason = (
+            f"{who} invokes {what} after its info of line {_line(raw, before)}: nobody knows whether that has ended"
+        )
+    raise _refusal(raw, name, here, reason)
+
+
+def _refusal(raw: pa.Table, name: str, at: int, reason: str) -> HistoryError:
+    return HistoryError(f"{name}, line {_line(raw, at)}: {reason}.")
+
+
+def _line(raw: pa.Table, at: int) -> int:
+    return int(raw["line"][at].as_py())
+
+
+def stable_order(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """A stable sort's order. Small numbers are sorted by counting, ten times faster."""
+    if len(numbers) and numbers.min() >= 0 and numbers.max() < 1 << 16:
+        numbers = numbers.astype(np.uint16)
+    order: npt.NDArray[np.int64] = np.argsort(numbers, kind="stable")
+    return order
+
+
+def codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    """Each name as its position in `names`."""
+    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    found: npt.NDArray[np.int64] = pc.index_in(plain, pa.array(names)).to_numpy()
+    return found
+
+
+def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    unified = pa.chunked_array(column.unify_dictionaries().chunks, type=column.type)
+    joined = unified.combine_chunks()
+    found: npt.NDArray[np.int64] = joined.indices.to_numpy()
+    return found
+
+
+# ── events without a process ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _own_processes(raw: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    """Processes, with one of its own for each operation whose events name none.
+
+    A completion belongs to the only open operation it can belong to: by its `f`, and if there are several, by what was
+    asked. Raises HistoryError where that leaves none or more than one.
+    """
+    given = raw["process"].to_pylist()
+    following = max((process for process in given if process is not None), default=-1) + 1
+    kinds, functions, values, mops = (raw[column].to_pylist() for column in ("type", "f", "value", "mops"))
+    open_operations: dict[str, list[tuple[int, Any]]] = defaultdict(list)
+    processes = np.zeros(len(raw), np.int64)
+    for at, process in enumerate(given):
+        if process is not None:
+            processes[at] = process
+            continue
+        waiting = open_operations[functions[at]]
+        asked = _asked(values[at], mops[at])
+        if kinds[at] == "invoke":
+            processes[at] = following
+            waiting.append((following, asked))
+            following += 1
+            continue
+        fitting = waiting if len(waiting) == 1 else [entry for entry in waiting if entry[1] == asked]
+        if len(fitting) != 1:
+            which = f"any of {len(waiting)} operations" if waiting else "nothing that was invoked"
+            raise _refusal(
+                raw, name, at, f"{kinds[at]} of {functions[at]} without a process, which could complete {which}"
+            )
+        processes[at] = fitting[0][0]
+        waiting.remove(fitting[0])
+    if following > _PROCESSES_MOST:
+        raise HistoryError(f"{name}: more operations without a process than can be numbered.")
+    return processes
+
+
+def _asked(value: str | None, mops: list[dict[str, Any]] | None) -> Any:
+    """What an event says of its operation that both its ends must say: everything but what was read."""
+    if mops is None:
+        return value
+    return [(mop["f"], mop["k"], None if mop["f"] == "r" else mop["v"]) for mop in mops]

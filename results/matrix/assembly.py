@@ -1,0 +1,106 @@
+"""Assembly: the matrix as it stands, from the plan and the facts of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from results.matrix.cells import any_cell, cell_of, rows_of
+from results.matrix.facts import RunFacts
+from results.matrix.matrix_plan import CONTROL, MatrixPlan, is_racing
+from results.matrix.schedule import CellKey, Schedule
+from results.matrix.tally import Cell, Matrix, Row
+from results.matrix.without_race import anomalies_of, known_without_race, noisy
+from results.report.wording import counted, joined, system_name
+
+__all__ = ["matrix_of"]
+
+_NAMED_MOST: Final = 6
+
+
+def matrix_of(
+    schedule: Schedule,
+    *,
+    started: str,
+    finished: str | None,
+    seconds: float,
+    machine: Mapping[str, str],
+    notes: Sequence[str] = (),
+) -> Matrix:
+    """Everything that is known now; `finished` None while more is to come."""
+    plan = schedule.plan
+    rows, cells = _laid_out(plan, [condition.name for condition in plan.conditions], schedule.runs)
+    has_controls = len(plan.all_conditions) > len(plan.conditions)
+    control_rows, controls = _laid_out(plan, [CONTROL] if has_controls else [], schedule.runs)
+    return Matrix(
+        systems=plan.systems,
+        rows=rows,
+        cells=cells,
+        control_rows=control_rows,
+        controls=controls,
+        started=started,
+        finished=finished,
+        seconds=round(seconds, 1),
+        command=plan.command,
+        machine=machine,
+        notes=(*_loud(controls), *notes, *_wide(schedule)),
+    )
+
+
+def _laid_out(
+    plan: MatrixPlan, modes: Sequence[str], runs: Mapping[CellKey, Sequence[RunFacts]]
+) -> tuple[tuple[Row, ...], tuple[Cell, ...]]:
+    rows: list[Row] = []
+    cells: list[Cell] = []
+    for workload in plan.workloads:
+        racing = is_racing(workload)
+        for mode in modes:
+            if mode == CONTROL and not racing:
+                continue
+            of_all = {system: runs.get(CellKey(system, workload, mode), ()) for system in plan.systems}
+            own = rows_of(workload, mode, [run for of_one in of_all.values() for run in of_one])
+            rows += own
+            for row in own:
+                for system, of_one in of_all.items():
+                    cells.append(
+                        any_cell(system, workload, mode, of_one, racing=racing)
+                        if row.anomaly is None
+                        else cell_of(system, workload, mode, row.anomaly, of_one, racing=racing)
+                    )
+    return tuple(rows), tuple(cells)
+
+
+def _loud(controls: Sequence[Cell]) -> list[str]:
+    return [_loudness(cell, anomalies_of(controls, cell)) for cell in noisy(controls)]
+
+
+def _loudness(cell: Cell, anomalies: frozenset[str]) -> str:
+    found = (
+        f"{cell.workload} through one coordinator of {system_name(cell.system)} broke in "
+        f"{cell.broken} of {counted(cell.tried, cell.unit)}"
+    )
+    known = known_without_race(cell, anomalies)
+    if known is None:
+        return f"A CONTROL WAS NOT QUIET: {found}"
+    return f"It takes no race: {found}. This is {known.ticket}: {known.says}"
+
+
+def _wide(schedule: Schedule) -> list[str]:
+    """Cells that were tried, and whose rate is less sure than was asked for."""
+    wide = [
+        key
+        for key, runs in schedule.runs.items()
+        if key.condition != CONTROL
+        and runs
+        and schedule.cell(key).tried
+        and schedule.doubt(key) > schedule.plan.confidence
+    ]
+    if not wide:
+        return []
+    named = [f"{key.workload} on {system_name(key.system)}" for key in wide[:_NAMED_MOST]]
+    more = len(wide) - len(named)
+    told = (
+        f"{counted(len(wide), 'cell is', 'cells are')} known less surely than to ±{schedule.plan.confidence:g}, by races "
+        f"or by whole runs: {joined(named if not more else [*named, f'{more} more'])}"
+    )
+    return [told]

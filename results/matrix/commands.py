@@ -1,0 +1,239 @@
+"""Commands: matrix — every system, workload and condition, until each rate is known."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+from harness.console import configure_logging, stderr
+from harness.errors import ExitCode, PlanError
+from harness.json_output import print_json
+from results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Preset, expanded, preset, shell
+from results.option_lists import named_values, split
+
+__all__ = ["register"]
+
+log = logging.getLogger(__name__)
+
+_PAGE_EVERY_S: Final = 20.0
+_RESERVED_S: Final = 20.0
+"""Of a time budget, for the page and the tables at the end."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this package."""
+    app.command("matrix")(_matrix)
+
+
+def _matrix(
+    *,
+    system: Annotated[list[str] | None, typer.Option(help="a column; repeat for more")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="a row; repeat, or use commas")] = None,
+    nemesis: Annotated[
+        list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")
+    ] = None,
+    mode: Annotated[list[str] | None, typer.Option(help="barrier or partition; repeat for both")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="the project's own fifteen versions; so without --system")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="five versions, the four cheapest races")] = False,
+    controls: Annotated[
+        bool | None,
+        typer.Option(
+            "--controls/--no-controls",
+            help="the same statements through one coordinator, where nothing may break; with --full and --quick",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="repeat a cell until the 95 % interval of its rate is at most ± this")
+    ] = None,
+    tries_max: Annotated[int | None, typer.Option(help="the most runs of one cell; 1 if systems are named")] = None,
+    nodes: Annotated[int | None, typer.Option(help="how many nodes; 3")] = None,
+    races: Annotated[int | None, typer.Option(help="how many races of each kind in one run; 6")] = None,
+    seed: Annotated[int | None, typer.Option(help="fixes the schedule of every run; 1")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="seconds of the main phase; 30")] = None,
+    settle_limit: Annotated[float | None, typer.Option(help="seconds to wait for schema agreement; 10")] = None,
+    restart: Annotated[str | None, typer.Option(help="of every node: together, rolling or none; together")] = None,
+    cluster: Annotated[str | None, typer.Option(help="the kind of cluster; local")] = None,
+    option: Annotated[list[str] | None, typer.Option("-O", help="name=value, for workloads and nemeses")] = None,
+    resume: Annotated[Path | None, typer.Option(help="the folder of a matrix to go on with")] = None,
+    judge_again: Annotated[
+        bool,
+        typer.Option("--judge-again", help="with --resume: judge all its runs anew, start none, and draw the page"),
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(help="clusters at once, within memory; one a core, and more while cores are idle")
+    ] = None,
+    time_budget: Annotated[
+        float | None, typer.Option(help="minutes after which nothing new is begun; 55 with --full, 9 with --quick")
+    ] = None,
+    runs: Annotated[Path, typer.Option("--runs", help="the folder that takes the matrix' folder")] = Path("runs"),
+    engine: Annotated[str, typer.Option(help="what makes races.parquet: local, spark, or auto (by size)")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="every step")] = False,
+) -> None:
+    """Run every combination of systems, workloads, nemeses and modes until each rate is known, and draw one page."""
+    configure_logging(verbose=verbose)
+    chosen: Preset | None = "quick" if quick else "full" if full or (not system and resume is None) else None
+    if quick and full:
+        raise PlanError("--quick and --full are two lists: give one of them")
+    asked = {
+        "systems": tuple(system) if system else None,
+        "workloads": expanded([part for entry in workload for part in split(entry)]) if workload else None,
+        "conditions": _conditions(mode, nemesis),
+        "controls": True if mode and CONTROL in mode else controls,
+        "confidence": confidence,
+        "tries_max": tries_max,
+        "nodes": nodes,
+        "races": races,
+        "seed": seed,
+        "time_limit_s": time_limit,
+        "settle_limit_s": settle_limit,
+        "restart": restart,
+        "cluster": cluster,
+        "options": named_values(option) if option else None,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    plan = None if chosen is None and resume is not None else planned(chosen, given)
+    if resume is not None:
+        plan = _resumed(resume, plan, given)
+    assert plan is not None
+    budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
+    if judge_again and resume is None:
+        raise PlanError("--judge-again is for runs that there are: name the matrix with --resume FOLDER")
+    code = _carry_out(
+        plan,
+        runs,
+        resume=resume,
+        jobs=jobs,
+        budget_min=budget,
+        engine=engine,
+        as_json=as_json,
+        judge_again_only=judge_again,
+    )
+    raise typer.Exit(code)
+
+
+def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
+    """The plan of what was asked for, over what the preset says; without one, each cell is run once. Raises PlanError."""
+    values: dict[str, Any] = {"tries_max": 1, "controls": False}
+    if chosen is not None:
+        lists = preset(chosen)
+        values = {
+            "systems": tuple(lists["systems"]),
+            "workloads": tuple(lists["workloads"]),
+            "conditions": tuple(Condition(mode) for mode in lists["modes"]),
+            "controls": True,
+            **{name: lists[name] for name in ("races", "confidence", "tries_max")},
+        }
+    elif "confidence" in given:
+        del values["tries_max"]
+    if "workloads" not in values | given:
+        raise PlanError("no workload: name at least one with --workload (schemaquake list workloads)")
+    return MatrixPlan(**{**values, **given}, command=shell(["schemaquake", *sys.argv[1:]]))
+
+
+def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> MatrixPlan:
+    """The plan of the folder. Raises PlanError if something else is asked for now."""
+    from results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415 - pyarrow takes half a second to import
+
+    before = MatrixFolder(folder).plan()
+    wanted = plan if plan is not None else before
+    differ = before.differences(wanted)
+    differ += [name for name, value in given.items() if plan is None and getattr(before, name) != value]
+    if differ:
+        raise PlanError(
+            f"{folder} was planned otherwise: {', '.join(differ)}. Resume it without these options, or begin another."
+        )
+    return before
+
+
+def _carry_out(
+    plan: MatrixPlan,
+    runs: Path,
+    *,
+    resume: Path | None,
+    jobs: int | None,
+    budget_min: float | None,
+    engine: str,
+    as_json: bool,
+    judge_again_only: bool,
+) -> ExitCode:
+    from results.matrix import machine  # noqa: PLC0415 - as above
+    from results.matrix.display import overview  # noqa: PLC0415
+    from results.matrix.judging_again import judge_again  # noqa: PLC0415
+    from results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
+    from results.matrix.session import Session  # noqa: PLC0415
+
+    if jobs is not None and jobs < 1:
+        raise PlanError(f"--jobs must be at least 1, not {jobs}")
+    if budget_min is not None and budget_min <= 0:
+        raise PlanError(f"--time-budget must be more than 0 minutes, not {budget_min:g}")
+    demands = machine.demands_of(plan)
+    folder = MatrixFolder.create(runs, plan, machine.facts()) if resume is None else MatrixFolder(resume)
+    budget_s = None if budget_min is None else max(1.0, budget_min * 60 - _RESERVED_S)
+    with folder.alone(), _interruptible():
+        if judge_again_only:
+            judge_again(folder)
+            budget_s = 0.0
+        session = Session(plan, folder, demands, page_every_s=_PAGE_EVERY_S)
+        matrix, ending = session.run(
+            at_once=jobs or machine.clusters_at_once(), elastic=jobs is None, budget_s=budget_s, engine=engine
+        )
+    if as_json:
+        print_json({**matrix.to_json(), "folder": str(folder.path), "page": str(folder.path / "matrix.html")})
+    console = stderr()
+    console.print(overview(matrix))
+    for note in matrix.notes:
+        console.print(note, markup=False, style="bold red" if note.startswith("A CONTROL") else "yellow")
+    if ending != "known":
+        console.print(f"{ending}: --resume {folder.path} goes on with it", markup=False)
+    console.print(f"page: {folder.path / 'matrix.html'}", markup=False)
+    return exit_code(matrix, ending)
+
+
+def exit_code(matrix: Any, ending: str) -> ExitCode:
+    """1 if anything broke, 2 if a cell was not decided or not run, 255 if it was interrupted."""
+    if ending == "interrupted":
+        return ExitCode.CRASHED
+    states = {cell.state for cell in (*matrix.cells, *matrix.controls) if cell.anomaly is None}
+    if "broke" in states:
+        return ExitCode.INVALID
+    return ExitCode.UNKNOWN if states & {"unknown", "not run"} or "held" not in states else ExitCode.VALID
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end it as Ctrl-C does: once is enough."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _conditions(modes: Sequence[str] | None, nemeses: Sequence[str] | None) -> tuple[Condition, ...] | None:
+    if not modes and not nemeses:
+        return None
+    raced = [mode for mode in modes or ["barrier"] if mode != CONTROL] or ["barrier"]
+    return tuple(
+        Condition(mode, () if faults == "none" else split(faults))  # type: ignore[arg-type]  # Plan rejects what is no mode
+        for faults in nemeses or ["none"]
+        for mode in raced
+    )

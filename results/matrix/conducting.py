@@ -1,0 +1,83 @@
+"""Conducting: keeps as many runs going as the machine allows, until everything wanted is known or time is up."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from results.matrix.executor import Executor
+from results.matrix.matrix_folder import Done
+from results.matrix.schedule import Schedule
+
+__all__ = ["Ending", "conduct"]
+
+log = logging.getLogger(__name__)
+
+Ending = Literal["known", "time is up", "too little memory"]
+
+_ENOUGH: Final = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """Told of nothing."""
+
+    def __call__(self, done: Done | None) -> None:
+        pass
+
+
+def conduct(
+    schedule: Schedule,
+    executor: Executor,
+    *,
+    budget_s: float | None,
+    record: Callable[[Done], None],
+    look: Callable[[Done | None], None] = _Nothing(),
+) -> Ending:
+    """Run units until nothing more is wanted, or the next would not end within `budget_s`, or no cluster fits in.
+
+    `record` is told of every unit that is done before anything follows from it; `look` of that too, and every moment
+    in between. Whatever ends this, an exception too, ends every run: each is healed and torn down first.
+    """
+    ends = executor.clock() + (_ENOUGH if budget_s is None else budget_s)
+
+    def note(done: Done) -> None:
+        record(done)
+        schedule.done(done.unit, done.facts)
+        look(done)
+
+    try:
+        while True:
+            _fill(schedule, executor, ends)
+            if not schedule.running:
+                return _why(schedule, executor)
+            for done in executor.wait():
+                note(done)
+            look(None)
+    finally:
+        if schedule.running:
+            for done in executor.stop():
+                note(done)
+
+
+def _fill(schedule: Schedule, executor: Executor, ends: float) -> None:
+    while executor.has_room():
+        unit = schedule.next(memory_mb=executor.memory_mb(), seconds_left=ends - executor.clock())
+        if unit is None:
+            return
+        schedule.begun(unit)
+        log.debug("run begins", extra={"unit": unit.id, "estimate_s": round(schedule.estimate(unit))})
+        executor.begin(unit, memory_mb=schedule.memory_of(unit.system))
+
+
+def _why(schedule: Schedule, executor: Executor) -> Ending:
+    """Why nothing is going on any more."""
+    wanted = schedule.candidates()
+    if not wanted:
+        return "known"
+    if all(demand.memory_mb > executor.memory_mb() for demand in wanted):
+        return "too little memory"
+    return "time is up"

@@ -1,0 +1,149 @@
+"""Display: how far a matrix is, on standard error: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from harness.console import stderr
+from results.matrix.matrix_folder import Done
+from results.matrix.matrix_plan import Unit
+from results.matrix.schedule import Schedule
+from results.matrix.tally import Cell, CellState, Matrix
+from results.report.wording import length_of_time, system_name
+
+__all__ = ["Shown", "overview", "shown"]
+
+log = logging.getLogger(__name__)
+
+_LINE_EVERY_S: Final = 30.0
+_MARKS: Final[dict[CellState, tuple[str, str]]] = {
+    "broke": ("✕", "bold magenta"),
+    "held": ("✓", "blue"),
+    "unknown": ("?", "yellow"),
+    "not applicable": ("–", "dim"),
+    "not run": ("·", "dim"),
+}
+
+
+class Shown(Protocol):
+    """Told every moment, and of every unit that is done."""
+
+    def __call__(self, done: Done | None) -> None:
+        """`done` None: time has passed."""
+        ...
+
+
+@contextmanager
+def shown(schedule: Schedule, *, at_once: int, ends: float | None) -> Iterator[Shown]:
+    """While the block runs, progress is shown. `ends` on time.monotonic: when the budget is used up."""
+
+    def left() -> float:
+        seconds = schedule.seconds_left(at_once=at_once)
+        return seconds if ends is None else min(seconds, max(0.0, ends - time.monotonic()))
+
+    if not stderr().is_terminal:
+        yield _Lines(schedule, left)
+        return
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("cells known"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=stderr(), transient=True, refresh_per_second=2) as bars:
+        yield _Bar(schedule, left, bars)
+
+
+class _Lines:
+    def __init__(self, schedule: Schedule, left: _Left) -> None:
+        self._schedule = schedule
+        self._left = left
+        self._said_at = time.monotonic()
+
+    def __call__(self, done: Done | None) -> None:
+        now = time.monotonic()
+        if done is not None:
+            tell(done)
+        elif now - self._said_at < _LINE_EVERY_S:
+            return
+        self._said_at = now
+        known, cells = self._schedule.counts()
+        facts = {"known": f"{known} of {cells}", "left": f"about {length_of_time(self._left())}"}
+        running = ", ".join(short(unit) for unit in self._schedule.running.values())
+        log.info("cells", extra={**facts, "running": running or "nothing"})
+
+
+class _Bar:
+    def __init__(self, schedule: Schedule, left: _Left, bars: Progress) -> None:
+        self._schedule = schedule
+        self._left = left
+        self._bars = bars
+        self._task = bars.add_task("", total=schedule.counts()[1])
+        self._known = schedule.counts()[0]
+
+    def __call__(self, done: Done | None) -> None:
+        if done is not None:
+            tell(done)
+            self._known = self._schedule.counts()[0]
+        running = "; ".join(short(unit) for unit in self._schedule.running.values())
+        told = f"about {length_of_time(self._left())} left  {running}"
+        self._bars.update(self._task, completed=self._known, description=told)
+
+
+class _Left(Protocol):
+    def __call__(self) -> float: ...
+
+
+def tell(done: Done) -> None:
+    """One line about a unit that is done."""
+    facts = done.facts
+    if not facts.completed:
+        log.warning("run not completed", extra={"run": short(done.unit), "why": facts.error[:300]})
+        return
+    broken = sum(bool(race.anomalies) for race in facts.races)
+    log.info(
+        "run done",
+        extra={
+            "run": short(done.unit),
+            "broke": f"{broken} of {len(facts.races)} races",
+            **({"at_large": ", ".join(facts.at_large)} if facts.at_large else {}),
+            **({"shared": "counts for none of them"} if facts.ambiguous else {}),
+            "seconds": round(facts.seconds),
+        },
+    )
+
+
+def short(unit: Unit) -> str:
+    """`5.0.9 drop-type`, and `5.0.9 add-columns +4 (single)`."""
+    more = f" +{len(unit.workloads) - 1}" if len(unit.workloads) > 1 else ""
+    mode = "" if unit.condition.name == "barrier" else f" ({unit.condition.name})"
+    return f"{unit.system.partition(':')[2]} {unit.workloads[0]}{more}{mode}"
+
+
+def overview(matrix: Matrix) -> Table:
+    """A line a workload, a column a system, n of m races: the row "any anomaly" and, below it, the controls."""
+    table = Table(show_lines=False, pad_edge=False)
+    table.add_column("workload")
+    for system in matrix.systems:
+        table.add_column(system_name(system).removeprefix("Cassandra "), justify="right")
+    modes = {row.mode for row in matrix.rows}
+    for row in (*matrix.rows, *matrix.control_rows):
+        if row.anomaly is None:
+            mode = f" ({row.mode})" if len(modes) > 1 or row in matrix.control_rows else ""
+            table.add_row(row.workload + mode, *(_told(matrix.cell(row, system)) for system in matrix.systems))
+    return table
+
+
+def _told(cell: Cell) -> Text:
+    mark, style = _MARKS[cell.state]
+    return Text(f"{mark} {cell.broken}/{cell.tried}" if cell.tried else mark, style=style)

@@ -1,0 +1,225 @@
+"""Executor: carries units out, each in a process of its own, several at once.
+
+A unit's cluster is gone when its run says how it ended (`outcome.json`); judging goes on while the next cluster boots.
+One that outlives every limit of its own plan is ended: first asked, so that it heals and tears down, then killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import orjson
+
+from harness.plan import Plan
+from harness.wait import pause_for
+from results.matrix.facts import RunFacts, refused
+from results.matrix.machine import KEPT_FREE_MB, IdleShare, available_mb
+from results.matrix.matrix_folder import Done, MatrixFolder
+from results.matrix.matrix_plan import MatrixPlan, Unit
+
+__all__ = ["Executor", "Processes", "limit_s"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 0.2
+_MOST_A_JOB: Final = 3
+_BOOTING_S: Final = 6.0
+_IDLE_LEAST: Final = 0.3
+_GRACE_S: Final = 60.0
+"""How long a run that was asked to end may take to heal, tear down and judge."""
+
+
+class Executor(Protocol):
+    """Who carries units out, and the clock and the memory they share."""
+
+    def clock(self) -> float:
+        """Seconds, from anywhere."""
+        ...
+
+    def memory_mb(self) -> float:
+        """What further clusters may take now."""
+        ...
+
+    def begin(self, unit: Unit, *, memory_mb: int) -> None:
+        """Start a unit, whose cluster takes so much memory."""
+        ...
+
+    def has_room(self) -> bool:
+        """Whether another cluster may be begun now, by processors; memory is another question."""
+        ...
+
+    def wait(self) -> Sequence[Done]:
+        """Wait for something to happen, at most a moment; what is done since the last call."""
+        ...
+
+    def stop(self) -> Sequence[Done]:
+        """End everything that is going on, healed and torn down; what was done all the same."""
+        ...
+
+
+def limit_s(plan: Plan) -> float:
+    """A run's own limits added up, with as much again for a busy machine: who takes longer hangs."""
+    phases = 2 * plan.start_timeout_s + 4 * plan.time_limit_s + 4 * max(40.0, 4 * plan.settle_limit_s)
+    return 300 + 1.5 * phases
+
+
+@dataclass(slots=True)
+class _Running:
+    unit: Unit
+    process: subprocess.Popen[bytes]
+    answer: Path
+    log: Path
+    before: frozenset[str]
+    """The runs' folders that were there when it began."""
+    memory_mb: int
+    began: float
+    limit_s: float
+    asked: float | None = None
+    """When it was asked to end."""
+
+
+@dataclass(slots=True)
+class Processes:
+    """Real runs. At most so much memory is given away as there was at the beginning, and as there is now."""
+
+    plan: MatrixPlan
+    folder: MatrixFolder
+    at_once: int = 1
+    """So many clusters whatever the load."""
+    elastic: bool = False
+    """Whether more may be begun while a good part of the machine is idle: clusters mostly wait for their schema to settle."""
+    _idle: Callable[[], float] = field(default_factory=IdleShare)
+    _begun_at: float = -math.inf
+    _budget_mb: float = field(default_factory=lambda: available_mb() - KEPT_FREE_MB)
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _number: int = 0
+
+    def clock(self) -> float:
+        """See `Executor`."""
+        return time.monotonic()
+
+    def memory_mb(self) -> float:
+        """See `Executor`. A cluster that has just begun has not taken yet what is promised to it."""
+        promised = sum(one.memory_mb for one in self._running.values() if self._has_cluster(one))
+        return min(self._budget_mb - promised, available_mb() - KEPT_FREE_MB)
+
+    def has_room(self) -> bool:
+        """See `Executor`. Those that are being judged have no cluster, but need a core."""
+        idle = self._idle()
+        if len(self._running) >= _MOST_A_JOB * self.at_once:
+            return False
+        clusters = self.clusters()
+        if clusters < self.at_once:
+            return True
+        # What was just begun does not show in the load yet.
+        settled = time.monotonic() - self._begun_at > _BOOTING_S
+        return self.elastic and settled and idle >= _IDLE_LEAST
+
+    def begin(self, unit: Unit, *, memory_mb: int) -> None:
+        """See `Executor`."""
+        self._number += 1
+        self._begun_at = time.monotonic()
+        plan = self.plan.run_plan(unit)
+        stem = f"{self._number:04d}-{os.getpid()}-" + "".join(c if c.isalnum() or c in ".-" else "-" for c in unit.id)
+        plan_file, answer = (self.folder.logs / f"{stem[:150]}.{suffix}" for suffix in ("plan.json", "answer.json"))
+        plan_file.write_bytes(orjson.dumps(plan.to_json()))
+        said = plan_file.with_name(f"{stem[:150]}.log")
+        argv = [sys.executable, "-m", "results.matrix.one_run", str(plan_file), str(self.folder.runs), str(answer)]
+        with said.open("wb") as output:
+            # A session of its own: Ctrl-C is for us to pass on, once.
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._running[unit.id] = _Running(
+            unit=unit,
+            process=process,
+            answer=answer,
+            log=said,
+            before=frozenset(path.name for path in self.folder.runs.iterdir()),
+            memory_mb=memory_mb,
+            began=time.monotonic(),
+            limit_s=limit_s(plan),
+        )
+
+    def clusters(self) -> int:
+        """How many units have a cluster of their own at this moment."""
+        return sum(self._has_cluster(one) for one in self._running.values())
+
+    def wait(self) -> Sequence[Done]:
+        """See `Executor`."""
+        pause_for(_LOOK_EVERY_S)
+        for one in self._running.values():
+            self._end_if_overdue(one)
+        return self._collect()
+
+    def stop(self) -> Sequence[Done]:
+        """See `Executor`."""
+        for one in self._running.values():
+            self._ask(one)
+        done: list[Done] = []
+        while self._running:
+            done += self.wait()
+        # What was interrupted is to be run again: half a run is no try.
+        return [one for one in done if one.facts.completed]
+
+    def _has_cluster(self, one: _Running) -> bool:
+        """Until the run's own process has told how it ended, its nodes may be there."""
+        new = [path for path in self.folder.runs.iterdir() if path.name not in one.before and not path.is_symlink()]
+        own = [path for path in new if _belongs(path, one)]
+        return not any((path / "outcome.json").exists() for path in own)
+
+    def _end_if_overdue(self, one: _Running) -> None:
+        now = time.monotonic()
+        if one.asked is None and now - one.began > one.limit_s:
+            log.warning("a run hangs and is ended", extra={"unit": one.unit.id, "seconds": round(now - one.began)})
+            self._ask(one)
+        elif one.asked is not None and now - one.asked > _GRACE_S:
+            one.process.kill()
+
+    def _ask(self, one: _Running) -> None:
+        if one.asked is None:
+            one.asked = time.monotonic()
+            with suppress(ProcessLookupError):
+                one.process.send_signal(signal.SIGTERM)
+
+    def _collect(self) -> list[Done]:
+        done = []
+        for one in [one for one in self._running.values() if one.process.poll() is not None]:
+            del self._running[one.unit.id]
+            done.append(Done(one.unit, _answer(one)))
+        return done
+
+
+def _belongs(path: Path, one: _Running) -> bool:
+    """Whether that run's folder is of this unit's plan: several begin in the same second."""
+    try:
+        plan = orjson.loads((path / "plan.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+        return False
+    wanted = orjson.loads(one.answer.with_name(one.answer.name.replace(".answer.json", ".plan.json")).read_bytes())
+    return bool(plan == wanted)
+
+
+def _answer(one: _Running) -> RunFacts:
+    """What the run's process left; one that left nothing says why in its log."""
+    try:
+        return RunFacts.from_json(orjson.loads(one.answer.read_bytes()))
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        lines = one.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        why = "it hung and was ended" if one.asked is not None else f"its process ended with {one.process.returncode}"
+        return refused(
+            f"{why}; it last said: {lines[-1][:300] if lines else 'nothing'}",
+            applicable=True,
+            seconds=time.monotonic() - one.began,
+        )

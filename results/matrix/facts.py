@@ -1,0 +1,359 @@
+"""Facts: what one run of a matrix showed, race by race, and what of it nobody may lay at one race's door.
+
+An anomaly belongs to a race if its objects live in the race's keyspace. Some befall the cluster as a whole, and name no
+object, or a canary's: they stand `at large`. In a run of one kind of race that kind has brought them about. In a run
+that several kinds shared nobody knows which, and what the others show afterwards may be the damage of that one: such a
+run says nothing of any of them, and each has to be run alone (`RunFacts.ambiguous`).
+
+A schema disagreement names the last acknowledged change, which need not be the one that brought it about; so it is
+always at large, as are nodes that died or do not start.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from harness.errors import SchemaquakeError
+from harness.records import keyspace_of, plain
+from harness.registry import load_all
+from harness.verdict import Anomaly, Verdict
+from results.combination import NOTHING_TO_JUDGE, says_nothing
+from results.execution import FinishedRun
+from results.matrix.tally import Evidence
+from results.report.material import Race, anomalies_of, races_of
+from results.report.wording import shortened
+from results.store import Store
+
+__all__ = ["JUDGE_LIMIT_S", "OF_THE_RUN", "Doubt", "Finding", "RaceFacts", "RunFacts", "facts_of", "finders", "refused"]
+
+OF_THE_RUN: Final = frozenset({"node-will-not-start", "node-died", "schema-disagreement"})
+"""Anomalies of the whole cluster: they are counted by runs."""
+
+JUDGE_LIMIT_S: Final = 60
+"""How long each checker may take for one run of a matrix."""
+
+_REASON_MOST: Final = 300
+_EXPLANATION_MOST: Final = 4000
+_LINES_MOST: Final = 5
+_LINE_MOST: Final = 400
+_RUN: Final = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A checker that could not decide, and why. Of the name `run`: the run as a whole."""
+
+    checker: str
+    reason: str
+
+    @property
+    def weighs(self) -> bool:
+        """Whether it keeps the whole from being decided: of a question that did not arise, it does not."""
+        return not self.reason.startswith(NOTHING_TO_JUDGE)
+
+    def told(self) -> str:
+        """As one sentence."""
+        return f"{self.checker}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceFacts:
+    """One race that began."""
+
+    keyspace: str
+    workload: str
+    number: int
+    acknowledged: int
+    """How many of its operations succeeded; of none, nothing is known."""
+    anomalies: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The first anomaly of a type among a workload's races (None: at large)."""
+
+    workload: str | None
+    anomaly: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """One run. `run` and the paths of its evidence are relative to the folder that holds the runs' folder."""
+
+    run: str | None
+    """None: it was refused before it had a folder."""
+    completed: bool
+    applicable: bool = True
+    error: str = ""
+    seconds: float = 0.0
+    races: tuple[RaceFacts, ...] = ()
+    at_large: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    """Of checkers that judge the run as a whole."""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The workloads whose races began."""
+        return frozenset(race.workload for race in self.races)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether something befell the cluster that several kinds of race may have brought about."""
+        return bool(self.at_large) and len(self.kinds) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts as progress.jsonl holds them."""
+        return {
+            "run": self.run,
+            "completed": self.completed,
+            "applicable": self.applicable,
+            "error": self.error,
+            "seconds": round(self.seconds, 1),
+            "races": [_race_document(race) for race in self.races],
+            "at_large": list(self.at_large),
+            "doubts": [[doubt.checker, doubt.reason] for doubt in self.doubts],
+            "findings": [[one.workload, one.anomaly, one.evidence.to_json()] for one in self.findings],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RunFacts:
+        """Read back what `to_json` wrote."""
+        return cls(
+            **{
+                **document,
+                "races": tuple(_race(race) for race in document["races"]),
+                "at_large": tuple(document["at_large"]),
+                "doubts": tuple(Doubt(*doubt) for doubt in document["doubts"]),
+                "findings": tuple(
+                    Finding(workload, anomaly, Evidence.from_json(evidence))
+                    for workload, anomaly, evidence in document["findings"]
+                ),
+            }
+        )
+
+
+def refused(error: str, *, applicable: bool, seconds: float = 0.0, run: str | None = None) -> RunFacts:
+    """A run that never began."""
+    return RunFacts(run=run, completed=False, applicable=applicable, error=error, seconds=seconds)
+
+
+def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
+    """What a judged run showed. `folder` is how a matrix calls the run's folder. Raises HistoryError."""
+    store = finished.store
+    if not (store.path("analysis") / "races.parquet").exists():
+        return refused(finished.error or "it never began", applicable=finished.applicable, seconds=seconds, run=folder)
+    verdict = finished.verdict
+    anomalies = anomalies_of(verdict)
+    raced = races_of(store.read_analysis("races"))
+    in_order = store.read_analysis("races")["keyspace"].to_pylist()
+    by_keyspace, at_large = _attributed(anomalies, in_order)
+    doubts = _doubts(verdict, finished)
+    return RunFacts(
+        run=folder,
+        completed=finished.completed,
+        error=finished.error or "",
+        seconds=seconds,
+        races=tuple(
+            RaceFacts(
+                keyspace=race.keyspace,
+                workload=race.workload,
+                number=race.number,
+                acknowledged=race.ok,
+                anomalies=tuple(sorted({one.type for one in by_keyspace.get(race.keyspace, ())})),
+                doubts=tuple(_doubts_of(verdict, race.keyspace)),
+            )
+            for race in raced
+        ),
+        at_large=tuple(sorted({one.type for one in at_large})),
+        doubts=doubts,
+        findings=_findings(finished, raced, by_keyspace, at_large, folder),
+    )
+
+
+@cache
+def finders() -> Mapping[str, frozenset[str]]:
+    """Type of anomaly → the checkers that may find it, as each of them says at the head of its module."""
+    found: dict[str, set[str]] = {}
+    for name, checker in load_all("checkers").items():
+        said = sys.modules[type(checker).__module__].__doc__ or ""
+        for kind in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", said):
+            found.setdefault(kind, set()).add(name)
+    return {kind: frozenset(names) for kind, names in found.items()}
+
+
+# ── whose anomaly ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _attributed(
+    anomalies: Sequence[Anomaly], keyspaces: Sequence[str]
+) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
+    """(race's keyspace → its anomalies, those at large); `keyspaces` in the order in which the races began.
+
+    What befell a canary, or a race that never began, is the last race's damage (see `results.races`), and stands at
+    large too, as do those of `OF_THE_RUN`: another kind of race may have prepared it.
+    """
+    by_keyspace: dict[str, list[Anomaly]] = {}
+    at_large = []
+    for anomaly in anomalies:
+        # A disagreement is between versions, and those are of everything: what was changed last is not its object.
+        named = () if anomaly.type == "schema-disagreement" else anomaly.objects
+        mine = dict.fromkeys(owner for name in named if (owner := keyspace_of(name)) in keyspaces)
+        strays = keyspaces[-1:] if named and not mine else ()
+        for keyspace in (*mine, *strays):
+            by_keyspace.setdefault(str(keyspace), []).append(anomaly)
+        if not mine or anomaly.type in OF_THE_RUN:
+            at_large.append(anomaly)
+    return by_keyspace, at_large
+
+
+def _doubts(verdict: Verdict, finished: FinishedRun) -> tuple[Doubt, ...]:
+    """Of the run as a whole. A checker that had nothing to judge about the run has not cleared it either."""
+    doubts = [] if finished.completed else [Doubt(_RUN, f"it was not completed: {finished.error}")]
+    doubts += [
+        Doubt(part.checker, shortened(part.reason or "no reason given", _REASON_MOST))
+        for part in verdict.parts
+        if part.valid == "unknown" and "undecided" not in part.stats and not _of_keyspaces(part)
+    ]
+    if not verdict.parts and verdict.valid == "unknown":
+        doubts.append(Doubt(_RUN, shortened(verdict.reason or "no reason given", _REASON_MOST)))
+    return tuple(doubts)
+
+
+def _of_keyspaces(part: Verdict) -> bool:
+    """Whether its doubt is only that no keyspace had anything for it: `stats` count keyspaces only there."""
+    return "keyspaces" in part.stats and says_nothing(part)
+
+
+def _doubts_of(verdict: Verdict, keyspace: str) -> list[Doubt]:
+    found = []
+    for part in verdict.parts:
+        where = part.stats.get("undecided")
+        if isinstance(where, Mapping) and keyspace in where:
+            found.append(Doubt(part.checker, shortened(str(where[keyspace]), _REASON_MOST)))
+    return found
+
+
+# ── evidence ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _findings(
+    finished: FinishedRun,
+    raced: Sequence[Race],
+    by_keyspace: Mapping[str, Sequence[Anomaly]],
+    at_large: Sequence[Anomaly],
+    folder: str,
+) -> tuple[Finding, ...]:
+    """One for each workload and type: the race with the fewest anomalies of that type tells it most plainly."""
+    logs = _Logs(finished.store)
+    found: dict[tuple[str | None, str], Finding] = {}
+    for race in raced:
+        for anomaly in by_keyspace.get(race.keyspace, ()):
+            identity = (race.workload, anomaly.type)
+            if identity not in found:
+                evidence = _evidence(finished, anomaly, race, logs, folder)
+                found[identity] = Finding(race.workload, anomaly.type, evidence)
+    # What raced is told where all the races were of one kind: any of them is an example of it.
+    example = raced[0] if len({race.workload for race in raced}) == 1 else None
+    for anomaly in at_large:
+        if (None, anomaly.type) not in found:
+            evidence = _evidence(finished, anomaly, None, logs, folder)
+            if example is not None:
+                evidence = replace(evidence, statements=example.sides)
+            found[None, anomaly.type] = Finding(None, anomaly.type, evidence)
+    return tuple(found.values())
+
+
+def _evidence(finished: FinishedRun, anomaly: Anomaly, race: Race | None, logs: _Logs, folder: str) -> Evidence:
+    return Evidence(
+        run=folder,
+        keyspace=None if race is None else race.keyspace,
+        title=anomaly.title,
+        explanation=shortened(anomaly.explanation, _EXPLANATION_MOST),
+        statements=() if race is None else race.sides,
+        log_lines=logs.about(anomaly, None if race is None else race.keyspace),
+        command=finished.plan.command(),
+        report=f"{folder}/report.html" if finished.report.exists() else None,
+    )
+
+
+class _Logs:
+    """The warnings and errors of the nodes of one run, read when first asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: list[dict[str, Any]] | None = None
+
+    def about(self, anomaly: Anomaly, keyspace: str | None) -> tuple[str, ...]:
+        """What the anomaly's own evidence quotes; else what names its objects or the race's keyspace; each line once."""
+        quoted = list(_quoted(anomaly))
+        if not quoted:
+            names = [name for name in (*anomaly.objects, *([keyspace] if keyspace else ())) if name]
+            quoted = [
+                (row["node"], f"{row['level']} {row['message']} {_exception(row['stack'])}".strip())
+                for row in self._all()
+                if any(name in row["message"] or name in (row["stack"] or "") for name in names)
+            ]
+        each: dict[str, str] = {}
+        for node, line in quoted:
+            each.setdefault(line, node)
+        lines = [f"{node}: {shortened(line, _LINE_MOST)}" for line, node in each.items()]
+        return tuple(lines[:_LINES_MOST])
+
+    def _all(self) -> list[dict[str, Any]]:
+        if self._rows is None:
+            try:
+                self._rows = plain(self._store.read_logs()).to_pylist()
+            except SchemaquakeError:
+                self._rows = []  # the verdict was reached without them; so is this page
+        return self._rows
+
+
+def _quoted(anomaly: Anomaly) -> list[tuple[str, str]]:
+    """(node, line) of what an anomaly's evidence holds of logs."""
+    evidence = anomaly.evidence if isinstance(anomaly.evidence, Mapping) else {}
+    first_error = evidence.get("first_error")
+    if isinstance(first_error, str) and first_error:
+        lines = [line.strip() for line in first_error.splitlines() if line.strip()]
+        told = [line for line in lines if not line.startswith("at ")]
+        return [(anomaly.nodes[0] if anomaly.nodes else "-", line) for line in told]
+    first = evidence.get("first")
+    if not isinstance(first, Mapping):
+        return []
+    return [
+        (node, f"{entry.get('level', '')} {entry.get('message', '')} {_exception(entry.get('stack'))}".strip())
+        for node, entry in first.items()
+        if isinstance(entry, Mapping)
+    ]
+
+
+def _exception(stack: str | None) -> str:
+    """The first line of a stack that says something."""
+    lines = [line.strip() for line in (stack or "").splitlines()]
+    return next((line for line in lines if line and not line.startswith("at ")), "")
+
+
+# ── as JSON ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _race_document(race: RaceFacts) -> dict[str, Any]:
+    return {
+        "keyspace": race.keyspace,
+        "workload": race.workload,
+        "number": race.number,
+        "acknowledged": race.acknowledged,
+        "anomalies": list(race.anomalies),
+        "doubts": [[doubt.checker, doubt.reason] for doubt in race.doubts],
+    }
+
+
+def _race(document: Mapping[str, Any]) -> RaceFacts:
+    race = RaceFacts(**{**document, "anomalies": tuple(document["anomalies"]), "doubts": ()})
+    return replace(race, doubts=tuple(Doubt(*doubt) for doubt in document["doubts"]))

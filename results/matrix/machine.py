@@ -1,0 +1,95 @@
+"""Machine: what there is to share out among clusters."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.errors import PlanError
+from harness.plan import Plan
+from harness.protocols import Demands, Foretelling
+from harness.registry import load
+from results.matrix.matrix_plan import MatrixPlan
+
+__all__ = ["KEPT_FREE_MB", "IdleShare", "available_mb", "clusters_at_once", "demands_of", "facts", "features_of"]
+
+KEPT_FREE_MB: Final = 2048
+"""What no cluster may take: for the judges, the page cache, and everybody else."""
+
+
+def available_mb() -> float:
+    """What the kernel would give away without swapping."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) / 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / 2**20
+
+
+def clusters_at_once() -> int:
+    """One a core; more while cores are idle, since a cluster that waits for its schema to settle works little."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+class IdleShare:
+    """How much of the machine's time nobody used, over the last seconds in which somebody asked."""
+
+    def __init__(self, *, over_s: float = 4.0) -> None:
+        """`over_s`: what is older counts ever less."""
+        self._over_s = over_s
+        self._last = (time.monotonic(), *_ticks())
+        self._share = 0.0
+
+    def __call__(self) -> float:
+        """0: every core is busy; 1: none is. 0 at first, when nothing is known yet."""
+        now, idle, total = time.monotonic(), *_ticks()
+        before, idle_before, total_before = self._last
+        if total > total_before:
+            weight = min(1.0, (now - before) / self._over_s)
+            self._share += weight * ((idle - idle_before) / (total - total_before) - self._share)
+            self._last = (now, idle, total)
+        return self._share
+
+
+def _ticks() -> tuple[int, int]:
+    """(idle, all) clock ticks of all cores since boot; waiting for a disk is idle, too, and so is what runs nice: it gives way."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
+    numbers = [int(field) for field in fields]
+    _user, nice, _system, idle, waiting, *_others = numbers
+    return nice + idle + waiting, sum(numbers)
+
+
+def demands_of(plan: MatrixPlan) -> dict[str, Demands | None]:
+    """What a cluster of each system asks of the machine; None where its provider does not tell. Raises PlanError."""
+    provider = load("clusters", plan.cluster)
+    if not isinstance(provider, Foretelling):
+        return dict.fromkeys(plan.systems)
+    found: dict[str, Demands | None] = {}
+    objections = []
+    for system in plan.systems:
+        try:
+            found[system] = provider.demands(Plan(system=system, workloads=plan.workloads[:1], nodes=plan.nodes))
+        except PlanError as error:
+            objections.append(str(error))
+    if objections:
+        raise PlanError("; ".join(dict.fromkeys(objections)))
+    return found
+
+
+def features_of(plan: Plan) -> frozenset[str]:
+    """The features of a plan's system; none where its provider does not tell. Raises PlanError."""
+    provider = load("clusters", plan.cluster)
+    return provider.demands(plan).features if isinstance(provider, Foretelling) else frozenset()
+
+
+def facts() -> Mapping[str, str]:
+    """What of this machine a reader of the page should know."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "machine": f"{len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,101 @@
+"""Session: one stretch of work on a matrix, from what is on disk to what is on disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+import orjson
+
+from harness.protocols import Demands
+from results.atomic import write_bytes
+from results.matrix.assembly import matrix_of
+from results.matrix.conducting import Ending, conduct
+from results.matrix.display import shown
+from results.matrix.executor import Executor, Processes
+from results.matrix.matrix_folder import Done, MatrixFolder
+from results.matrix.matrix_plan import MatrixPlan
+from results.matrix.schedule import Schedule
+from results.matrix.tables import write_tables
+from results.matrix.tally import Matrix
+from results.report.matrix_markdown import matrix_markdown
+from results.report.matrix_page import matrix_html
+
+__all__ = ["Session"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Session:
+    """The work of one process on the matrix in `folder`."""
+
+    plan: MatrixPlan
+    folder: MatrixFolder
+    demands: Mapping[str, Demands | None]
+    page_every_s: float = 20.0
+    executor: Executor | None = None
+    """Who carries the units out; None: processes of this machine."""
+    _began: float = field(default_factory=time.monotonic)
+    _drawn: float = field(default_factory=time.monotonic)
+    _before_s: float = 0.0
+
+    def run(
+        self, *, at_once: int, elastic: bool, budget_s: float | None, engine: str
+    ) -> tuple[Matrix, Ending | Literal["interrupted"]]:
+        """Go on until everything wanted is known or time is up; then the page and the tables. Raises HistoryError."""
+        schedule = Schedule(self.plan, self.demands)
+        for done in self.folder.done():
+            schedule.done(done.unit, done.facts)
+        self._before_s = self.folder.seconds()
+        ends = None if budget_s is None else self._began + budget_s
+        ending: Ending | Literal["interrupted"] = "interrupted"
+        try:
+            with shown(schedule, at_once=at_once, ends=ends) as look:
+
+                def looked(done: Done | None) -> None:
+                    look(done)
+                    if done is not None and time.monotonic() - self._drawn > self.page_every_s:
+                        self._draw(self._matrix(schedule, None))
+
+                ending = conduct(
+                    schedule,
+                    self.executor or Processes(self.plan, self.folder, at_once=at_once, elastic=elastic),
+                    budget_s=budget_s,
+                    record=self.folder.append,
+                    look=looked,
+                )
+        except KeyboardInterrupt:
+            log.warning("interrupted; every cluster was torn down", extra={"resume": str(self.folder.path)})
+        matrix = self._matrix(schedule, ending)
+        self.folder.append_session(time.monotonic() - self._began)
+        self._draw(matrix)
+        write_tables(matrix, self.folder.path, engine=engine)
+        return matrix, ending
+
+    def _matrix(self, schedule: Schedule, ending: str | None) -> Matrix:
+        notes = {
+            "time is up": "The time budget ended before everything was known.",
+            "too little memory": "There was too little memory for a further cluster.",
+            "interrupted": "It was interrupted.",
+        }
+        finished = None if ending in {None, "interrupted"} else datetime.now(UTC).isoformat(timespec="seconds")
+        return matrix_of(
+            schedule,
+            started=self.folder.started(),
+            finished=finished,
+            seconds=self._before_s + time.monotonic() - self._began,
+            machine=self.folder.machine(),
+            notes=[notes[ending]] if ending in notes else [],
+        )
+
+    def _draw(self, matrix: Matrix) -> None:
+        self._drawn = time.monotonic()
+        path = self.folder.path
+        write_bytes(path / "tally.json", orjson.dumps(matrix.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        write_bytes(path / "matrix.html", matrix_html(matrix).encode())
+        write_bytes(path / "matrix.md", matrix_markdown(matrix).encode())

@@ -1,0 +1,1 @@
+"""Shrinking: from a run that failed to the least that still fails."""

@@ -1,0 +1,54 @@
+"""Commands: shrink — the least that still shows what a run has shown."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from harness.console import configure_logging, stderr
+from harness.errors import ExitCode, PlanError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this package."""
+    app.command("shrink")(_shrink)
+
+
+def _shrink(
+    run: Annotated[Path, typer.Argument(help="the folder of a run in which something broke")],
+    *,
+    anomaly: Annotated[
+        str | None, typer.Option(help="the type that must still show (schemaquake list anomalies); the verdict's first")
+    ] = None,
+    tries: Annotated[int, typer.Option(help="how often each candidate is tried")] = 3,
+    rate: Annotated[float, typer.Option(help="the share of its tries in which it must show")] = 0.5,
+    time_budget: Annotated[float | None, typer.Option(help="minutes after which no further candidate is begun")] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="every step")] = False,
+) -> None:
+    """Run a failing run again with fewer faults, races, statements and nodes, until nothing more can be left out."""
+    configure_logging(verbose=verbose)
+    if tries < 1:
+        raise PlanError(f"--tries must be at least 1, not {tries}")
+    if not 0 < rate <= 1:
+        raise PlanError(f"--rate must be more than 0 and at most 1, not {rate:g}")
+    from results.shrink.shrunk_run import shrunk_run, tell  # noqa: PLC0415 - every other command would wait for it
+
+    ends = None if time_budget is None else time.monotonic() + 60 * time_budget
+    found = shrunk_run(run, anomaly, tries=tries, rate=rate, ends=ends)
+    if found.shrunk is None:
+        stderr().print(
+            f"{found.failing.anomaly} did not show again in {rate:.0%} of {tries} tries: try more, or a smaller --rate",
+            markup=False,
+        )
+        raise typer.Exit(ExitCode.UNKNOWN)
+    if as_json:
+        typer.echo(orjson.dumps(found.document, option=orjson.OPT_INDENT_2).decode())
+    tell(stderr(), found)
+    raise typer.Exit(ExitCode.INVALID)

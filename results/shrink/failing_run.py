@@ -1,0 +1,108 @@
+"""Failing run: the races of a run as values again, and which of them showed the anomaly.
+
+The plan and the seed fix every race, so the workload makes the same ones anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import PlanError
+from harness.plan import Plan
+from harness.protocols import Context
+from harness.records import keyspace_of
+from harness.registry import load
+from harness.verdict import Anomaly
+from results.matrix.facts import OF_THE_RUN
+from results.matrix.machine import features_of
+from results.report.material import anomalies_of
+from results.store import Store
+from workloads.races import Race
+from workloads.scenario import Scenario
+
+__all__ = ["FailingRun", "failing_run", "requires_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingRun:
+    """A judged run with the anomaly in question."""
+
+    plan: Plan
+    anomaly: str
+    title: str
+    races: tuple[Race, ...]
+    """Those that began, in order."""
+    shows: tuple[Race, ...]
+    """Those of them in whose keyspaces the anomaly was found; none if it befell the cluster at large."""
+
+    @property
+    def of_the_run(self) -> bool:
+        """Whether only a whole run can show it."""
+        return self.anomaly in OF_THE_RUN
+
+
+def failing_run(store: Store, anomaly: str | None) -> FailingRun:
+    """The run in the store's folder; `anomaly` None: the first of its verdict.
+
+    Raises HistoryError for a run that was not judged, PlanError if it shows no such anomaly or had no races.
+    """
+    plan = store.read_plan()
+    found = anomalies_of(store.read_verdict())
+    if not found:
+        raise PlanError(f"{store.folder} shows no anomaly: there is nothing to shrink")
+    counts = Counter(one.type for one in found)
+    chosen = anomaly or found[0].type
+    if chosen not in counts:
+        known = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+        raise PlanError(f'{store.folder} shows no "{chosen}"; it shows {known}')
+    noted = store.read_analysis("races").to_pylist()
+    if not noted:
+        raise PlanError(f"{store.folder} had no races: only what is made of races can be shrunk")
+    races = _races(plan, noted)
+    concerned = {keyspace_of(name) for one in found if one.type == chosen for name in one.objects}
+    return FailingRun(
+        plan=plan,
+        anomaly=chosen,
+        title=_title(found, chosen),
+        races=tuple(races.values()),
+        shows=tuple(race for keyspace, race in races.items() if keyspace in concerned),
+    )
+
+
+def requires_of(races: tuple[Race, ...]) -> frozenset[str]:
+    """The features without which the workloads that these races come from are not applicable."""
+    every: frozenset[str] = frozenset({"keyspaces"})
+    return every.union(*(load("workloads", race.workload).requires for race in races))
+
+
+def _title(found: tuple[Anomaly, ...], chosen: str) -> str:
+    return next(one.title for one in found if one.type == chosen)
+
+
+def _races(plan: Plan, noted: list[dict[str, Any]]) -> Mapping[str, Race]:
+    """Keyspace → race, in the order in which they began."""
+    context = plan.context(features_of(plan))
+    if plan.workloads == (Scenario.name,):
+        made = {race.keyspace: race for race in Scenario().races(context)}
+    else:
+        made = {}
+        for row in noted:
+            race = _remade(str(row["workload"]), int(row["number"]), context)
+            made[race.keyspace] = race
+    strange = [row["keyspace"] for row in noted if row["keyspace"] not in made]
+    if strange:
+        raise PlanError(
+            f"the race in {strange[0]} cannot be made again from the plan: was the run made by another version?"
+        )
+    return {row["keyspace"]: made[row["keyspace"]] for row in noted}
+
+
+def _remade(workload: str, number: int, context: Context) -> Race:
+    make = getattr(load("workloads", workload), "race", None)
+    if make is None:
+        raise PlanError(f'the workload "{workload}" is not one that Schemaquake can make single races of')
+    race: Race = make(number, context.random(workload, "race", number), context)
+    return race

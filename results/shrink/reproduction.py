@@ -1,0 +1,45 @@
+"""Reproduction: the script that runs the smallest scenario again, on whatever machine it stands beside its file."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from results.report.reproduce import an_option_a_line, script
+from results.shrink.candidate import statements_of
+from results.shrink.failing_run import FailingRun
+from results.shrink.shrinking import Shrunk
+from results.shrink.trying import plan_of
+
+__all__ = ["reproduction"]
+
+_PLACE = "SCENARIO-FILE"
+
+
+def reproduction(failing: FailingRun, shrunk: Shrunk, *, tries: int) -> str:
+    """A POSIX shell script beside scenario.json. Exit code as `schemaquake run`: 1 if anything breaks."""
+    plan = plan_of(failing, shrunk.candidate, Path(_PLACE), repeats=1 if failing.of_the_run else tries)
+    command = an_option_a_line(map(_word, plan.command_line()))
+    beside = """here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)"""
+    return script(_told(failing, shrunk), version=plan.schemaquake_version, commands=f"{beside}\nexec {command}")
+
+
+def _told(failing: FailingRun, shrunk: Shrunk) -> list[str]:
+    how_often = f"It showed in {shrunk.measured.broken} of {shrunk.measured.tried} tries"
+    lines = [
+        f"{failing.title} ({failing.anomaly}) on {failing.plan.system}.",
+        f"{how_often}; what a race makes of its statements may differ from run to run.",
+    ]
+    for race in shrunk.candidate.races:
+        before, sides = statements_of(race)
+        lines += ["", "Before:", *(f"  {text};" for text in before)]
+        for number, side in enumerate(sides, 1):
+            lines += [f"Through coordinator {number}:", *(f"  {text};" for text in side)]
+    return lines
+
+
+def _word(word: str) -> str:
+    """Quoted for a shell; the scenario's file is the one beside the script."""
+    if word == f"scenario={_PLACE}":
+        return '"scenario=$here/scenario.json"'
+    return shlex.quote(word)

@@ -1,0 +1,139 @@
+"""Shrinking: the order in which things are left out, and what counts as failing.
+
+Faults first, since runs without them are quick; then races, statements and rows; then nodes; and all over again until
+nothing more goes. A candidate is tried several times, on fresh clusters or in keyspaces of its own, and fails if the
+anomaly shows in at least a stated share of them: a flaky one counts as failing at that rate and no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from results.shrink.candidate import Candidate, atoms, keeping
+from results.shrink.ddmin import ddmin
+
+__all__ = ["BudgetSpent", "Measured", "Shrinking", "Shrunk"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The anomaly showed in `broken` of `tried`; what was not decided is no try."""
+
+    broken: int
+    tried: int
+
+    def fails(self, rate: float) -> bool:
+        """Whether it shows as often as that. What was never tried does not fail."""
+        return self.tried > 0 and self.broken > 0 and self.broken >= rate * self.tried
+
+
+class BudgetSpent(Exception):
+    """Raised by an oracle that may not run another candidate."""
+
+
+class Oracle(Protocol):
+    """Runs a candidate. Raises BudgetSpent instead of beginning what it may not."""
+
+    def __call__(self, candidate: Candidate) -> Measured: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """The smallest candidate that was found, how often it failed, and whether nothing more could be left out."""
+
+    candidate: Candidate
+    measured: Measured
+    minimal: bool
+    asked: int
+    """How many candidates were run."""
+
+
+@dataclass(slots=True)
+class Shrinking:
+    """One search. The oracle is asked once about each candidate."""
+
+    oracle: Oracle
+    rate: float
+    _known: dict[bytes, Measured] = field(default_factory=dict)
+    _best: Candidate | None = None
+
+    def shrink(self, start: Candidate, *, likely: Sequence[Candidate] = ()) -> Shrunk | None:
+        """The smallest scenario that still fails; None if not even `start` does.
+
+        `likely` are guesses at a smaller one; the first that fails is gone on with, and `start` need not be run then.
+        Within its budget the result is 1-minimal in each of faults, races, statements and nodes.
+        """
+        minimal = False
+        try:
+            first = next((one for one in (*likely, start) if self._fails(one)), None)
+            if first is not None:
+                self._best = first
+                minimal = self._to_the_end()
+        except BudgetSpent:
+            log.warning("the time budget is spent: this may not be the smallest scenario")
+        if self._best is None:
+            return None
+        measured = self._known[self._best.identity]
+        return Shrunk(candidate=self._best, measured=measured, minimal=minimal, asked=len(self._known))
+
+    def _to_the_end(self) -> bool:
+        while True:
+            before = self._current().identity
+            for part in (self._faults, self._restart, self._mode, self._races, self._statements, self._nodes):
+                part()
+            if self._current().identity == before:
+                return True
+
+    def _faults(self) -> None:
+        best = self._current()
+        ddmin(best.nemeses, lambda some: self._accept(replace(best, nemeses=tuple(some))))
+
+    def _restart(self) -> None:
+        best = self._current()
+        if best.restart != "none":
+            self._accept(replace(best, restart="none"))
+
+    def _mode(self) -> None:
+        best = self._current()
+        if best.mode == "partition":
+            self._accept(replace(best, mode="barrier"))
+
+    def _races(self) -> None:
+        best = self._current()
+        ddmin(best.races, lambda some: bool(some) and self._accept(replace(best, races=tuple(some))))
+
+    def _statements(self) -> None:
+        best = self._current()
+        ddmin(atoms(best), lambda some: self._accept(keeping(best, some)))
+
+    def _nodes(self) -> None:
+        any(self._accept(one) for one in self._current().fewer_nodes())
+
+    def _current(self) -> Candidate:
+        assert self._best is not None
+        return self._best
+
+    def _accept(self, candidate: Candidate) -> bool:
+        """Whether it fails; if so, it is the best so far: whoever asks goes on from nothing larger."""
+        if any(not race.sides for race in candidate.races) or not self._fails(candidate):
+            return False
+        self._best = candidate
+        return True
+
+    def _fails(self, candidate: Candidate) -> bool:
+        identity = candidate.identity
+        if identity not in self._known:
+            self._known[identity] = self.oracle(candidate)
+            log.info(
+                "candidate",
+                extra={
+                    **candidate.size(),
+                    "shows": f"{self._known[identity].broken} of {self._known[identity].tried}",
+                },
+            )
+        return self._known[identity].fails(self.rate)

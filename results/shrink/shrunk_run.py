@@ -1,0 +1,96 @@
+"""A shrunk run: from a failing run's folder to the least that still shows what it has shown, and the files that say so."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import orjson
+from rich.console import Console
+
+from results.atomic import write_bytes
+from results.shrink.candidate import Candidate, statements_of
+from results.shrink.failing_run import FailingRun, failing_run
+from results.shrink.reproduction import reproduction
+from results.shrink.shrinking import Shrinking, Shrunk
+from results.shrink.trying import Trying, scenario_of
+from results.store import Store
+
+__all__ = ["ShrunkRun", "shrunk_run", "tell"]
+
+_FOLDER: Final = "shrunk"
+
+
+@dataclass(frozen=True, slots=True)
+class ShrunkRun:
+    """What became of a failing run; `shrunk` is None where it did not show again often enough."""
+
+    failing: FailingRun
+    folder: Path
+    shrunk: Shrunk | None
+    document: dict[str, object] = field(default_factory=dict)
+
+
+def shrunk_run(run: Path, anomaly: str | None, *, tries: int, rate: float, ends: float | None) -> ShrunkRun:
+    """Shrink, until `ends` (of time.monotonic) at most, and write scenario.json, reproduce.sh and shrunk.json."""
+    failing = failing_run(Store(run), anomaly)
+    folder = run.resolve() / _FOLDER
+    folder.mkdir(exist_ok=True)
+    search = Shrinking(Trying(failing, folder, tries=tries, rate=rate, ends=ends), rate=rate)
+    shrunk = search.shrink(_start(failing), likely=_likely(failing))
+    if shrunk is None:
+        return ShrunkRun(failing, folder, None)
+    return ShrunkRun(failing, folder, shrunk, _written(folder, failing, shrunk, tries=tries))
+
+
+def _start(failing: FailingRun) -> Candidate:
+    plan = failing.plan
+    return Candidate(races=failing.races, nemeses=plan.nemeses, mode=plan.mode, nodes=plan.nodes, restart=plan.restart)
+
+
+def _likely(failing: FailingRun) -> list[Candidate]:
+    """One race that showed it, alone: most often that is enough."""
+    return [replace(_start(failing), races=(race,)) for race in failing.shows[:2]]
+
+
+def _written(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -> dict[str, object]:
+    """scenario.json, reproduce.sh and shrunk.json; the last one's content."""
+    scenario = scenario_of(shrunk.candidate)
+    write_bytes(folder / "scenario.json", orjson.dumps(scenario.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+    script = folder / "reproduce.sh"
+    write_bytes(script, reproduction(failing, shrunk, tries=tries).encode())
+    script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    document: dict[str, object] = {
+        "anomaly": failing.anomaly,
+        "broken": shrunk.measured.broken,
+        "tried": shrunk.measured.tried,
+        "minimal": shrunk.minimal,
+        "candidates": shrunk.asked,
+        "size": shrunk.candidate.size(),
+        "folder": str(folder),
+        "scenario": scenario.to_json(),
+    }
+    write_bytes(folder / "shrunk.json", orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+    return document
+
+
+def tell(console: Console, found: ShrunkRun) -> None:
+    """What is left, statement by statement."""
+    shrunk, failing = found.shrunk, found.failing
+    assert shrunk is not None
+    how = "nothing more can be left out" if shrunk.minimal else "the time budget ended first"
+    size = ", ".join(f"{count} {what}" for what, count in shrunk.candidate.size().items())
+    console.print(f"{failing.title} ({failing.anomaly})", markup=False, style="bold")
+    console.print(f"shows in {shrunk.measured.broken} of {shrunk.measured.tried} tries; {size}; {how}", markup=False)
+    for race in shrunk.candidate.races:
+        before, sides = statements_of(race)
+        console.print(f"\n-- before, in keyspace {race.keyspace}", style="dim", markup=False)
+        for text in before:
+            console.print(f"{text};", markup=False)
+        for number, side in enumerate(sides, 1):
+            console.print(f"-- coordinator {number}", style="dim", markup=False)
+            for text in side:
+                console.print(f"{text};", markup=False)
+    console.print(f"\n{found.folder / 'reproduce.sh'}", markup=False)

@@ -1,0 +1,120 @@
+"""Trying: an oracle that runs a candidate on real clusters.
+
+An anomaly of a race is looked for in keyspaces of its own on one fresh cluster, as often as there are tries: that is as
+good as a cluster a try while the cluster takes schema changes, and it ends when it no longer does. An anomaly of the
+whole run needs a fresh cluster for every try; no more are begun than it takes to tell on which side of the rate it is.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from harness.errors import EnvironmentLacks
+from harness.plan import Plan
+from results.execution import carry_out
+from results.matrix.facts import RunFacts, facts_of
+from results.shrink.candidate import Candidate
+from results.shrink.failing_run import FailingRun, requires_of
+from results.shrink.shrinking import BudgetSpent, Measured
+from workloads.scenario import Scenario, ScenarioFile
+
+__all__ = ["Trying", "measured", "plan_of", "scenario_of"]
+
+_JUDGE_LIMIT_S: Final = 60
+
+
+@dataclass(slots=True)
+class Trying:
+    """Runs candidates below `folder`."""
+
+    run: FailingRun
+    folder: Path
+    tries: int
+    rate: float
+    ends: float | None = None
+    """On time.monotonic: nothing is begun that is likely to end later."""
+    _number: int = 0
+    _longest_s: float = 0.0
+
+    def __call__(self, candidate: Candidate) -> Measured:
+        """See `results.shrink.shrinking.Oracle`. Raises KeyboardInterrupt when a run was interrupted."""
+        self._number += 1
+        path = self.folder / f"candidate-{self._number:03d}.json"
+        path.write_bytes(orjson.dumps(scenario_of(candidate).to_json(), option=orjson.OPT_INDENT_2))
+        total = Measured(0, 0)
+        for _ in range(self._runs()):
+            facts = self._carry_out(
+                plan_of(self.run, candidate, path, repeats=1 if self.run.of_the_run else self.tries)
+            )
+            one = measured(facts, self.run.anomaly, len(candidate.races), whole=self.run.of_the_run)
+            total = Measured(total.broken + one.broken, total.tried + one.tried)
+            if self._is_settled(total):
+                break
+        return total
+
+    def _runs(self) -> int:
+        return self.tries if self.run.of_the_run else 1
+
+    def _is_settled(self, so_far: Measured) -> bool:
+        """Whether the runs that are left cannot change the answer."""
+        needed = max(1, math.ceil(self.rate * self.tries))
+        return so_far.broken >= needed or so_far.broken + (self.tries - so_far.tried) < needed
+
+    def _carry_out(self, plan: Plan) -> RunFacts:
+        began = time.monotonic()
+        if self.ends is not None and began + self._longest_s > self.ends:
+            raise BudgetSpent
+        finished = carry_out(plan, self.folder / "runs", engine="local", limit_s=_JUDGE_LIMIT_S)
+        took = time.monotonic() - began
+        self._longest_s = max(self._longest_s, took)
+        if (finished.error or "").startswith("interrupted"):
+            raise KeyboardInterrupt
+        if not finished.applicable:
+            raise EnvironmentLacks(finished.error or "the scenario is not applicable here")
+        return facts_of(finished, folder=f"runs/{finished.store.folder.name}", seconds=took)
+
+
+def scenario_of(candidate: Candidate) -> ScenarioFile:
+    """The file that says what the candidate's races are."""
+    return ScenarioFile(candidate.races, requires_of(candidate.races))
+
+
+def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) -> Plan:
+    """The run of a candidate whose scenario is in `path`."""
+    return replace(
+        run.plan,
+        workloads=(Scenario.name,),
+        options={**{k: v for k, v in run.plan.options.items() if k not in {"only", "variant"}}, "scenario": str(path)},
+        nemeses=candidate.nemeses,
+        mode=candidate.mode,
+        nodes=candidate.nodes,
+        restart=candidate.restart,
+        replication_factor=None
+        if run.plan.replication_factor is None
+        else min(run.plan.replication_factor, candidate.nodes),
+        races=repeats,
+        first_race=0,
+        # Later repeats would be judged for the damage of earlier ones.
+        until_poisoned=candidate.mode == "barrier" and not candidate.nemeses and repeats > 1,
+    )
+
+
+def measured(facts: RunFacts, anomaly: str, races: int, *, whole: bool) -> Measured:
+    """In how many of its repeats, of so many races each, a run shows the anomaly; `whole`: whether the run does."""
+    turns: dict[int, bool] = {}
+    for race in facts.races:
+        turn = int(race.keyspace.rsplit("_", 1)[1]) // races  # its keyspace is numbered by the workload `scenario`
+        turns[turn] = turns.get(turn, False) or anomaly in race.anomalies
+    broken = sum(turns.values())
+    if whole:
+        found = anomaly in facts.at_large or broken > 0
+        return Measured(int(found), int(found or facts.completed))
+    if not broken and anomaly in facts.at_large:
+        broken = 1  # one of them at least has brought it about
+    return Measured(broken, max(broken, len(turns) if facts.completed else broken))
