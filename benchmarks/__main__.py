@@ -1,7 +1,7 @@
 """Every benchmark, and one table of what they measured, all in one go: `python -m benchmarks [NAME]...`.
 
-`operations` and `pipeline` need nothing but this project; `boot` and `races` start real nodes, and are left out, with
-the reason, where that cannot be done. Measured one after another: nothing else should be at work on the machine.
+`operations`, `linearizability`, `elle`, `weak` and `pipeline` need nothing but this project; `boot` and `races` start real nodes, and
+are left out, with the reason, where that cannot be done. Measured one after another: nothing else should be at work on the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from benchmarks import boot, operations, pipeline, races
+from benchmarks import boot, elle, linearizability, operations, pipeline, races, weak
 from benchmarks.figures import Figure, machine, print_table
 from harness.errors import EnvironmentLacks
 
@@ -24,6 +24,9 @@ def figures_of_races() -> list[Figure]:
 
 BENCHMARKS: Mapping[str, Callable[[], Iterable[Figure]]] = {
     "operations": operations.figures,
+    "linearizability": linearizability.figures,
+    "elle": elle.figures,
+    "weak": weak.figures,
     "pipeline": pipeline.figures,
     "boot": boot.figures,
     "races": figures_of_races,
