@@ -8,9 +8,14 @@ MAKEFLAGS += --no-builtin-rules
 
 BIN := .venv/bin
 SYSTEMS := cassandra:5.0.9 cassandra:6.0-alpha2
+QUICK_SYSTEMS := cassandra:1.0.12 cassandra:1.2.19 cassandra:3.11.19 $(SYSTEMS)
 PYTEST := $(BIN)/python -m pytest
+ALONE := cluster|spark|browser
+# Most tests wait for something: twice as many at once as there are cores, and no more than memory has room for.
+WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? 2 * cores : 8)))
+SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast lint format bench matrix clean
+.PHONY: help setup demo test test-fast test-long coverage lint format bench matrix clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,18 +26,28 @@ setup: .venv/fetched ## everything that is needed, into .venv and the user's cac
 demo: setup ## the same race on Cassandra 5.0 and 6.0, and the report
 	$(BIN)/schemaquake demo
 
-test: setup .venv/browser ## every test, on real clusters and in a browser too
-	$(PYTEST) --cov --cov-report=term --durations=20 $(PYTEST_FLAGS)
+test: setup .venv/tests .venv/browser .venv/docker ## every test, on real clusters, in containers and in a browser too
+	@# What needs nothing runs first; then what mostly waits for clusters, browsers and Spark; see tests/conftest.py.
+	failed=; \
+	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --durations=10 $(PYTEST_FLAGS) || failed=yes; \
+	$(PYTEST) $(SHARED) -m "($(subst |, or ,$(ALONE))) and not long" --durations=20 $(PYTEST_FLAGS) || failed=yes; \
+	test -z "$$failed"
+
+test-long: setup .venv/tests .venv/docker ## further cases of what `make test` shows, half a minute and more each
+	$(PYTEST) -m long $(PYTEST_FLAGS)
+
+coverage: setup .venv/tests ## which lines the tests of one process reach; they take twice as long so
+	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --cov --cov-report=term $(PYTEST_FLAGS)
 
 test-fast: .venv/installed ## the tests that need neither Java nor root nor a browser
-	$(PYTEST) -m "not cluster and not spark and not browser" $(PYTEST_FLAGS)
+	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" $(PYTEST_FLAGS)
 
-lint: .venv/installed ## style, types, and which package may import which
+lint: .venv/installed .venv/tests ## style, types, and which package may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run; else echo "shellcheck is not installed: shell scripts unchecked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/* clusters/deployed/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts unchecked"; fi
 
 format: .venv/installed ## put the code into the one shape
 	$(BIN)/ruff check --fix .
@@ -41,8 +56,9 @@ format: .venv/installed ## put the code into the one shape
 bench: setup ## how fast it records, analyses, boots and races, in one table
 	$(BIN)/python -m benchmarks
 
-matrix: setup ## racing DDL on every version that can be fetched here, one page
-	$(BIN)/schemaquake matrix $(addprefix --system ,$(SYSTEMS)) --workload racing-ddl
+matrix: setup ## the same races on five versions from 1.0 to 6.0, one page (all fifteen: schemaquake matrix)
+	$(BIN)/schemaquake fetch $(QUICK_SYSTEMS)
+	$(BIN)/schemaquake matrix --quick || [ $$? -eq 1 ]  # 1: something broke, which is what it is looking for
 
 clean: ## what make made; runs and the user's cache stay
 	rm -rf .venv build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
@@ -54,8 +70,14 @@ clean: ## what make made; runs and the user's cache stay
 .venv/system: scripts/system-packages scripts/python
 	@if scripts/system-packages base; then mkdir -p .venv && touch $@; fi
 
+.venv/tests: scripts/system-packages | .venv/installed
+	@if scripts/system-packages tests; then touch $@; fi
+
 .venv/browser: scripts/system-packages | .venv/installed
 	@if scripts/system-packages browser; then touch $@; fi
+
+.venv/docker: scripts/system-packages | .venv/installed
+	@if scripts/system-packages docker; then touch $@; fi
 
 .venv/installed: pyproject.toml scripts/virtual-environment | .venv/system
 	scripts/virtual-environment
