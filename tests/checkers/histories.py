@@ -18,7 +18,9 @@ Observations (phase, nodes, kind, object, words; several phases and nodes are se
     settled,restarted n1,n2,n3 keyspace k           replication factor 3 unless JSON says otherwise
     settled n1 type k.u f0:int
     settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY)
+    settled n1 live k.t {"kind": "table", "columns": {"a": "int"}}
     settled n1 version v1 {"epoch": 7}              every reading that has no such line gets version v
+    settled n1 log {"changes": [["id", 7, "…"]]}    the log of changes that the node keeps
     settled n1 error NoHostAvailable                the node could not be read
     @7 running n1 table k.t gone                    read at 7 ms (running lines else at 500 ms and on, settled at 10 s …)
     settled#2 n1 table k.t id=aa a:int*             a second reading, apart from the first
@@ -236,11 +238,16 @@ def _observation(kind: str, text: str) -> dict[str, Any]:
     if kind == "live":
         key, _, statement = text.partition(" ")
         named = _named(key)
+        if statement.startswith("{"):
+            probed = orjson.loads(statement)
+            return row | named | {"error": probed.pop("error", None), "definition": _json(probed)}
         name = "table" if named["name"] else "keyspace"
         found = re.match(r"CREATE (?:MATERIALIZED )?(\w+)", statement)
         definition = {"kind": found[1].lower() if found else name, "statement": statement}
         return row | named | {"definition": _json(definition)}
     words, more = _words(text)
+    if kind == "log":
+        return row | {"definition": _json(more)}
     if kind == "version":
         return row | {"id": words[0] if words else "v", "definition": _json({"epoch": None, **more})}
     row |= _named(words.pop(0))

@@ -102,6 +102,18 @@ def test_a_row_written_at_quorum_must_be_read_at_quorum() -> None:
     assert judge(insert(10), read(30, ROW, consistency="QUORUM", where=where)).valid is True
 
 
+def test_a_row_that_was_asked_for_again_until_it_was_written_is_one_row() -> None:
+    again = [*insert(10, outcome="fail InvalidRequest: unconfigured table"), *insert(12, outcome="info"), *insert(14)]
+    assert told(judge(again, read(30, ""))) == [("lost-rows", "missing")]
+    assert judge(again, read(30, ROW)).valid is True
+
+
+def test_whoever_asks_whether_a_table_is_known_has_written_nothing_to_it() -> None:
+    asked = ['@5 p5 n2 invoke know-table k.t {"table": "t", "key": "k"}', "@6 p5 n2 ok"]
+    verdict = judge(asked, insert(10), read(30, ROW, node="n2"), read(32, '{"k": 3, "v": "x"}'))
+    assert ("resurrected-rows", "nobody wrote it") in told(verdict)
+
+
 def test_a_read_of_another_key_says_nothing() -> None:
     verdict = judge(insert(10), read(30, "", consistency="QUORUM", where='{"k": 2}'))
     assert verdict.valid == "unknown"

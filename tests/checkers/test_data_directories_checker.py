@@ -41,6 +41,13 @@ def test_without_any_directory_there_is_nothing_to_judge() -> None:
     assert judgement.reason == "nothing to judge: no data directory of any table was observed"
 
 
+def test_directories_without_ids_leave_nothing_to_judge() -> None:
+    """Up to 2.0 a name has one place, and what was never flushed may have none: that n2 has no row says nothing."""
+    judgement = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t " + PLAIN])
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "nothing to judge: no data directory bears an id, so a table can only have one"
+
+
 def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
     judgement = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t id=aa " + PLAIN])
     assert judgement.valid == "unknown"

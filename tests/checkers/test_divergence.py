@@ -56,6 +56,26 @@ def test_a_disagreement_tells_what_differs_on_disk_and_how_long_it_was_waited_fo
     assert "after 20.0 s of waiting" in found.explanation
 
 
+def test_where_only_memories_are_told_no_disk_is_spoken_of() -> None:
+    observations = [
+        'settled n1 version v1 {"told_from": "memory"}',
+        'settled n2 version v2 {"told_from": "memory"}',
+        "settled n1 table k.t id=1 a:int*",
+    ]
+    found = finding(observations)
+    assert found.evidence["settled"]["differences_in_memory"] == ["table k.t"]
+    assert "their memories differ in table k.t" in found.explanation
+    assert "disk" not in found.explanation
+
+
+def test_equal_versions_of_different_memories_are_a_hidden_divergence_of_memory() -> None:
+    observations = ['settled n1,n2 version v {"told_from": "memory"}', "settled n1 table k.t id=1 a:int*"]
+    found = finding(observations)
+    assert found.type == "hidden-divergence"
+    assert list(found.evidence["definitions"]) == ["in memory"]
+    assert types([*observations, "settled n2 table k.t id=1 a:int*"]) == []
+
+
 def test_versions_that_met_may_part_again_by_a_late_change_of_unknown_outcome() -> None:
     settle = '-- info settle {"phase": "settled", "agreed": true, "seconds": 1.0, "versions": {}}'
     unknown = "@3 p1 n2 invoke create-table k.s a:int*"
@@ -202,6 +222,57 @@ def test_functions_are_told_with_their_arguments_and_views_under_another_word() 
 
 def test_a_headless_table_is_in_no_memory_and_that_is_told_elsewhere() -> None:
     assert types(["settled n1 table k.t id=1", "settled n1 keyspace k", "settled n1 live k CREATE KEYSPACE k"]) == []
+
+
+# ── memories that are asked table by table ───────────────────────────────────────────────────────────────────────────
+
+ASKED = 'settled n1,n2 table k.t a:int* c:int {"options": {"comment": ""}}'
+SERVED = '{"kind": "table", "columns": {"a": "int", "c": "int"}}'
+REFUSED = '{"kind": "table", "refusal": "InvalidRequest: unconfigured columnfamily t"}'
+
+
+def test_a_node_that_serves_the_columns_of_its_disk_is_well() -> None:
+    assert verdict([ASKED, f"settled n1,n2 live k.t {SERVED}"]).valid is True
+
+
+def test_an_added_column_that_a_node_does_not_serve_is_found() -> None:
+    blind = '{"kind": "table", "columns": {"a": "int"}}'
+    observations = [ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {blind}"]
+    found = {anomaly.type: anomaly for anomaly in verdict(observations).anomalies}
+    assert set(found) == {"hidden-divergence", "memory-disk-divergence"}
+    assert found["memory-disk-divergence"].nodes == ("n2",)
+    assert "column c on disk only" in found["memory-disk-divergence"].explanation
+
+
+def test_a_dropped_column_that_a_node_still_serves_is_found() -> None:
+    dropped = 'settled n1 table k.t a:int* {"options": {"x": 1}, "dropped_columns": {"c": {"type": null}}}'
+    assert types([dropped, f"settled n1 live k.t {SERVED}"]) == ["memory-disk-divergence"]
+
+
+def test_a_node_that_serves_none_of_its_tables_is_found_although_it_tells_of_nothing_else() -> None:
+    found = {
+        a.type: a for a in verdict([ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {REFUSED}"]).anomalies
+    }
+    own = found["memory-disk-divergence"]
+    assert own.evidence["difference"] == "only on disk, not in memory"
+    assert own.evidence["readings"]["settled"] == {"n2": "InvalidRequest: unconfigured columnfamily t"}
+    assert set(found) == {"hidden-divergence", "memory-disk-divergence"}
+
+
+def test_a_question_without_an_answer_is_no_evidence() -> None:
+    silent = '{"kind": "table", "error": "OperationTimedOut: no answer"}'
+    assert verdict([ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {silent}"]).valid is True
+    assert verdict([ASKED, f"settled n1,n2 live k.t {silent}"]).valid is True
+
+
+def test_what_is_asked_of_tables_says_nothing_of_types() -> None:
+    assert types([ASKED, "settled n1,n2 type k.u f:int", f"settled n1,n2 live k.t {SERVED}"]) == []
+
+
+def test_a_view_that_memory_lacks_is_found() -> None:
+    refused = '{"kind": "view", "refusal": "InvalidRequest: unconfigured table m"}'
+    observations = ["settled n1 view k.m id=2 a:int*", f"settled n1 live k.m {refused}"]
+    assert types(observations) == ["memory-disk-divergence"]
 
 
 # ── what cannot be judged, and stats ─────────────────────────────────────────────────────────────────────────────────

@@ -27,9 +27,18 @@ SAMPLES: Final = {
     "shared-id": "ERROR x: failed | java.lang.IllegalArgumentException: value already present: 1000",
     "migration-forked": "DEBUG x: Migration not applied Previous version mismatch. cannot apply.",
     "comparators-differ": "ERROR x: failed | ConfigurationException: comparators do not match or are not compatible.",
+    "replay-refused": "ERROR main: Unexpected error deserializing mutation; saved to /tmp/mutation9dat and ignored. | java.lang.RuntimeException: 63305f32 is not defined as a collection",
+    "housekeeping-met-a-drop": 'ERROR x: Exception in thread Thread[CompactionExecutor:2,1,main] | NullPointerException: Cannot read field "name" because "ksm" is null at o.a.c.db.Table.createReplicationStrategy(Table.java:282) at o.a.c.service.StorageService.getLoad(StorageService.java:2033)',
+    "merge-without-keyspace": 'ERROR x: Exception in thread Thread[MigrationStage:1,5,main] | NullPointerException: Cannot invoke "org.apache.cassandra.config.KSMetaData.cfMetaData()" because "ksm" is null',
     "orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
     "corrupt-sstable": "ERROR x: failed | CorruptSSTableException: Corrupted: /d/k/t/nb-1-big-Data.db",
     "stack-overflow": "ERROR x: failed | java.lang.StackOverflowError: null",
+    "server-crashed": "ERROR -: Aborting on shard 0, in scheduling group main.",
+    "state-machine-stopped": "ERROR shard 0:main: [6df5e7e8-b11a-4589-bedc-3207c0fb3ba9] applier fiber stopped because of the error: "
+    "std::_Nested_exception<raft::state_machine_error> (State machine error at raft/server.cc:1218): "
+    "exceptions::configuration_exception (no such type)",
+    "malformed-sstable": "ERROR shard 1:comp: sstables::malformed_sstable_exception (index: wrong size in sstable /d/k/t-1/me-3gc-big-Index.db)",
+    "changed-at-once": 'WARN shard 0:stmt: Failed to execute DDL statement "DROP TABLE k.t" due to concurrent group 0 modification. Retrying.',
     "out-of-memory": "ERROR x: failed | java.lang.OutOfMemoryError: Java heap space",
     "no-space": "ERROR x: failed | java.io.IOException: No space left on device",
     "too-many-files": "ERROR x: failed | java.io.IOException: Too many open files",
@@ -43,11 +52,14 @@ SAMPLES: Final = {
     "clock-moved": "WARN x: Invalid negative latency in hint delivery delay: -328918818",
     "roles-later": "WARN x: CassandraRoleManager skipped default role setup: some nodes were not ready",
     "gossip-alone": "ERROR main: failed | RuntimeException: Unable to gossip with any peers",
+    "gossip-not-yet-known": "ERROR GossipStage:1: Exception in thread Thread[GossipStage:1,5,main] | NullPointerException: "
+    'Cannot invoke "org.apache.cassandra.gms.EndpointState.getApplicationState(ApplicationState)"',
     "streaming": "ERROR x: [Stream #1] Streaming error occurred on session with peer 10.0.0.1",
     "schema-pull-failed": "WARN x: Can't send schema pull request: node /10.0.0.3:7000 is down.",
     "startup-checks": "WARN main: Trigger directory doesn't exist, please create it and try again.",
     "unknown-table": "ERROR x: failed | UnknownTableException: Couldn't find table with id aa.",
     "incompatible-schema": "ERROR x: failed | java.lang.RuntimeException: Unknown column c during deserialization",
+    "unknown-collection": "ERROR x: Exception in thread Thread[Thread-7,5,main] | RuntimeException: 63325f30 is not defined as a collection",
     "column-gone-while-sent": 'ERROR x: failed | NullPointerException: Cannot invoke "ColumnMetadata.isComplex()" because "column" is null',
     "view-gone-while-read": 'ERROR x: failed | NullPointerException: Cannot invoke "org.apache.cassandra.db.view.View.enforceStrictLiveness()"',
     "not-a-replica": "ERROR x: Received a read request for a token 3 that is not owned by the current replica",
@@ -80,6 +92,14 @@ def line(rule: str, node: str = "n1") -> str:
 
 
 # ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_3_0_says_of_a_newer_java_when_it_starts_is_noise() -> None:
+    line = (
+        "n1 boot0 ERROR main: Cannot initialize un-mmaper.  (Are you using a non-Oracle JVM?) | "
+        "java.lang.NoSuchMethodError: 'sun.misc.Cleaner sun.nio.ch.DirectBuffer.cleaner()'"
+    )
+    assert verdict([line]).valid is True
 
 
 def test_a_row_for_a_table_just_dropped_is_noted_under_6_0_s_name_for_it_too():
@@ -234,3 +254,28 @@ def test_renaming_nodes_changes_nothing(entries: Sequence[tuple[str, str]], orde
     assert told == {(a.title, frozenset(a.nodes)) for a in after.anomalies}
     assert before.valid == after.valid
     assert (before.valid is False) == any(rule in DAMNING for _, rule in entries)
+
+
+# ── ScyllaDB ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "seastar::no_sharded_instance_exception (sharded instance does not exist: db::view::view_builder)",
+        "seastar::abort_requested_exception (abort requested)",
+        "exceptions::mutation_write_failure_exception (Operation failed for system.cdc_local - received 0 responses)",
+    ],
+)
+def test_a_state_machine_that_stops_while_its_server_does_is_not_accused(cause: str) -> None:
+    text = f"applier fiber stopped because of the error: std::_Nested_exception<raft::state_machine_error>: {cause}"
+    rule = rule_of(text, level="ERROR", boot=0, nemeses=())
+    assert rule is None or rule.means != "damning"
+
+
+def test_an_exception_of_scylladbs_that_no_rule_knows_is_not_accused() -> None:
+    text = "Exception when communicating with 10.0.0.1: std::runtime_error (what nobody has seen)"
+    assert rule_of(text, level="ERROR", boot=0, nemeses=()) is None
+    assert rule_of("std::bad_alloc", level="ERROR", boot=0, nemeses=()) is RULES["out-of-memory"]
+    missing = "Exception when communicating with 10.0.0.1: Can't find a column family with UUID b66ab1b0"
+    assert rule_of(missing, level="ERROR", boot=0, nemeses=()) is RULES["unknown-table"]

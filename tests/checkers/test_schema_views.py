@@ -103,6 +103,30 @@ def test_a_headless_table_lacks_one_half_and_a_residue_both() -> None:
     assert ("index", "k", "i") in set(schema.objects())
 
 
+def test_a_line_that_tells_no_ids_still_has_tables_with_both_halves() -> None:
+    schema = only(
+        'settled n1 table k.whole a:int* {"options": {"comment": ""}}',
+        'settled n1 table k.options {"options": {"comment": ""}}',
+        "settled n1 table k.columns a:int*",
+    )
+    told = {name: (table.has_own_row, table.headless) for (_, name), table in schema.tables.items()}
+    assert told == {"whole": (True, False), "options": (True, True), "columns": (False, True)}
+
+
+def test_a_memory_that_is_asked_tells_what_it_serves_what_it_refuses_and_what_it_leaves_open() -> None:
+    schema = only(
+        'settled n1 live k.t {"kind": "table", "columns": {"a": "int"}}',
+        'settled n1 live k.gone {"kind": "table", "refusal": "unconfigured table gone"}',
+        'settled n1 live k.mute {"kind": "view", "error": "timed out"}',
+    )
+    assert schema.live["table", "k", "t"].columns == {"a": "int"}
+    assert schema.live["table", "k", "t"].statement is None
+    assert schema.refusals == {("table", "k", "gone"): "unconfigured table gone"}
+    assert schema.untold == {("view", "k", "mute")}
+    assert schema.remembers
+    assert not only('settled n1 live k.mute {"kind": "view", "error": "timed out"}').remembers
+
+
 def test_sightings_come_in_order_of_time_from_every_phase() -> None:
     told = list(
         sightings(

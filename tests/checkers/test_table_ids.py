@@ -132,6 +132,29 @@ def test_one_id_for_two_tables_is_found() -> None:
     assert found.ops == (0, 1)
 
 
+def test_an_integer_id_given_twice_by_two_nodes_that_never_agree_is_shared() -> None:
+    """0.7 to 1.0: each node keeps the migration of its own client, and both counted to 1004 (CASSANDRA-3794)."""
+    creates = ("p0 n1 invoke create-table k.t0 a:int*", "p0 n1 ok", "p1 n2 invoke create-table k.t1 a:int*", "p1 n2 ok")
+    number = f"{1004:032x}"
+    (found,) = (
+        TableIds()
+        .check(
+            judged(
+                creates,
+                [
+                    'settled n1 version v1 {"told_from": "memory"}',
+                    'settled n2 version v2 {"told_from": "memory"}',
+                    f"settled n1 table k.t0 id={number} a:int",
+                    f"settled n2 table k.t1 id={number} a:int",
+                ],
+            ),
+            limit_s=5,
+        )
+        .anomalies
+    )
+    assert (found.type, found.objects, found.nodes) == ("shared-table-id", ("k.t0", "k.t1"), ("n1", "n2"))
+
+
 def test_two_ids_for_two_tables_are_valid() -> None:
     observations = ["settled n1 table k.t id=3e8 a:int*", "settled n2 table k.s id=3e9 a:int*"]
     assert verdict(CREATE, observations).valid is True

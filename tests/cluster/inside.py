@@ -88,6 +88,40 @@ def life(cluster):
     return told
 
 
+def return_of_the_dead(cluster):
+    """Of any line: a row written through n1 is read through n3 after n3, then every node, was killed and started again."""
+    nodes = {node.name: node for node in cluster.nodes}
+    sessions = {name: client(cluster, name) for name in nodes}
+    told = {"made": [], "whole": []}
+    for operation in (create_keyspace("sq", replication_factor=3), create_table("sq", "beats", columns=BEATS)):
+        told["made"].append(sessions["n1"].invoke(operation).type)
+        # Up to 1.0 the next change is refused until all have this one.
+        until(lambda: versions(sessions) == 1, deadline_s=30, what="schema agreement", every_s=0.2)
+    told["made"].append(sessions["n1"].invoke(insert("sq", "beats", {"k": 1, "v": "one"}, consistency="ALL")).type)
+    for victims in (["n3"], list(nodes)):
+        for name in victims:
+            sessions.pop(name).close()
+            nodes[name].kill()
+        for name in victims:
+            nodes[name].start()
+        served = [nodes[name].await_serving(deadline_s=60).served for name in victims]
+        missing = cluster.await_whole(list(nodes), deadline_s=30)
+        told["whole"].append([all(served), missing])
+        sessions |= {name: client(cluster, name) for name in victims}
+    told["read through n3"] = until(lambda: reads(sessions["n3"]), deadline_s=30, what="a read through n3", every_s=0.5)
+    told["directories"] = [list(found) for found in nodes["n3"].data_directories()]
+    told["logs"] = sorted(path.name for path in nodes["n3"].folder.glob("*.log"))
+    told["nodetool"] = nodes["n2"].nodetool("ring").stdout
+    for session in sessions.values():
+        session.close()
+    return told
+
+
+def versions(sessions):
+    """How many schema versions there are, of those that could be read."""
+    return len({s.observe(phase="settled", sample=1, complete=True)[0].id for s in sessions.values()} - {None})
+
+
 def made(session, *, replication_factor):
     return [
         session.invoke(operation).type
@@ -125,7 +159,7 @@ def server_clock(session):
     return row["now"] / 1000
 
 
-SCENARIOS = {"one-node": one_node, "life": life}
+SCENARIOS = {"one-node": one_node, "life": life, "return-of-the-dead": return_of_the_dead}
 
 
 if __name__ == "__main__":

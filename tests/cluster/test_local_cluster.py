@@ -82,6 +82,19 @@ def test_three_nodes_boot_serve_and_are_paused_skewed_killed_and_read_back(prepa
     assert (folder / "nodes" / "n1" / "system-0.log").stat().st_size > 1000, "the logs stay"
 
 
+@pytest.mark.parametrize("system", ["cassandra:1.0.12", "cassandra:1.2.19"])
+def test_old_lines_live_die_and_live_again(prepared, system):
+    """The lightest one that is spoken to by Thrift, and the lightest by CQL: seconds each."""
+    told = told_from_inside("return-of-the-dead", prepared(system=system, nodes=3))
+    assert told["boots"] == [["n1", True, None], ["n2", True, None], ["n3", True, None]]
+    assert told["made"] == ["ok", "ok", "ok"]
+    assert told["whole"] == [[True, None], [True, None]], "serving, and nobody taken for dead"
+    assert told["read through n3"] == [{"k": 1, "v": "one"}], "an acknowledged row survives kill -9"
+    assert [found[:4] for found in told["directories"]] == [["sq", "beats", None, True]], "replayed and flushed, no id"
+    assert told["logs"] == ["system-0.log", "system-1.log", "system-2.log"]
+    assert all(f"10.77.0.{number} " in told["nodetool"] for number in (1, 2, 3))
+
+
 def test_two_runs_side_by_side_do_not_collide_and_sigterm_ends_only_the_one_it_was_sent_to(prepared, running):
     first_folder = prepared(nodes=1, restart="none", time_limit_s=120, nemeses=("pause",))
     second_folder = prepared(nodes=1, restart="none", time_limit_s=8)
@@ -146,6 +159,9 @@ def test_an_ordinary_user_boots_a_node_too(prepared):
         document = json.loads((folder / "local.json").read_text())
         document["class_path"] = [jar.replace(str(cache_folder()), str(cache)) for jar in document["class_path"]]
         (folder / "local.json").write_text(json.dumps(document))
+        # The tests' own workloads are registered in this interpreter alone.
+        plan = json.loads((folder / "plan.json").read_text())
+        (folder / "plan.json").write_text(json.dumps(plan | {"workloads": ["schema-churn"]}))
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, os.geteuid() if not ordinary.prefix else 65534, -1)
         subprocess.run(["chmod", "-R", "a+rX", str(cache)], check=True)

@@ -7,14 +7,17 @@ import pytest
 from clusters.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
 from clusters.distribution import check_version
 
+DRIVER = "com.datastax.cassandra:cassandra-driver-core"
+
 
 @pytest.mark.parametrize(
     ("version", "extras"),
     [
         ("0.7.10", ["org.slf4j:slf4j-log4j12:1.6.1"]),
         ("2.1.22", ["io.airlift:airline:0.6"]),
-        ("3.0.22", []),
-        ("3.11.19", ["org.apache.cassandra:cassandra-thrift:3.11.19"]),
+        ("2.2.19", [f"{DRIVER}:2.2.0-rc1"]),
+        ("3.0.31", ["org.apache.cassandra:cassandra-thrift:3.0.22", f"{DRIVER}:3.0.1"]),
+        ("3.11.19", ["org.apache.cassandra:cassandra-thrift:3.11.19", f"{DRIVER}:3.0.1"]),
         ("5.0.9", []),
         ("6.0-alpha2", ["org.apache.cassandra:cassandra-accord:6.0-alpha2"]),
     ],
@@ -30,7 +33,7 @@ def test_every_known_version_is_a_version(version):
 
 
 @pytest.mark.parametrize(
-    ("asked", "near"), [("5.0.99", "5.0.9"), ("6.0", "6.0-alpha2"), ("3.11", "3.11.19"), ("2.1.1", "2.1.22")]
+    ("asked", "near"), [("5.0.99", "5.0.9"), ("6.0", "6.0-alpha2"), ("3.11.20", "3.11.19"), ("2.1.1", "2.1.22")]
 )
 def test_mistyped_version_is_answered_with_one_of_its_line(asked, near):
     assert nearest_versions(asked)[0] == near

@@ -10,7 +10,9 @@ from uuid import UUID
 import pytest
 from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest, OperationTimedOut
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, NoHostAvailable
+from cassandra.cqltypes import Int32Type
 from cassandra.policies import FallthroughRetryPolicy
+from cassandra.protocol import SyntaxException
 
 from clusters import cql_client
 from clusters.cql_client import CqlConnector
@@ -33,6 +35,8 @@ class Node:
         self.connections = 1
         self.before_tables = []
         self.refuses = None
+        self.describes = True
+        self.served = []
 
     # what the client asks of a session
     def get_pool_state(self):
@@ -50,11 +54,30 @@ class Node:
         return SimpleNamespace(result=result, custom_payload=answer if isinstance(answer, dict) else None)
 
     def execute(self, statement, timeout):
+        if " IN ()" in statement.query_string:
+            columns = self.served.pop(0) if len(self.served) > 1 else self.served[0]
+            return SimpleNamespace(column_names=columns, column_types=[Int32Type] * len(columns))
         return SimpleNamespace(all=lambda: self._rows(statement.query_string))
 
     def _rows(self, text):
         if self.refuses is not None:
             raise self.refuses
+        if text == "DESCRIBE SCHEMA" and not self.describes:
+            raise SyntaxException(0x2000, "no viable alternative at input 'DESCRIBE'", {})
+        if text == "SELECT * FROM system_schema.columns":
+            return [
+                {
+                    "keyspace_name": "ks",
+                    "table_name": name,
+                    "column_name": column,
+                    "type": "int",
+                    "kind": kind,
+                    "position": 0,
+                }
+                for name in self.tables
+                for column, kind in (("k", "partition_key"), ("v", "regular"))
+                if self.served
+            ]
         if "system.local" in text:
             return [{"schema_version": self.version}]
         if "system_schema.tables" in text:
@@ -186,6 +209,7 @@ def test_an_unguarded_change_happened_when_it_is_acknowledged(client):
         ),
         (InvalidRequest("Could not perform commit"), ddl.cql("ks", "DROP TYPE ks.u"), "info"),
         (InvalidRequest("unconfigured table t"), rows.insert("ks", "t", {"k": 1}, consistency="ONE"), "fail"),
+        (OperationTimedOut(), rows.know_table("ks", "t"), "fail"),
         (NoHostAvailable("Unable to complete the operation against any hosts", {}), ddl.drop_type("ks", "u"), "fail"),
         (ValueError("unpack requires a buffer"), rows.insert("ks", "t", {"k": 1}, consistency="ONE"), "info"),
     ],
@@ -292,3 +316,41 @@ def test_after_an_error_nothing_is_taken_for_gone(client, node):
     seen(client)
     node.refuses = None
     assert seen(client) == [("version", None, str(V1), True)]
+
+
+# ── memory, where it is asked table by table ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def without_describe(node):
+    node.describes = False
+    node.tables = {"t": V1}
+    node.served = [["k", "v"]]
+    return node
+
+
+def served(client, *, complete=True):
+    observed = client.observe(phase="settled", sample=1, complete=complete)
+    return [o.definition for o in observed if o.kind == "live"]
+
+
+@pytest.mark.usefixtures("without_describe")
+def test_a_complete_reading_asks_what_the_node_serves(client):
+    assert served(client) == [{"kind": "table", "columns": {"k": "int", "v": "int"}}]
+
+
+@pytest.mark.usefixtures("without_describe")
+def test_while_the_run_goes_on_nothing_is_asked_table_by_table(client):
+    assert served(client, complete=False) == []
+
+
+def test_a_merge_under_way_is_waited_for(client, without_describe):
+    """A server writes its disk before its memory."""
+    without_describe.served = [["k"], ["k", "v"]]
+    assert served(client) == [{"kind": "table", "columns": {"k": "int", "v": "int"}}]
+
+
+def test_a_difference_that_lasts_is_told(client, without_describe, monkeypatch):
+    monkeypatch.setattr(cql_client, "_SECONDS_FOR_A_MERGE", 0.05)
+    without_describe.served = [["k"]]
+    assert served(client) == [{"kind": "table", "columns": {"k": "int"}}]

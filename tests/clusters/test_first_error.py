@@ -119,3 +119,32 @@ def test_a_long_entry_is_cut():
     causes = "\n".join(f"Caused by: java.lang.Exception{n}Exception: {n}\n\tat a.B.c(B.java:{n})" for n in range(60))
     text = f"{BOOT}ERROR [main] 2026 A.java:1 - Exception encountered during startup\n{causes}\n"
     assert len(first_error(text).splitlines()) == 14
+
+
+OLD = """\
+ INFO [main] 2026-11-21 13:58:30,301 StorageService.java (line 360) Cassandra version: 0.7.10
+ERROR [main] 2026-11-21 13:58:30,315 AbstractCassandraDaemon.java (line 353) Exception encountered during startup.
+java.lang.RuntimeException: Unable to create thrift socket to /10.77.0.1:9160
+\tat org.apache.cassandra.thrift.CassandraDaemon$ThriftServer.<init>(CassandraDaemon.java:108)
+\tat org.apache.cassandra.thrift.CassandraDaemon.main(CassandraDaemon.java:79)
+Caused by: org.apache.thrift.transport.TTransportException: Could not create ServerSocket on address /10.77.0.1:9160.
+\t... 5 more
+Exception encountered during startup.
+java.lang.RuntimeException: Unable to create thrift socket to /10.77.0.1:9160
+\tat org.apache.cassandra.thrift.CassandraDaemon.main(CassandraDaemon.java:79)
+Caused by: org.apache.thrift.transport.TTransportException: Could not create ServerSocket on address /10.77.0.1:9160.
+"""
+
+
+def test_what_an_old_server_says_twice_is_told_once():
+    assert first_error(OLD).splitlines() == [
+        "ERROR [main] 2026-11-21 13:58:30,315 AbstractCassandraDaemon.java (line 353) Exception encountered during startup.",
+        "java.lang.RuntimeException: Unable to create thrift socket to /10.77.0.1:9160",
+        "\tat org.apache.cassandra.thrift.CassandraDaemon$ThriftServer.<init>(CassandraDaemon.java:108)",
+        "Caused by: org.apache.thrift.transport.TTransportException: Could not create ServerSocket on address /10.77.0.1:9160.",
+    ]
+
+
+def test_an_entry_of_log4j_ends_an_error():
+    text = "ERROR [main] 2012-01-01 09:00:00,000 A.java (line 1) bad\n\tat x\n WARN [main] 2012-01-01 09:00:00,001 B.java (line 2) no\n"
+    assert "no" not in first_error(text).split()

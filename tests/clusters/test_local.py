@@ -152,7 +152,7 @@ def test_a_cluster_whose_node_dies_says_why(cluster_of, monkeypatch):
 def test_a_cluster_whose_node_does_not_serve_in_time_quotes_its_last_words(cluster_of, monkeypatch):
     monkeypatch.setattr(namespaces, "open_enclosure", lambda: None)
     monkeypatch.setattr(namespaces, "lay_network", lambda _names: None)
-    monkeypatch.setattr(local, "answers_cql", lambda *_: False)
+    monkeypatch.setattr(local, "answers_cql", lambda *_, **__: False)
     with pytest.raises(StartTimeout) as late:
         cluster_of(STAYS, limit_s=0.5).start()
     assert "node n1 (cassandra:5.0.9) did not answer CQL at 10.77.0.1:9042 within 0.5 s" in str(late.value)
@@ -238,6 +238,55 @@ def test_files_go_into_the_node_s_folder_and_out_of_it(cluster_of, tmp_path):
     assert (tmp_path / "back").read_text() == "x"
     with pytest.raises(FileNotFoundError):
         node.download("nowhere", tmp_path / "back")
+
+
+@pytest.mark.parametrize(
+    ("system", "up", "down"),
+    [
+        ("cassandra:0.7.10", "Node /{} has restarted, now UP again", "InetAddress /{} is now dead."),
+        ("cassandra:1.1.12", "InetAddress /{} is now UP", "InetAddress /{} is now dead."),
+        ("cassandra:1.2.19", "InetAddress /{} is now UP", "InetAddress /{} is now DOWN"),
+        ("cassandra:4.1.10", "InetAddress /{}:7000 is now UP", "InetAddress /{}:7000 is now DOWN"),
+    ],
+)
+def test_a_ring_is_whole_when_every_node_s_last_word_on_the_others_is_up(cluster_of, tmp_path, system, up, down):
+    said = tmp_path / "said"
+    cluster = cluster_of(f"cat {said}-$(basename $PWD); exec sleep 60", nodes=2, system=system)
+    first, second = cluster.nodes
+
+    def start(first_says, second_says):
+        for node, words in ((first, first_says), (second, second_says)):
+            (tmp_path / f"said-{node.name}").write_text("".join(f" INFO [Gossip] {word}\n" for word in words))
+            node.kill()
+            node.start()
+
+    start([up.format(second.address)], [up.format(first.address)])
+    assert cluster.await_whole(["n1", "n2"], deadline_s=10) is None
+    start([up.format(second.address), down.format(second.address)], [up.format(first.address)])
+    assert cluster.await_whole(["n1", "n2"], deadline_s=0.5) == "n1 does not take n2 for alive"
+    start(
+        [down.format(second.address), up.format(second.address)], [f"Node /{first.address} is now part of the cluster"]
+    )
+    assert cluster.await_whole(["n1", "n2"], deadline_s=0.5) == "n2 does not take n1 for alive"
+
+
+def test_an_old_node_is_asked_by_thrift_and_a_new_one_by_cql_of_its_version(cluster_of, monkeypatch):
+    asked = []
+    monkeypatch.setattr(local, "answers_cql", lambda *where, version: asked.append((*where, version)) or True)
+    monkeypatch.setattr(local, "answers_thrift", lambda *where: asked.append(where) or True)
+    for system in ("cassandra:1.0.12", "cassandra:1.2.19", "cassandra:5.0.9"):
+        (node,) = cluster_of(STAYS, system=system).nodes
+        node.start()
+        assert node.await_serving(deadline_s=5).served
+        node.kill()
+    assert set(asked) == {("10.77.0.1", 9160), ("10.77.0.1", 9042, 1), ("10.77.0.1", 9042, 4)}
+
+
+def test_clients_of_every_line_are_connected_by_its_protocol(cluster_of):
+    thrift, cql = (cluster_of(system=f"cassandra:{version}").connector() for version in ("0.8.10", "2.0.17"))
+    assert (type(thrift).__name__, thrift.port, thrift.era) == ("ThriftConnector", 9160, "migrations")
+    assert (type(cql).__name__, cql.port, cql.protocol_version, cql.era) == ("CqlConnector", 9042, 2, "schema-tables")
+    assert thrift.addresses == cql.addresses == {"n1": "10.77.0.1"}
 
 
 # ── means ────────────────────────────────────────────────────────────────────────────────────────────────────────────

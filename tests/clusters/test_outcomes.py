@@ -50,6 +50,11 @@ COMMIT_TIMEOUT = refused("Could not perform commit after 3 attempts. Time remain
 ENACT_TIMEOUT = refused("Timed out while waiting for the follower to enact the epoch Epoch{epoch=31}")
 PAUSED = refused("Commits are paused, not trying to commit CreateTable")
 MERGED = answered(protocol.ConfigurationException, "Column family ID mismatch (found 5b1c; expected 6e21)")
+MERGE_FAILED = answered(
+    protocol.ServerError,
+    "java.lang.RuntimeException: java.util.concurrent.ExecutionException: "
+    "org.apache.cassandra.exceptions.ConfigurationException: Column family ID mismatch (found 5b1c; expected 6e21)",
+)
 
 CASES = [
     ("6.0's commit may have been made", COMMIT_TIMEOUT, "schema", "info"),
@@ -62,11 +67,24 @@ CASES = [
     ("not allowed", answered(protocol.UnauthorizedErrorMessage, "User x has no CREATE permission"), "any", "fail"),
     ("known already", answered(protocol.AlreadyExistsException, "", keyspace="k", table="t"), "schema", "fail"),
     ("the change stands where its node cannot load it", MERGED, "schema", "info"),
+    *(
+        (f"unknown to the coordinator - {text}", answered(protocol.ConfigurationException, text), "schema", "fail")
+        for text in (
+            "Cannot drop non existing keyspace 'k'.",
+            "Cannot add column family 't' to non existing keyspace 'k'.",
+            "Cannot add table 't' to non existing keyspace 'k'.",
+            "Cannot update non existing column family 't' in keyspace 'k'.",
+            "Keyspace k doesn't exist",
+        )
+    ),
+    ("1.2 to 3.11 failed in their merge, after the write", MERGE_FAILED, "schema", "info"),
     ("a refused write by configuration", MERGED, "write", "fail"),
     ("never sent", NoHostAvailable("Unable to complete the operation against any hosts", {}), "any", "fail"),
     ("no answer in time", OperationTimedOut({"10.77.0.1": "Client request timeout"}), "write", "info"),
     ("no answer to a change in time", OperationTimedOut(), "schema", "info"),
     ("too few replicas were alive to try", UNAVAILABLE, "write", "fail"),
+    ("too few replicas for a later round of a lightweight transaction", UNAVAILABLE, "conditional", "info"),
+    ("a refused lightweight transaction", refused("unconfigured table t"), "conditional", "fail"),
     ("too few replicas for a change: nobody promises that nothing was done", UNAVAILABLE, "schema", "info"),
     ("some replicas answered", WRITE_TIMEOUT, "write", "info"),
     ("a replica refused", WRITE_FAILURE, "write", "info"),
@@ -127,6 +145,8 @@ WORDS = [
     "Could not perform commit after 3 attempts. Time remaining: 0ms",
     "Timed out while waiting for the follower to enact",
     "Commits are paused",
+    "Keyspace k doesn't exist",
+    "ExecutionException",
     "",
 ]
 

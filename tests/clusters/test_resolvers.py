@@ -65,7 +65,10 @@ echo "$@" > {tmp_path}/arguments"""
         ["org.slf4j", "slf4j-log4j12", "1.6.1"],
         ["a", "b", "1"],
     ]
-    assert [list(each.itertext()) for each in pom.iter("exclusion")] == [["net.openhft", "chronicle-analytics"]] * 2
+    assert [list(each.itertext()) for each in pom.iter("exclusion")] == [
+        ["net.openhft", "chronicle-analytics"],
+        ["com.codahale.metrics", "metrics-core"],
+    ] * 2
     arguments = (tmp_path / "arguments").read_text().split()
     assert {"-B", "-C", "-DincludeScope=runtime", f"-DoutputDirectory={tmp_path / 'lib'}"} <= set(arguments)
 

@@ -8,6 +8,7 @@ import pages
 import pytest
 import typer
 
+from clusters.deployed.docker_provider import OPTIONS as OF_CONTAINERS
 from clusters.recipe import parse_system, recipe_for
 from harness.command_line import application
 from harness.commands import _KINDS
@@ -19,8 +20,14 @@ from nemeses.options import configured
 COMMANDS = [
     pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)
 ]
-OF_WORKLOADS = {"variant", "only", "lanes", "plots", "primaries"}
+OF_WORKLOADS = {
+    *("variant", "only", "lanes", "plots", "primaries", "scenario"),
+    *("keys", "consistency", "read-consistency", "kind", "padding", "patience"),
+}
 """Options of no single nemesis."""
+
+THE_SERVER_S_OWN = {"hinted_handoff_enabled", "internode_tcp_user_timeout", "cas_contention_timeout_in_ms"}
+"""Settings that no recipe has and that servers were seen to take."""
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +61,11 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
     said = parsed(command_line, argv)
     options = dict(entry.split("=", 1) for entry in said["option"] or [])
     plan = Plan(
-        system=said["system"],
+        system=said["system"] or "told:1.0 by the cluster file",
         workloads=tuple(said["workload"].split(",")),
         nemeses=() if said["nemesis"] == "none" else tuple(said["nemesis"].split(",")),
         mode=said["mode"],
-        nodes=said["nodes"],
+        nodes=said["nodes"] or 3,
         restart=said["restart"],
         time_limit_s=said["time_limit"],
         options=options,
@@ -67,10 +74,15 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
     for option in options:
         nemesis, dot, _ = option.partition(".")
         if not dot:
-            assert option in OF_WORKLOADS
+            assert option in OF_WORKLOADS or (said["cluster"] == "docker" and option in OF_CONTAINERS)
         elif nemesis == "yaml":
             # The local cluster's own: a setting that the recipe of that system has, too, or the page would guess.
-            assert option.removeprefix("yaml.") in recipe_for(parse_system(said["system"])).yaml
+            system = parse_system(said["system"])
+            everything = recipe_for(system, wanted=recipe_for(system).features)
+            known = {*everything.yaml, *THE_SERVER_S_OWN}
+            assert option.removeprefix("yaml.") in known
+        elif nemesis == "property":
+            assert option.removeprefix("property.").startswith("cassandra.")
         elif nemesis not in pages.example_names(page):
             assert nemesis in plan.nemeses
             configured(load("nemeses", nemesis), context)

@@ -48,7 +48,7 @@ def test_every_package_is_typed_and_described(package: str) -> None:
 
 @pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers"])
 def test_whatever_is_registered_is_mentioned_by_a_test_of_its_package(kind: str) -> None:
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in (pages.ROOT / "tests" / kind).glob("test_*.py"))
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (pages.ROOT / "tests" / kind).rglob("test_*.py"))
     targets = PROJECT["entry-points"][f"schemaquake.{kind}"]
     for name in names(kind):
         attribute = targets[name].partition(":")[2]

@@ -10,8 +10,8 @@ The script of a run is its plan's options (`-O`), so that every process of it kn
     tremor inject = raises                    … and cannot be injected; the same for heal
 
 An operation's name says what becomes of it: `ok`, `fail`, `info`; `take S` is ok after S seconds; `explode` is a defect
-of the client; `die` ends the worker's process, `fell NODE` the node; `hang` never returns. Beside operations: `meet NAME`,
-`wait S`, `note F`, `forever` (what follows it is repeated for ever), `stumble` (a defect of the workload).
+of the client; `later N` fails N times, then is ok; `fail WORDS` in these words; `die` ends the worker's process, `fell NODE` the node; `hang` never returns. Beside operations: `meet NAME`,
+`wait S`, `note F`, `require S OPERATION` (until it is ok, for at most S seconds), `forever` (what follows it is repeated for ever), `stumble` (a defect of the workload).
 What nodes and nemeses are told is written into `calls.txt` of the run's folder, a line a call.
 """
 
@@ -26,7 +26,7 @@ from harness.errors import HealError, NodeUnreachable
 from harness.operations import Completion
 from harness.protocols import Boot, Executed, Fault, Worker
 from harness.schema_observation import Observation
-from harness.steps import Invoke, Meet, Note, Wait
+from harness.steps import Invoke, Meet, Note, Require, Wait
 from harness.wait import pause_for, until
 
 ENTRY_POINTS = {
@@ -68,6 +68,8 @@ class Scripted:
                     yield Wait(float(rest[0]))
                 case "note":
                     yield Note(rest[0], "ks", {"said": True})
+                case "require":
+                    yield Require(Invoke(rest[1], "ks.t", {"words": rest[2:]}), float(rest[0]))
                 case "stumble":
                     raise LookupError("the workload lost its way")
                 case _:
@@ -104,6 +106,7 @@ class ScriptedClient:
         self.folder = folder
         self.shows = shows
         self.looks = 0
+        self.refused = 0
         self.closed = False
 
     def invoke(self, operation):
@@ -113,7 +116,12 @@ class ScriptedClient:
             case "ok" | "read":
                 return Completion(type="ok", value={**(operation.value or {}), "node": self.node})
             case "fail" | "info":
-                return Completion(type=operation.f, error=f"Scripted: {operation.f}")
+                return Completion(type=operation.f, error=f"Scripted: {' '.join(words) or operation.f}")
+            case "later":
+                self.refused += 1
+                if self.refused <= int(words[0]):
+                    return Completion(type="fail", error="Scripted: not yet")
+                return Completion(type="ok", value=operation.value)
             case "take":
                 pause_for(float(words[0]))
                 return Completion(type="ok", value=operation.value)
@@ -209,6 +217,10 @@ class ScriptedCluster:
 
     def await_whole(self, names, *, deadline_s):
         return None
+
+    def catch_up(self, names):
+        how = self.options.get("catches up")
+        return {name: {"passed": how == "yes", "seconds": 0.1} for name in names} if how else {}
 
     def stop(self):
         call(self.folder, "cluster stop")

@@ -41,10 +41,10 @@ WRONG = [
     ("a command there is not", ["rum"], "No such command 'rum'"),
     ("an option there is not", ["run", "--sytem", "cassandra:5.0.9"], "No such option: --sytem"),
     ("an option without its value", ["run", "--system"], "'--system' requires an argument"),
-    ("no system", ["run", "--workload", "create-table"], "Missing option '--system'"),
+    ("no system", ["run", "--workload", "create-table"], "no system: name one with --system cassandra:VERSION"),
     ("a number that is none", [*RUN, "--nodes", "three"], "Invalid value for '--nodes'"),
     ("too few nodes", [*RUN, "--nodes", "0"], "--nodes must be at least 1, not 0"),
-    ("a mode there is not", [*RUN, "--mode", "chaos"], '--mode is "barrier" or "partition", not "chaos"'),
+    ("a mode there is not", [*RUN, "--mode", "chaos"], '--mode is "barrier", "partition" or "single", not "chaos"'),
     ("a time that is no number", [*RUN, "--time-limit", "nan"], "--time-limit must be a number, not nan"),
     (
         "a workload there is not",
@@ -52,14 +52,15 @@ WRONG = [
         'unknown workload "create-tabel". Did you mean "create-table"?',
     ),
     ("a nemesis there is not", [*RUN, "--nemesis", "kil"], 'unknown nemesis "kil". Did you mean "kill"?'),
-    ("a cluster there is not", [*RUN, "--cluster", "moon"], 'unknown cluster "moon". Known: local'),
+    ("a cluster there is not", [*RUN, "--cluster", "moon"], 'unknown cluster "moon". Known: docker, local, ssh.'),
     ("a workload named twice", [*RUN[:4], "create-table,create-table"], "a workload is named twice"),
     ("a system that is none", ["run", "--system", "casandra", *RUN[3:]], '"casandra" is not a system; write product:'),
-    ("another product", ["run", "--system", "scylladb:6.2.0", *RUN[3:]], 'not "scylladb"'),
+    ("another product", ["run", "--system", "riak:2.0", *RUN[3:]], 'not "riak"'),
+    ("one that is not started here", ["run", "--system", "scylladb:6.2.0", *RUN[3:]], "it runs on deployed clusters"),
     (
         "a version without a recipe",
-        ["run", "--system", "cassandra:2.1.22", *RUN[3:]],
-        "no launch recipe for cassandra:2",
+        ["run", "--system", "cassandra:99.1", *RUN[3:]],
+        "no launch recipe for cassandra:99",
     ),
     ("a concurrency that is none", [*RUN, "--concurrency", "two"], "--concurrency is a number of workers (6)"),
     ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O wants name=value, not "fast"'),
@@ -108,13 +109,23 @@ def test_a_list_has_everything_that_is_installed_with_a_line_on_each(schemaquake
     assert all(description.strip() for description in rows.values())
 
 
-@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers", "clusters", "anomalies", "errors"])
+@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers", "clusters", "systems", "anomalies", "errors"])
 def test_json_is_one_document_on_standard_output_and_nothing_else(schemaquake, kind):
     code, out, err = schemaquake("list", kind, "--json")
     assert (code, err) == (ExitCode.VALID, "")
     document = orjson.loads(out)
     assert document
     assert all(isinstance(name, str) and text for name, text in document.items())
+
+
+def test_systems_are_listed_as_a_table_with_named_columns(schemaquake):
+    code, out, err = schemaquake("list", "systems")
+    assert (code, err) == (ExitCode.VALID, "")
+    heads, *rows = out.splitlines()
+    assert heads.split()[:3] == ["era", "client", "java"]
+    assert {row.split()[0].partition(":")[0] for row in rows} == {"cassandra", "scylladb"}
+    era = heads.index("era")
+    assert all(row[era - 1] == " " != row[era] for row in rows), "cells stand below their heads"
 
 
 def test_errors_are_listed_with_what_they_prove(schemaquake):
@@ -141,7 +152,7 @@ def test_the_exit_code_reaches_the_shell():
     assert process("list", "wishes").returncode == 254
     listed = process("list", "clusters")
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert listed.stdout.startswith("local ")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["docker", "local", "ssh"]
 
 
 def test_a_heal_of_nothing_says_so(tmp_path, scripted):

@@ -14,7 +14,7 @@ import pytest
 from scripted_cluster import calls, phases
 
 from harness.conductor import Conductor
-from harness.errors import EnvironmentLacks, NodeDied, NotApplicable
+from harness.errors import ClusterError, EnvironmentLacks, NodeDied, NotApplicable
 from harness.ledger import FILE_NAME, Ledger
 from harness.plan import Plan
 from harness.wait import until
@@ -114,6 +114,23 @@ def test_a_run_goes_through_its_phases_in_order(conduct, folder, observations):
     assert ("running", "n1", "version") in seen
 
 
+def test_nodes_that_can_be_had_to_catch_up_are_before_each_final_reading(conduct, folder, observations):
+    events = conduct({"main": "ok", "final": "read", "catches up": "yes"})
+    told = [(e["time"], e["value"]) for e in events if e["f"] == "barriers"]
+    assert [value["phase"] for _, value in told] == ["settled", "restarted"]
+    assert {name: how["passed"] for name, how in told[0][1]["nodes"].items()} == {"n1": True, "n2": True}
+    begins = {
+        value["phase"]: e["time"] for e in events if e["f"] == "phase" and (value := e["value"])["state"] == "begins"
+    }
+    for time, value in told:
+        read = [o["time"] for o in observations(folder / "journals") if o["phase"] == value["phase"]]
+        assert begins[f"final-{value['phase']}"] < time < min(read)
+
+
+def test_where_nothing_can_be_caught_up_with_nothing_is_noted(conduct):
+    assert notes(conduct({"main": "ok", "final": "read"}, restart="none"), "barriers") == []
+
+
 def test_what_belongs_to_a_phase_lies_between_its_ends(conduct):
     events = conduct({"setup": "ok", "prepare": "fail", "main": "info", "final": "read"}, restart="none")
     spans = {}
@@ -123,6 +140,23 @@ def test_what_belongs_to_a_phase_lies_between_its_ends(conduct):
     for name, f in (("setup", "ok"), ("prepare", "fail"), ("main", "info"), ("final-settled", "read")):
         begins, ends = spans[name]
         assert all(begins < e["time"] < ends for e in events if e["f"] == f)
+
+
+def test_a_main_phase_that_a_worker_ends_early_goes_on_to_the_readings(conduct, caplog):
+    events = conduct({"main 0": "require 0.1 fail", "main": "meet never", "final": "read"})
+    (note,) = notes(events, "phase-ended-early")
+    assert note[1]["phase"] == "main"
+    assert notes(events, "phase-cut-short") == []
+    assert phases(events)[-1] == "final-restarted"
+    (line,) = [record for record in caplog.records if record.message == "phase ended early"]
+    assert line.because == note[1]["because"]
+
+
+@pytest.mark.parametrize("phase", ["setup", "prepare"])
+def test_a_setup_that_never_gets_done_ends_the_run_before_anything_is_raced(conduct, folder, phase):
+    with pytest.raises(ClusterError, match=r"did not take what is to be set up: fail of ks\.t through n1 was not done"):
+        conduct({f"{phase} 0": "require 0.1 fail", "main": "ok"})
+    assert calls(folder)[-1] == "cluster stop"
 
 
 def test_the_schema_is_read_before_anything_is_probed(conduct, folder, observations):

@@ -109,6 +109,7 @@ STATEMENTS = [
         rows.read_rows("ks", "t", consistency="ALL", phase="settled", columns=["k", "v"], where={"k": 1, "c": "x"}),
         "SELECT k, v FROM ks.t WHERE k = 1 AND c = 'x'",
     ),
+    (rows.know_table("ks", "t", key="id"), "SELECT id FROM ks.t WHERE id IN ()"),
     (rows.delete_row("ks", "t", {"k": 1, "c": True}, consistency="ONE"), "DELETE FROM ks.t WHERE k = 1 AND c = true"),
 ]
 

@@ -364,7 +364,7 @@ def test_a_failed_injection_does_not_keep_later_faults_from_their_turn(bench):
             self.inject_error = ClusterError("not yet") if fault.id == 0 else None
             return super().inject(cluster, fault)
 
-    schedule = bench.schedule(FailsFirst(plan=((0.01, 0.02, ("n1",)), (0.05, 0.06, ("n1",)))))
+    schedule = bench.schedule(FailsFirst(plan=((0.01, 1.0, ("n1",)), (0.05, 1.0, ("n1",)))))
     schedule.start()
     until(lambda: len(bench.told) == 3, deadline_s=10, what="both faults")
     schedule.stop()

@@ -9,7 +9,7 @@ import pytest
 from scripted_cluster import calls
 
 from harness.errors import HistoryError, PlanError
-from harness.healing import heal
+from harness.healing import heal, heal_ledger
 from harness.ledger import FILE_NAME, Ledger, read_ledger
 from harness.plan import Plan
 from harness.protocols import Fault
@@ -90,3 +90,23 @@ def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one(folder):
     (folder / FILE_NAME).write_text('{"id": 0}\n')
     with pytest.raises(HistoryError, match="Faults may still be in place"):
         heal(folder)
+
+
+def test_a_ledger_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(PlanError, match="there is no ledger"):
+        heal_ledger(tmp_path / "ledger.jsonl", tmp_path / "cluster.toml")
+
+
+@pytest.mark.parametrize("text", ["provider = ", "\x00"])
+def test_a_file_that_is_no_cluster_file_is_told(tmp_path, text):
+    (tmp_path / "ledger.jsonl").touch()
+    (tmp_path / "cluster.toml").write_text(text)
+    with pytest.raises(PlanError, match="is no cluster file"):
+        heal_ledger(tmp_path / "ledger.jsonl", tmp_path / "cluster.toml")
+
+
+def test_a_cluster_that_ends_with_its_runs_is_healed_from_a_folder(folder):
+    Ledger(folder / FILE_NAME).close()
+    (folder / "cluster.toml").write_text('provider = "scripted"')
+    with pytest.raises(PlanError, match="schemaquake heal RUN"):
+        heal_ledger(folder / FILE_NAME, folder / "cluster.toml")

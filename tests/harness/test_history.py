@@ -180,8 +180,9 @@ def histories(draw: st.DrawFn) -> pa.Table:
     open_f: dict[int, str] = {}
     retired: set[int] = set()
     rows = []
+    numbers = draw(st.sampled_from([(0, 1, 2, 3, 4), (7, 1 << 16, 1 << 17, (1 << 16) + 7, (1 << 31) - 1)]))
     for index in range(draw(st.integers(0, 24))):
-        process = draw(st.integers(-1, 4))
+        process = draw(st.sampled_from([NEMESIS, *numbers]))
         f = draw(st.sampled_from(["a", "b"]))
         kind = draw(st.sampled_from(["invoke", "ok", "fail", "info"]))
         if not careless and process != NEMESIS:

@@ -33,11 +33,16 @@ REJECTED = [
     ("a rate that is no number", {"rate": math.nan}, "--rate must be a number, not nan"),
     ("a seed that no file could hold", {"seed": 2**63}, "--seed must fit into 64 bits"),
     ("no workload", {"workloads": ()}, "no workload: name at least one with --workload"),
-    ("a mode there is not", {"mode": "chaos"}, '--mode is "barrier" or "partition", not "chaos"'),
+    ("a mode there is not", {"mode": "chaos"}, '--mode is "barrier", "partition" or "single", not "chaos"'),
     ("a restart there is not", {"restart": "never"}, '--restart is "rolling", "together" or "none", not "never"'),
     ("more replicas than nodes", {"replication_factor": 4}, "--replication-factor must be between 1 and --nodes (3)"),
     ("no replica", {"replication_factor": 0}, "--replication-factor must be between 1 and --nodes (3), not 0"),
     ("a cut through one node", {"mode": "partition", "nodes": 1}, "--mode partition needs at least two nodes to part"),
+    ("races before the first", {"first_race": -1}, "--first-race must be at least 0, not -1"),
+    ("poison across a cut", {"until_poisoned": True, "mode": "partition"}, "leave out --nemesis and --mode partition"),
+    ("several in single file", {"workloads": ("a", "b"), "mode": "single"}, "several workloads would race one another"),
+    ("several until poisoned", {"workloads": ("a", "b"), "until_poisoned": True}, "--until-poisoned give one"),
+    ("poison under faults", {"until_poisoned": True, "nemeses": ("kill",)}, "--until-poisoned takes any fault"),
     ("a rate of nothing", {"rate": 0.0}, "--rate must be more than 0 operations a second, not 0"),
     ("nobody to work", {"concurrency": 0}, "--concurrency must be at least 1, not 0"),
     ("a keyspace that needs quotes", {"keyspace_prefix": "SQ"}, "--keyspace-prefix must be a lower-case identifier"),
@@ -108,14 +113,20 @@ SECONDS = st.floats(1, 1e6) | st.integers(1, 100_000).map(float)
 @st.composite
 def plans(draw):
     nodes = draw(st.integers(2, 9))
+    mode = draw(st.sampled_from(["barrier", "partition", "single"]))
+    nemeses = tuple(draw(st.lists(NAMES, max_size=3)))
+    until_poisoned = draw(st.booleans()) and mode != "partition" and not nemeses
+    alone = mode == "single" or until_poisoned
     return Plan(
         system=draw(WORDS),
-        workloads=tuple(draw(st.lists(NAMES, min_size=1, max_size=3))),
+        workloads=tuple(draw(st.lists(NAMES, min_size=1, max_size=1 if alone else 3))),
         cluster=draw(NAMES),
         nodes=nodes,
-        nemeses=tuple(draw(st.lists(NAMES, max_size=3))),
-        mode=draw(st.sampled_from(["barrier", "partition"])),
+        nemeses=nemeses,
+        mode=mode,
         races=draw(st.integers(1, 1000)),
+        first_race=draw(st.integers(0, 10_000)),
+        until_poisoned=until_poisoned,
         seed=draw(st.integers(-(2**63), 2**63 - 1)),
         time_limit_s=draw(SECONDS),
         rate=draw(st.none() | st.floats(1e-6, 1e6)),
@@ -132,7 +143,7 @@ def plans(draw):
     )
 
 
-@given(plan=plans())
+@given(plan=plans() | plans().map(lambda plan: replace(plan, cluster_file=Path("of theirs/cluster.toml"))))
 @settings(deadline=None)
 def test_a_plan_read_back_from_its_json_is_the_plan(plan):
     assert Plan.from_json(orjson.loads(orjson.dumps(plan.to_json()))) == plan
@@ -157,6 +168,26 @@ def test_the_command_says_only_what_differs_from_the_defaults():
     )
 
 
+def test_the_command_of_a_deployed_cluster_names_its_file_and_gives_the_plan_again(tmp_path):
+    path = tmp_path / "cluster.toml"
+    nodes = "".join(f'[[nodes]]\naddress = "10.0.0.{number}"\n' for number in range(1, 6))
+    path.write_text(f'provider = "ssh"\nkeyspace_prefix = "quake"\nsystem = "cassandra:4.1.7"\n{nodes}')
+    plan = replace(
+        PLAN,
+        system="cassandra:4.1.7",
+        cluster="ssh",
+        cluster_file=path,
+        nodes=5,
+        keyspace_prefix="quake",
+        concurrency=9,
+    )
+    assert f"--cluster {path}" in plan.command()
+    assert "--cluster ssh" not in plan.command()
+    assert _plan_that_would_be_carried_out(plan.command_line()[1:]) == plan
+    typed = ["run", "--cluster", str(path), "--workload", "create-table", "--seed", "1", "--concurrency", "9"]
+    assert _plan_that_would_be_carried_out(typed) == plan, "the file says the rest"
+
+
 schemaquake = cache(application)
 
 
@@ -177,11 +208,12 @@ def _plan_that_would_be_carried_out(argv):
     execution = ModuleType("results.execution")
     execution.carry_out = carry_out
     execution.print_summary = None
+    command = schemaquake()  # before anything is replaced: some commands import the real one
     before = sys.modules.get(execution.__name__)
     sys.modules[execution.__name__] = execution
     try:
         with pytest.raises(_CarriedOut) as caught:
-            schemaquake()(argv, standalone_mode=False)
+            command(argv, standalone_mode=False)
     finally:
         if before is None:
             del sys.modules[execution.__name__]

@@ -17,7 +17,7 @@ from scripted_cluster import calls
 
 from harness.errors import ExitCode, HistoryError, PlanError
 from harness.plan import Plan
-from harness.runner import execute, process_start_time, read_outcome, still_running
+from harness.runner import CLUSTER_FILE, execute, process_start_time, read_outcome, still_running
 from harness.wait import pause_for, until
 
 PLAN = {
@@ -48,6 +48,16 @@ def test_a_run_that_went_through_is_completed(folder):
     assert Plan.read(folder).options == {"main": "ok"}
     assert still_running(folder) is None
     assert read_outcome(folder) == outcome
+
+
+def test_the_file_of_a_deployed_cluster_lies_in_the_run_s_folder_before_anybody_asks_for_it(folder, tmp_path):
+    path = tmp_path / "theirs.toml"
+    path.write_text('provider = "scripted"\n')
+    assert execute(Plan(**PLAN, cluster_file=path, options={"main": "ok"}), folder).completed
+    path.unlink()
+    assert (folder / CLUSTER_FILE).read_text() == 'provider = "scripted"\n'
+    assert (folder / CLUSTER_FILE).stat().st_mtime_ns <= (folder / "environment.json").stat().st_mtime_ns
+    assert Plan.read(folder).cluster_file == path
 
 
 def test_a_run_that_a_worker_s_defect_ended_is_not(folder):
@@ -109,7 +119,7 @@ EXECUTE = """
 import sys
 from pathlib import Path
 from harness.plan import Plan
-from harness.runner import execute
+from harness.runner import CLUSTER_FILE, execute
 folder = Path(sys.argv[1])
 outcome = execute(Plan.read(folder), folder)
 print(outcome.completed, outcome.error)

@@ -272,6 +272,58 @@ def test_a_rate_does_not_slow_what_ends_by_itself(crew_of, history):
     assert sum(e["type"] == "ok" for e in history(crew.journals)) == 50
 
 
+# ── what is required ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_required_is_asked_for_until_it_is_done(crew_of, history):
+    crew = crew_of({"main": "require 5 later 3; ok"}, nodes=("n1",))
+    assert crew.run("main", nodes=("n1",)) is True
+    assert crew.ended_early is None
+    assert [e["type"] for e in history(crew.journals) if e["f"] == "later"] == ["invoke", "fail"] * 3 + ["invoke", "ok"]
+    assert short(history(crew.journals))[-1] == "p0 n1 ok ok"
+
+
+def test_what_is_required_is_done_when_it_is_there_already(crew_of, history):
+    crew = crew_of({"main": "require 5 fail the table is already defined; ok"}, nodes=("n1",))
+    crew.run("main", nodes=("n1",))
+    assert [f"{e['type']} {e['f']}" for e in history(crew.journals)] == [
+        "invoke fail",
+        "fail fail",
+        "invoke ok",
+        "ok ok",
+    ]
+
+
+def test_what_is_required_and_never_done_sends_everybody_home_with_a_note(crew_of, history):
+    crew = crew_of({"main 0": "meet go; require 0.6 fail; ok", "main": "meet go; meet never; ok"})
+    assert 0.6 <= seconds_of(lambda: crew.run("main", nodes=NODES)) < 10
+    events = history(crew.journals)
+    (note,) = [e for e in events if e["process"] == NEMESIS]
+    assert (note["type"], note["f"], note["node"], note["key"]) == ("info", "phase-ended-early", "n1", "ks.t")
+    because = "fail of ks.t through n1 was not done within 0.6 s: Scripted: fail"
+    assert note["value"] == {"phase": "main", "because": because, "key": "ks.t"}
+    assert crew.ended_early == because
+    assert not [e for e in events if e["f"] == "ok"]
+    assert 4 <= sum(e["type"] == "fail" for e in events) <= 12, "soon at first, then every quarter of a second"
+
+
+def test_whoever_ends_a_phase_early_is_no_failure_and_the_next_begins_anew(crew_of, history):
+    crew = crew_of({"main 0": "require 0.1 info", "main": "forever take 0.01", "final": "meet all; read"})
+    assert crew.run("main", nodes=NODES) is True
+    assert crew.ended_early is not None
+    assert crew.run("final", label="settled", nodes=NODES) is True
+    assert crew.ended_early is None
+    assert sum(e["f"] == "read" and e["type"] == "ok" for e in history(crew.journals)) == 3
+
+
+def test_every_attempt_of_unknown_outcome_is_somebody_else_s(crew_of, history):
+    crew = crew_of({"main": "require 0.1 info"}, nodes=("n1",))
+    crew.run("main", nodes=("n1",))
+    attempts = [e["process"] for e in history(crew.journals) if e["type"] == "invoke"]
+    assert len(attempts) > 1
+    assert attempts == list(range(len(attempts)))
+
+
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

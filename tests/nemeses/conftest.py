@@ -1,12 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from namespace_network import NamespaceNetwork, why_not
-
-# What these tests assert is not how fast a busy machine is.
-settings.register_profile("without deadline", deadline=None)
-settings.load_profile("without deadline")
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def test_a_strobe_toggles_in_the_background_until_it_is_healed():
     until(lambda: len(clock.orders) >= 6, deadline_s=10, what="toggles")
     healed = nemesis.heal(Clocks(clock), strobe)
     orders = [offset for _, offset in clock.orders]
-    assert orders[:6] == [0.0, 60.0, 0.0, 60.0, 0.0, 60.0]
+    assert orders[:6] == [0.0, 60.0, 0.001, 60.0, 0.001, 60.0]
     assert orders[-1] == 0.0
     assert healed["toggles"] == len(orders) - 3  # not the beginning, the injection and the healing
     assert healed["observed"] is True

@@ -128,6 +128,38 @@ def test_one_way_drops_only_what_the_mute_node_sends(network, means):
     assert datagrams_from(n1, n2) == 1
 
 
+@pytest.mark.parametrize("means", ["iptables", "nft"])
+def test_only_longer_packets_can_be_lost(network, means):
+    without(network, means)
+    n1, n2, _ = network.nodes
+    received = ["grep", "^Udp:", "/proc/net/snmp"]
+
+    def arrives(size):
+        before = int(n2.exec(received).stdout.splitlines()[1].split()[2])
+        send = f'import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(bytes({size}), ("{n2.address}", 7000))'
+        assert n1.exec(["python3", "-c", send]).exit_code == 0
+        return int(n2.exec(received).stdout.splitlines()[1].split()[2]) > before
+
+    fault = partition({"n2": ["n1"]}, ports="all")
+    fault = dataclasses.replace(fault, parameters={**fault.parameters, "above_bytes": 600})
+    effect = Partition().inject(network, fault)
+    assert effect["nodes"]["n2"]["cuts"] == "packets of more than 600 bytes of everything"
+    assert arrives(600 - 28)  # with the headers of IP and UDP as long as may be
+    assert not arrives(601 - 28)
+    healed = Partition().heal(network, fault)
+    assert healed["packets"] == 1
+    assert arrives(601 - 28)
+    assert leftovers(network) == []
+
+
+def test_where_no_filter_works_longer_packets_alone_cannot_be_lost(network):
+    without(network, "neighbour")
+    fault = partition(APART)
+    with pytest.raises(ClusterError, match="no means to drop packets"):
+        Partition().inject(network, dataclasses.replace(fault, parameters={**fault.parameters, "above_bytes": 600}))
+    Partition().heal(network, fault)
+
+
 def test_an_open_connection_stalls_and_goes_on_after_the_heal(network):
     n1, n2, _ = network.nodes
     with n1.talk_to(n2, 7000) as talk:

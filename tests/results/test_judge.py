@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from harness.errors import HistoryError, PlanError
 from harness.records import HISTORY, Records
 from harness.verdict import Anomaly, Verdict
 from results.judge import judge
-from results.store import Store
+from results.sources import HistoryFile
+from results.store import Store, write_table
 
 RUN = small_run(11)
 
@@ -223,3 +225,40 @@ def test_an_unknown_engine_is_refused():
 def test_a_run_without_a_history_says_what_to_do(tmp_path):
     with pytest.raises(HistoryError, match=r"no history\.parquet"):
         judge(Store(tmp_path), checkers=[Says()])
+
+
+class Warm:
+    """A checker that has something to load, and may fail to."""
+
+    name = "warm"
+    scope = "run"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.warmed_in: list[threading.Thread] = []
+
+    def warm(self) -> None:
+        self.warmed_in.append(threading.current_thread())
+        if self.error is not None:
+            raise self.error
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        assert self.warmed_in
+        return Verdict(valid=True, checker=self.name, stats={"rows": len(records.history)})
+
+
+@pytest.mark.parametrize("error", [None, ImportError("no compiler")])
+def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, error):
+    write_table(tmp_path / "history.parquet", RUN.history)
+    checker = Warm(error)
+    verdict = judge(HistoryFile(tmp_path / "history.parquet"), checkers=[checker, Counts()], engine="local")
+    assert verdict.valid is True
+    assert part(verdict, "warm").stats["rows"] == len(RUN.history)
+    assert len(checker.warmed_in) == 1
+    assert threading.main_thread() not in checker.warmed_in
+
+
+def test_a_history_file_that_is_damaged_is_told_although_somebody_warms_up(tmp_path):
+    (tmp_path / "history.parquet").write_bytes(b"PAR1 is not enough")
+    with pytest.raises(HistoryError):
+        judge(HistoryFile(tmp_path / "history.parquet"), checkers=[Warm()], engine="local")

@@ -90,6 +90,84 @@ def test_every_dialect_is_read(line, level, thread, timestamp, message):
     assert (entry.level, entry.thread, entry.timestamp, entry.message) == (level, thread, timestamp, message)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Aborting on shard 0, in scheduling group main.",
+        "Segmentation fault on shard 1.",
+        "scylla: service/raft/raft_group_registry.cc:254: void f(): Assertion `!_group0_id' failed.",
+    ],
+)
+def test_the_last_words_of_scylladb_are_an_entry(words):
+    lines = [
+        "INFO  2026-11-21 09:00:00,123 [shard 0:main] init - serving\n",
+        f"{words}\n",
+        "Backtrace:\n",
+        "  0x5e1f\n",
+    ]
+    _, last = entries(lines)
+    assert (last.level, last.timestamp, last.message) == ("ERROR", None, words)
+    assert last.stack == ["Backtrace:", "  0x5e1f"]
+
+
+# The end of a 0.7.10 whose Thrift port was taken: log and console are one file, and both tell it.
+DEATH_OF_0_7 = """\
+ INFO [main] 2026-11-21 13:58:30,301 StorageService.java (line 360) Cassandra version: 0.7.10
+ERROR [main] 2026-11-21 13:58:30,315 AbstractCassandraDaemon.java (line 353) Exception encountered during startup.
+java.lang.RuntimeException: Unable to create thrift socket to /10.77.0.1:9160
+\tat org.apache.cassandra.thrift.CassandraDaemon$ThriftServer.<init>(CassandraDaemon.java:108)
+Caused by: org.apache.thrift.transport.TTransportException: Could not create ServerSocket on address /10.77.0.1:9160.
+\t... 5 more
+Exception encountered during startup.
+java.lang.RuntimeException: Unable to create thrift socket to /10.77.0.1:9160
+"""
+
+
+def test_death_of_an_old_server_is_one_entry_with_its_trace(tmp_path):
+    write(tmp_path, "n1/system-0.log", DEATH_OF_0_7)
+    (row,) = read_logs(tmp_path).to_pylist()
+    assert (row["level"], row["thread"], row["line"]) == ("ERROR", "main", 2)
+    assert row["timestamp"] == "2026-11-21 13:58:30,315"
+    assert row["message"] == "Exception encountered during startup."
+    assert row["stack"].splitlines()[0].startswith("java.lang.RuntimeException: Unable to create thrift socket")
+
+
+@pytest.mark.parametrize(
+    ("line", "thread", "message"),
+    [
+        pytest.param(
+            " INFO [GossipStage:1] 2026-11-21 13:02:34,668 Gossiper.java (line 631) Node /10.77.0.2 has restarted, now UP again",
+            "GossipStage:1",
+            "Node /10.77.0.2 has restarted, now UP again",
+            id="0.7.10",
+        ),
+        pytest.param(
+            " INFO [GossipTasks:1] 2026-11-21 14:33:58,362 Gossiper.java (line 838) InetAddress /10.77.0.3 is now dead.",
+            "GossipTasks:1",
+            "InetAddress /10.77.0.3 is now dead.",
+            id="1.1.12",
+        ),
+        pytest.param(
+            "INFO  [GossipTasks:1] 2026-11-21 14:35:43,509 Gossiper.java:1177 - InetAddress /10.77.0.3 is now DOWN",
+            "GossipTasks:1",
+            "InetAddress /10.77.0.3 is now DOWN",
+            id="3.11.19",
+        ),
+    ],
+)
+def test_gossip_of_every_time_is_an_entry(line, thread, message):
+    (entry,) = entries([line + "\n"])
+    assert (entry.level, entry.thread, entry.message, entry.stack) == ("INFO", thread, message, [])
+
+
+def test_what_the_virtual_machine_warns_of_is_no_entry_of_the_server():
+    """A startup archive made beside an agent is told of in the first line of 0.8 to 2.0, 4.0 and 4.1."""
+    warning = (
+        "OpenJDK 64-Bit Server VM warning: This archive was created with AllowArchivingWithJavaAgent. It should be\n"
+    )
+    assert [entry.line for entry in entries([warning, warn("real")])] == [2]
+
+
 def test_what_follows_an_entry_is_its_stack(tmp_path):
     write(tmp_path, "n1/system-0.log", STARTUP_DEATH)
     logs = read_logs(tmp_path)

@@ -15,7 +15,9 @@ from results.report import material
 SIDES = [["DROP TYPE ks.u"], ["CREATE TABLE ks.x (k int PRIMARY KEY, c frozen<u>)"]]
 
 
-def note(keyspace: str, number: int, *, f: str = "race", in_value: bool = False) -> dict[str, Any]:
+def note(
+    keyspace: str, number: int, *, f: str = "race", in_value: bool = False, canary: str | None = None
+) -> dict[str, Any]:
     value: dict[str, Any] = {
         "workload": "drop-type",
         "variant": "x",
@@ -23,6 +25,8 @@ def note(keyspace: str, number: int, *, f: str = "race", in_value: bool = False)
         "mode": "barrier",
         "sides": SIDES,
     }
+    if canary is not None:
+        value["canary"] = canary
     if in_value:
         value["keyspace"] = keyspace
     row = {"time": number, "process": -1, "type": "info", "f": f, "key": None if in_value else keyspace}
@@ -61,6 +65,7 @@ def test_a_race_is_what_its_note_says_with_the_outcomes_of_its_keyspace():
         {
             "keyspace": "ks",
             "workload": "drop-type",
+            "variant": "x",
             "number": 0,
             "mode": "barrier",
             "sides": SIDES,
@@ -93,6 +98,23 @@ def test_an_anomaly_that_names_operations_alone_breaks_their_race(index):
         history(note("a", 0), note("b", 1)), operations("10 a.t ok", "12 b.t ok"), [anomaly("x", ops=(index,))]
     )
     assert broken(table) == {"a": ["x"], "b": []}
+
+
+def test_what_is_wrong_with_a_canary_is_the_damage_of_the_last_race_that_began():
+    table = races(
+        history(note("ks_0", 0, canary="sq_canary.t_0"), note("ks_1", 1, canary="sq_canary.t_1")),
+        operations("10 sq_canary.t_1 ok"),
+        [anomaly("lost-rows", "sq_canary.t_0"), anomaly("x", ops=(10,)), anomaly("y", "elsewhere.t")],
+    )
+    assert broken(table) == {"ks_0": [], "ks_1": ["lost-rows", "x"]}
+
+
+def test_so_is_what_is_wrong_where_no_race_was_begun_any_more():
+    early = {"time": 9, "process": -1, "type": "info", "f": "phase-ended-early", "key": "sq_canary.t_1"}
+    for phase, expected in (("main", ["x"]), ("final", [])):
+        said = {"value": orjson.dumps({"phase": phase, "because": "no"}).decode()}
+        table = races(history(note("ks_0", 0), early | said), operations(), [anomaly("x", "ks_1.t")])
+        assert broken(table) == {"ks_0": expected}
 
 
 def test_an_anomaly_of_nodes_breaks_no_race():

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matrices import FOUND, hostile_matrix, matrix
 from synthetic_run import broken_run, held_run
-from test_report_html import hostile_run
+from test_report_html import EVIL, hostile_run
 
 from results.report.comparison import ComparedRun, compare, comparison_html
 from results.report.html import report_html
+from results.report.matrix_page import matrix_html
 
 pytestmark = pytest.mark.browser
 
@@ -124,3 +126,119 @@ def test_the_comparison_opens_without_a_word_in_the_console(browser: Any, tmp_pa
     page = opened(browser, tmp_path, comparison_html(compare(runs)), width=480)
     assert page.get_log("browser") == []
     assert page.execute_script("return document.documentElement.scrollWidth") == 480
+
+
+# ── the matrix ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CELL = "#cell.create-table.barrier."
+BROKEN = f"{CELL}lost-rows.5.0.9"
+
+
+def click(page: Any, selector: str) -> None:
+    page.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def in_panel(page: Any) -> str:
+    """What the panel says; empty while it is closed."""
+    return page.execute_script(
+        "return document.getElementById('panel').open ? document.getElementById('panel-body').innerText : ''"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_matrix_opens_in_silence_and_scrolls_in_its_own_box(browser: Any, tmp_path: Path, width: int, scheme: str):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=width, scheme=scheme)
+    assert page.get_log("browser") == []
+    assert requested(page) == {(tmp_path / "page.html").as_uri()}
+    assert page.execute_script("return document.documentElement.scrollWidth") == width
+    # The first column and the head stay while the rest moves.
+    moved = page.execute_script("""
+      const box = document.querySelector('.box');
+      const places = () => ['tbody th', 'thead th:nth-child(2)'].map((name) => {
+        const place = box.querySelector(name).getBoundingClientRect();
+        return [place.left, place.top];
+      });
+      box.style.maxHeight = '400px';
+      const before = places();
+      box.scrollTo(200, 300);
+      const after = places();
+      return [box.scrollTop > 0, before[0][0] === after[0][0], before[1][1] === after[1][1]];
+    """)
+    assert moved == [True, True, True]
+
+
+def test_all_versions_fit_on_an_ordinary_screen(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    assert page.execute_script("const b = document.querySelector('.box'); return b.scrollWidth <= b.clientWidth")
+
+
+def test_a_click_opens_the_evidence_and_closing_puts_it_back(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    click(page, f".grid a[href='{BROKEN}']")
+    assert "Cassandra 5.0.9: Acknowledged rows are gone" in in_panel(page)
+    assert "schemaquake run --system cassandra:5.0.9 --workload create-table" in in_panel(page)
+    assert page.execute_script("return document.querySelectorAll('#panel pre.command .copy').length") == 1
+    click(page, "#panel .close")
+    assert in_panel(page) == ""
+    # A page hears a moment later that its dialog was closed.
+    home = "setTimeout(() => arguments[1](document.querySelectorAll(arguments[0]).length), 200)"
+    assert page.execute_async_script(home, f"#details article[id='{BROKEN[1:]}']") == 1
+    assert page.get_log("browser") == []
+
+
+def test_a_link_to_a_cell_opens_it_from_anywhere(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    click(page, "#promises a[href^='#cell.']")
+    assert "Cassandra 0.7.10" in in_panel(page)
+    click(page, "#panel .close")
+    # From "any anomaly" on to what was found, inside the panel.
+    click(page, f".grid a[href='{CELL}any.5.0.9']")
+    assert "Let  T1" not in in_panel(page)
+    click(page, f"#panel-body a[href='{BROKEN}']")
+    assert "Let  T1" in in_panel(page)
+
+
+def test_arrow_keys_walk_from_cell_to_cell(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    walked = page.execute_script(
+        """
+        document.querySelector(arguments[0]).focus();
+        return arguments[1].map((key) => {
+          const event = new KeyboardEvent('keydown', { key: key, bubbles: true, cancelable: true });
+          document.activeElement.dispatchEvent(event);
+          return document.activeElement.getAttribute('href');
+        });
+        """,
+        f".grid a[href='{BROKEN}']",
+        ["ArrowLeft", "ArrowUp", "ArrowUp", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"],
+    )
+    assert [place.removeprefix(CELL) for place in walked] == [
+        "lost-rows.4.1.10", "conflicting-table-ids.4.1.10", "shared-table-id.4.1.10", "shared-table-id.5.0.9",
+        "conflicting-table-ids.5.0.9", "lost-rows.5.0.9", "lost-rows.6.0-alpha2", "lost-rows.6.0-alpha2",
+    ]  # fmt: skip
+
+
+def test_anomalies_can_be_folded_away(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    rows = "return [...document.querySelectorAll('#matrix tbody tr')].filter((row) => row.offsetParent).length"
+    assert page.execute_script(rows) == 1 + len(FOUND) + sum(map(len, FOUND.values()))
+    click(page, ".switch input")
+    assert page.execute_script(rows) == 1 + len(FOUND)
+
+
+def test_without_scripts_a_cell_leads_to_its_evidence_further_down(browser: Any, tmp_path: Path):
+    without = matrix_html(matrix()).partition("<script>")[0]
+    page = opened(browser, tmp_path, without, width=1280)
+    click(page, f".grid a[href='{BROKEN}']")
+    shown = "const at = document.querySelector(':target'); return [at.id, at.getBoundingClientRect().height > 100]"
+    assert page.execute_script(shown) == [BROKEN[1:], True]
+
+
+def test_hostile_cells_run_nothing(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(hostile_matrix(EVIL)))
+    click(page, ".grid td a")
+    assert "alert(1)" in in_panel(page)
+    assert page.get_log("browser") == []
+    assert requested(page) == {(tmp_path / "page.html").as_uri()}
+    assert page.execute_script("return document.querySelectorAll('img, iframe').length") == 0

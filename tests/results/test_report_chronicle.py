@@ -54,6 +54,27 @@ def test_settling_is_said_of_its_phase():
     assert not found.agreed
 
 
+def test_a_phase_that_ended_before_its_steps_says_why():
+    early = {
+        "phase": "main",
+        "because": "create-table of sq_canary.t_3 through n2 was not done",
+        "key": "sq_canary.t_3",
+    }
+    chronicle = noted(
+        (1, "phase", None, phase("main", "begins")),
+        (2, "phase-ended-early", "n2", early),
+        (2, "phase-ended-early", "n3", early | {"because": "it was the second to say so"}),
+        (3, "phase", None, phase("main", "ends")),
+        (4, "phase", None, phase("final-settled", "begins")),
+        (5, "phase-cut-short", None, {"phase": "final-settled"}),
+    )
+    assert chronicle.ended_early == {"main": early["because"]}
+    assert [one.note for one in chronicle.phases] == [
+        "ended early: create-table of sq_canary.t_3 through n2 was not done",
+        "cut short: the cluster answered too slowly",
+    ]
+
+
 def test_a_fault_ends_when_the_fault_of_its_number_ends():
     other = {**FAULT, "id": 4, "nemesis": "kill"}
     chronicle = noted(

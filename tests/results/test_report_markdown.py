@@ -6,13 +6,18 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import broken_run, held_run
 
+from harness.records import HISTORY
 from harness.verdict import Anomaly
+from results.report.html import report_html
 from results.report.markdown import code_block, code_span, escaped, report_markdown
+from results.report.material import Material
 
 
 def test_the_report_of_a_broken_run(golden: Callable[[str, str], None]):
@@ -25,6 +30,24 @@ def test_the_report_of_a_run_that_held(golden: Callable[[str, str], None]):
 
 def test_the_report_of_an_undecided_run(golden: Callable[[str, str], None]):
     golden("report-unknown.md", report_markdown(held_run(undecided=True)))
+
+
+def with_a_main_phase_that_ended_early(run: Material) -> Material:
+    because = "create-table of sq_canary.t through n2 was not done within 8 s: InvalidRequest: no"
+    said = {"phase": "main", "because": because, "key": "sq_canary.t"}
+    row = dict.fromkeys(HISTORY.names) | {"index": run.history.num_rows, "time": run.duration, "process": -1}
+    row |= {"type": "info", "f": "phase-ended-early", "value": orjson.dumps(said).decode()}
+    note = pa.Table.from_pylist([row], schema=run.history.schema)
+    return replace(run, history=pa.concat_tables([run.history, note]))
+
+
+@pytest.mark.parametrize("write", [report_markdown, report_html])
+def test_a_main_phase_that_ended_early_is_told_beside_the_number_of_races(write: Callable[[Material], str]):
+    sentence = "no more were begun, because the cluster took no schema change any more"
+    assert sentence not in write(held_run())
+    text = write(with_a_main_phase_that_ended_early(held_run()))
+    assert sentence in text
+    assert "was not done within 8 s" in text
 
 
 @given(st.text())

@@ -182,7 +182,6 @@ def test_what_the_system_does_not_know_is_not_asked_for() -> None:
         "create-table",
         "drop-table",
         "add-column",
-        "drop-column",
         "alter-options",
     }
 

@@ -1,0 +1,127 @@
+"""Properties: what is serial is valid by every model, names mean nothing, and knowing less never makes valid invalid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serial_store import executed
+from small_histories import Transaction, renamed, shifted, table
+
+from checkers.elle.list_append import check_list_append
+from checkers.elle.models import MODELS
+from checkers.elle.rw_register import check_rw_register
+from harness.verdict import Verdict
+
+SEEDS = st.integers(0, 1 << 32)
+KINDS = st.sampled_from(["list-append", "rw-register"])
+EVERY_PROMISE = {"sequential_keys": True, "linearizable_keys": True, "wfr_keys": True}
+
+
+def judged(kind: Any, transactions: list[Transaction], **options: Any) -> Verdict:
+    if kind == "list-append":
+        return check_list_append(table(transactions), models=options.get("models", ["strict-serializable"]))
+    return check_rw_register(table(transactions), **{"models": ["strict-serializable"], **options})
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, kind=KINDS)
+def test_what_is_serial_is_valid_by_every_model(seed: int, kind: Any) -> None:
+    verdict = judged(kind, executed(seed, kind=kind), models=list(MODELS), **EVERY_PROMISE)
+    assert verdict.valid is True
+    assert verdict.stats["found"] == {}
+    assert verdict.stats["not"] == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, kind=KINDS, share=st.floats(0.05, 0.4))
+def test_knowing_less_makes_nothing_invalid(seed: int, kind: Any, share: float) -> None:
+    random = Random(seed)
+    transactions = executed(seed, kind=kind)
+    forgotten = [_forgotten(one, 1000 + at) if random.random() < share else one for at, one in enumerate(transactions)]
+    assert judged(kind, _retired(forgotten), **EVERY_PROMISE).valid is not False
+
+
+def _forgotten(one: Transaction, _: int) -> Transaction:
+    return replace(one, type="info", completed=None) if one.type == "ok" else one
+
+
+def _retired(transactions: list[Transaction]) -> list[Transaction]:
+    """A process whose transaction was never completed goes on under another number."""
+    retired: dict[int, int] = {}
+    found = []
+    for one in sorted(transactions, key=lambda one: one.invoked):
+        number = one.process + 100 * retired.get(one.process, 0)
+        found.append(replace(one, process=number))
+        if one.type == "info":
+            retired[one.process] = retired.get(one.process, 0) + 1
+    return found
+
+
+def disturbed(seed: int, kind: Any) -> list[Transaction]:
+    """A serial history in which some reads were replaced by what other reads of the key found."""
+    random = Random(seed)
+    transactions = executed(seed, kind=kind)
+    reads = [(key, value) for one in transactions if one.type == "ok" for f, key, value in one.mops if f == "r"]
+    found = []
+    for one in transactions:
+        mops = []
+        for f, key, value in one.mops:
+            others = [other for k, other in reads if k == key]
+            stale = f == "r" and one.type == "ok" and others and random.random() < 0.15
+            mops.append((f, key, random.choice(others) if stale else value))
+        found.append(replace(one, mops=tuple(mops)))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, kind=KINDS)
+def test_names_and_clocks_mean_nothing(seed: int, kind: Any) -> None:
+    transactions = disturbed(seed, kind)
+    random = Random(seed)
+    keys = random.sample(range(-(1 << 40), 1 << 40), 3)
+    seen = {(key, one) for t in transactions for _, key, value in t.mops for one in _each(value)}
+    others = {
+        "keys": dict(enumerate(keys)),
+        "values": dict(zip(sorted(seen), random.sample(range(-(1 << 61), 1 << 61), len(seen)), strict=True)),
+        "processes": {one.process: 7 * one.process + 3 for one in transactions},
+    }
+    before = judged(kind, transactions)
+    after = judged(kind, shifted(renamed(transactions, **others), later=123_456_789))
+    assert after.valid == before.valid
+    assert after.stats["found"] == before.stats["found"]
+    assert [one.type for one in after.anomalies] == [one.type for one in before.anomalies]
+
+
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, kind=KINDS, models=st.lists(st.sampled_from(sorted(MODELS)), min_size=1, max_size=3))
+def test_whatever_is_found_is_explained_and_rules_models_out(seed: int, kind: Any, models: list[str]) -> None:
+    verdict = judged(kind, disturbed(seed, kind), models=models)
+    out = {*verdict.stats["not"], *verdict.stats["also-not"]}
+    assert (verdict.valid is False) == bool(set(models) & out)
+    assert {one.type for one in verdict.anomalies} == set(verdict.stats["anomaly-types"])
+    for one in verdict.anomalies:
+        assert one.explanation.startswith("Let ")
+        assert "\nThen " in one.explanation
+        assert "\n     But " in one.explanation
+        assert one.ops
+
+
+@pytest.mark.parametrize("kind", ["list-append", "rw-register"])
+def test_the_time_limit_gives_unknown_with_the_reason(kind: Any) -> None:
+    seeds = (seed for seed in range(200) if judged(kind, disturbed(seed, kind), models=["serializable"]).valid is False)
+    check: Callable[..., Verdict] = check_list_append if kind == "list-append" else check_rw_register
+    verdicts = [check(table(disturbed(seed, kind)), models=["serializable"], limit_s=0) for seed in seeds]
+    late = [verdict for verdict in verdicts if verdict.valid == "unknown"]
+    assert late
+    assert all("time limit" in (verdict.reason or "") for verdict in late)
+    assert not any(verdict.valid is True for verdict in verdicts)

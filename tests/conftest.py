@@ -1,0 +1,36 @@
+"""What all tests share: none of them asserts how fast a busy machine is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("without deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("without deadline")
+
+
+# ── who may run beside whom (pytest -n … --dist loadscope) ───────────────────────────────────────────────────────────
+
+_TOGETHER = {
+    "races": ("test_racing_ddl_on_real_clusters.py",),
+    "local servers": ("tests/cluster/", "test_pytest_plugin.py"),
+    "deployed servers": ("test_docker_runs.py", "test_ssh_runs.py"),
+    "the machine's clock": ("test_deployed_clock.py", "test_dead_harness.py"),
+}
+"""Real servers race in an instant, so many such tests at once would show other races than they mean to. And a machine
+has one clock."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of one file follow one another, and so do those of files that are named together."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - only where it is installed
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return next((name for name, parts in _TOGETHER.items() if any(part in file for part in parts)), file)
+
+    return Together(config, log)

@@ -1,0 +1,79 @@
+"""The page about deployed clusters: its files can be used as they stand, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pages
+import pytest
+
+from clusters.deployed.allowance import WORDS
+from clusters.deployed.checks import CHECKS
+from clusters.deployed.cluster_file import Allowed, ClusterFile
+from harness.errors import PlanError
+
+PAGE = "deployed.md"
+FILES = pages.blocks(PAGE, "toml")
+SPOILT = """provider = "ssh"
+max_fault_seconds = 60
+allow = ["kill", "fire"]
+[[nodes]]
+address = "10.0.0.1"
+[credentials]
+password = "x"
+username = { env = "CQL_USER" }
+[ssh]
+usr = "cassandra"
+"""
+
+
+def read(text: str, folder: Path) -> ClusterFile:
+    path = folder / "cluster.toml"
+    path.write_text(text, encoding="utf-8")
+    return ClusterFile.read(path)
+
+
+@pytest.mark.parametrize("text", FILES, ids=range(len(FILES)))
+def test_each_file_can_be_used_as_it_stands(text: str, tmp_path: Path) -> None:
+    assert read(text, tmp_path).provider in {"ssh", "docker"}
+
+
+def test_what_may_be_left_out_has_the_value_shown_unless_the_remark_says_otherwise(tmp_path: Path) -> None:
+    least, everything = (read(text, tmp_path) for text in FILES[:2])
+    remarked = {"credentials", "tls", "ssh", "nodes", "allow", "system"}
+    for name in set(ClusterFile.model_fields) - remarked:
+        assert getattr(everything, name) == getattr(least, name), name
+    for name in remarked - {"system"}:
+        assert getattr(everything, name) != getattr(least, name), f"{name} is shown as it is anyway"
+
+
+def test_the_whole_file_shows_every_table_and_every_word(tmp_path: Path) -> None:
+    everything = read(FILES[1], tmp_path)
+    assert everything.model_fields_set == set(ClusterFile.model_fields) - {"docker"}
+    assert set(everything.allow) == set(get_args(Allowed)) - {"topology"}
+
+
+def test_the_errors_shown_are_those_that_would_be_told(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as refused:
+        read(SPOILT, tmp_path)
+    told = str(refused.value).replace(f"{tmp_path}/", "")
+    assert told + "\n" == pages.blocks(PAGE, "text")[0]
+
+
+def test_the_table_of_words_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", pages.section(PAGE, "What is allowed"), re.MULTILINE)
+    assert {word for word, _ in rows} == set(get_args(Allowed))
+    for word, allows in rows:
+        assert set(re.findall(r"\[([\w-]+)\]\(nemeses", allows)) - {"kill"} == {
+            nemesis for nemesis, needed in WORDS.items() if needed == word
+        } - {"kill"}
+
+
+def test_the_table_of_checks_is_that_of_the_doctor() -> None:
+    rows = re.findall(r"^\| ([\w ,]+) \| (.*) \| (.*) \|$", pages.section(PAGE, "The doctor"), re.MULTILINE)
+    told = {name.strip(): needed for names, _, needed in rows if names != "check" for name in names.split(",")}
+    assert told == {
+        check.name: ", ".join(f"`{word}`" for word in sorted(check.words)) or "every run" for check in CHECKS
+    }

@@ -1,0 +1,145 @@
+"""What a matrix is planned to be, and what the command makes of its options."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from harness.errors import HistoryError, PlanError
+from results.matrix.commands import _resumed, exit_code, planned
+from results.matrix.matrix_folder import MatrixFolder
+from results.matrix.matrix_plan import Condition, MatrixPlan, Unit, expanded, preset
+from results.matrix.tally import Cell, Matrix
+
+
+def unit(plan, *workloads, first_race=4, turn=1):
+    return Unit(
+        system=plan.systems[0],
+        workloads=workloads,
+        condition=Condition("barrier"),
+        first_race=first_race,
+        races=plan.races,
+        turn=turn,
+    )
+
+
+PLAN = MatrixPlan(
+    systems=("cassandra:5.0.9",), workloads=("drop-type", "add-columns", "schema-churn"), options={"yaml.a": "b"}
+)
+
+
+def test_a_plan_is_read_back_from_its_json_as_it_was():
+    assert MatrixPlan.from_json(orjson.loads(orjson.dumps(PLAN.to_json()))) == PLAN
+
+
+def test_a_plan_of_another_version_is_refused_with_what_differs():
+    with pytest.raises(HistoryError, match="moons"):
+        MatrixPlan.from_json(PLAN.to_json() | {"moons": 2})
+
+
+def test_a_run_of_one_kind_goes_on_where_the_last_one_ended_until_the_cluster_is_poisoned():
+    run = PLAN.run_plan(unit(PLAN, "drop-type"))
+    assert (run.workloads, run.first_race, run.races, run.until_poisoned, run.seed) == (("drop-type",), 4, 6, True, 1)
+    assert run.options == {"yaml.a": "b"}
+
+
+def test_kinds_that_share_a_cluster_take_turns_on_it():
+    run = PLAN.run_plan(unit(PLAN, "drop-type", "add-columns"))
+    assert run.workloads == ("racing-ddl",)
+    assert run.options == {"yaml.a": "b", "only": "drop-type,add-columns"}
+
+
+def test_a_workload_without_races_gets_another_seed_each_time():
+    run = PLAN.run_plan(unit(PLAN, "schema-churn", turn=2))
+    assert (run.seed, run.first_race, run.until_poisoned) == (3, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"systems": ()}, "no system"),
+        ({"workloads": ()}, "no workload"),
+        ({"confidence": 0}, "--confidence"),
+        ({"tries_max": 0}, "--tries-max"),
+        ({"systems": ("a:1", "a:1")}, "twice"),
+        ({"conditions": (Condition("single"),)}, "control"),
+        ({"nodes": 0}, "--nodes"),
+        ({"workloads": ("drop-tpye",)}, 'Did you mean "drop-type"'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_no_matrix_could_mean_is_refused_by_name(changes, said):
+    with pytest.raises(PlanError, match=said):
+        MatrixPlan(**{"systems": ("cassandra:5.0.9",), "workloads": ("drop-type",), **changes})
+
+
+def test_the_presets_can_be_planned_and_the_quick_one_is_part_of_the_full_one():
+    full, quick = planned("full", {}), planned("quick", {})
+    assert len(full.systems) == 15
+    assert len(quick.systems) == 5
+    assert len(quick.workloads) == 4
+    assert set(quick.systems) < set(full.systems)
+    assert set(quick.workloads) < set(full.workloads)
+    assert preset("full")["time_budget_min"] < 60
+    assert preset("quick")["time_budget_min"] < 10
+
+
+def test_options_outweigh_the_preset():
+    plan = planned("quick", {"systems": ("cassandra:5.0.9",), "races": 2, "controls": False})
+    assert (plan.systems, plan.races, plan.controls) == (("cassandra:5.0.9",), 2, False)
+
+
+def test_systems_that_are_named_are_run_once_a_cell_unless_a_confidence_is_asked_for():
+    named = {"systems": ("cassandra:5.0.9",), "workloads": ("drop-type",)}
+    assert (planned(None, named).tries_max, planned(None, named).controls) == (1, False)
+    assert planned(None, {**named, "confidence": 0.2}).tries_max > 1
+    with pytest.raises(PlanError, match="no workload"):
+        planned(None, {"systems": ("cassandra:5.0.9",)})
+
+
+def test_racing_ddl_means_every_kind_of_race_and_nothing_else():
+    kinds = expanded(["racing-ddl", "drop-type"])
+    assert {"drop-type", "create-table", "add-columns"} < set(kinds)
+    assert not {"racing-ddl", "schema-churn", "scenario"} & set(kinds)
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_a_matrix_is_resumed_as_it_was_planned_or_not_at_all(tmp_path):
+    folder = MatrixFolder.create(tmp_path, PLAN, {}).path
+    assert _resumed(folder, None, {}) == PLAN
+    assert _resumed(folder, None, {"races": PLAN.races}) == PLAN
+    with pytest.raises(PlanError, match="races"):
+        _resumed(folder, None, {"races": PLAN.races + 1})
+    with pytest.raises(PlanError, match="systems"):
+        _resumed(folder, planned("quick", {}), {})
+    with pytest.raises(HistoryError):
+        _resumed(Path(tmp_path / "nothing"), None, {})
+
+
+def cell(state, anomaly=None):
+    return Cell(system="a:1", workload="w", mode="barrier", state=state, anomaly=anomaly)
+
+
+@pytest.mark.parametrize(
+    ("states", "controls", "ending", "code"),
+    [
+        (["held", "not applicable"], [], "known", 0),
+        (["held", "broke"], [], "known", 1),
+        (["held"], ["broke"], "known", 1),
+        (["held", "unknown"], [], "known", 2),
+        (["held", "not run"], [], "time is up", 2),
+        (["not applicable"], [], "known", 2),
+        (["broke"], [], "interrupted", 255),
+    ],
+    ids=["held", "broke", "a noisy control", "unknown", "not run", "nothing at all", "interrupted"],
+)
+def test_the_exit_code_is_that_of_the_worst_cell(states, controls, ending, code):
+    matrix = Matrix(
+        systems=("a:1",),
+        rows=(),
+        cells=tuple(cell(state) for state in states),
+        controls=tuple(cell(state) for state in controls),
+        started="",
+        command="",
+    )
+    assert exit_code(matrix, ending) == code
