@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from checkers.catalogue import CATALOGUE, AnomalyType
-from clusters.outcomes import TABLE
+from clusters.outcomes import Outcome
 from harness.registry import load_all
 
 __all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]
@@ -16,6 +17,11 @@ __all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]
 _DOCS = Path(__file__).parent
 _ROOT = _DOCS.parent
 _JIRA = "https://issues.apache.org/jira/browse/"
+_CLIENTS = {
+    "cql": "CQL: Cassandra 1.2 to 6.0",
+    "thrift": "Thrift: Cassandra 0.7 to 1.1",
+    "group0": "ScyllaDB: before the table of CQL",
+}
 _MARK = "<!-- From here on written by docs/generate.py. -->\n\n"
 _MODULE = re.compile(r"^- \[((\w+)/[\w/]+\.py)\].*\n", re.MULTILINE)
 
@@ -39,10 +45,15 @@ def anomalies() -> str:
 
 
 def outcomes() -> str:
-    """outcomes.md: its text as it stands, then every row of the table, in the order in which they are tried."""
-    rows = [f"| {_code(row.error)} | {_code(row.text)} | {row.on} | {row.means} | {row.because} |" for row in TABLE]
+    """outcomes.md: its text as it stands, then every row of each client's table, in the order in which they are tried."""
+    tables = (f"### {_CLIENTS[name]}\n\n{_table(rows)}" for name, rows in load_all("outcomes").items())
+    return _opening("outcomes.md") + "\n".join(tables)
+
+
+def _table(outcomes: Sequence[Outcome]) -> str:
+    rows = [f"| {_code(row.error)} | {_code(row.text)} | {row.on} | {row.means} | {row.because} |" for row in outcomes]
     head = ["| error | text | on | means | because |", "|---|---|---|---|---|"]
-    return _opening("outcomes.md") + "\n".join([*head, *rows]) + "\n"
+    return "\n".join([*head, *rows]) + "\n"
 
 
 PAGES = {"whats-here.md": whats_here, "anomalies.md": anomalies, "outcomes.md": outcomes}
@@ -65,6 +76,7 @@ def _anomaly(kind: AnomalyType, finders: dict[str, str]) -> str:
     facts = {
         "Found by": ", ".join(found_by),
         "Seed documents": "; ".join(kind.seeds),
+        "Papers": "; ".join(kind.papers),
         "Tickets": ", ".join(f"[{ticket}]({_JIRA}{ticket})" for ticket in kind.tickets),
         "Known bugs": ", ".join(f"[{bug}](bugs.md#{bug.lower()})" for bug in kind.bugs),
     }

@@ -1,0 +1,57 @@
+"""Puts a finished matrix into these pages: `python docs/publish_matrix.py FOLDER`, the folder that `schemaquake matrix` made.
+
+matrix.md keeps what stands above its mark, for whoever has something to say of it; the page for a browser, the cells and
+the races lie in matrix/. The reports of single runs stay behind, and so do links to them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+
+from results.matrix.tally import Cell, Matrix
+from results.report.matrix_markdown import matrix_markdown
+from results.report.matrix_page import matrix_html
+
+_DOCS = Path(__file__).parent
+_MARK = "<!-- From here on written by docs/publish_matrix.py. -->\n\n"
+
+
+def publish(folder: Path) -> None:
+    """Write matrix.md and matrix/{matrix.html,cells.parquet,races.parquet}. Raises FileNotFoundError."""
+    # Servers write their own paths into their logs: what lay where is nobody's business here.
+    told = (folder / "tally.json").read_text(encoding="utf-8").replace(f"{folder.resolve()}/", "")
+    matrix = Matrix.from_json(orjson.loads(told))
+    alone = replace(
+        matrix, command=_anywhere(matrix.command), cells=tuple(_without_report(cell) for cell in matrix.cells)
+    )
+    page = _DOCS / "matrix.md"
+    said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
+    page.write_text(
+        said + (mark or _MARK) + matrix_markdown(alone, title="Fifteen years, one matrix"), encoding="utf-8"
+    )
+    beside = _DOCS / "matrix"
+    beside.mkdir(exist_ok=True)
+    (beside / "matrix.html").write_text(matrix_html(alone), encoding="utf-8")
+    for name in ("cells.parquet", "races.parquet"):
+        shutil.copyfile(folder / name, beside / name)
+
+
+def _anywhere(command: str) -> str:
+    """The command without the folder that took the runs: that is everybody's own choice."""
+    words = shlex.split(command)
+    kept = [word for at, word in enumerate(words) if "--runs" not in words[max(0, at - 1) : at + 1]]
+    return shlex.join(kept)
+
+
+def _without_report(cell: Cell) -> Cell:
+    return replace(cell, evidence=None if cell.evidence is None else replace(cell.evidence, report=None))
+
+
+if __name__ == "__main__":
+    publish(Path(sys.argv[1]))
