@@ -199,6 +199,23 @@ def test_a_link_to_a_cell_opens_it_from_anywhere(browser: Any, tmp_path: Path):
     assert "Let  T1" in in_panel(page)
 
 
+def test_a_cell_opened_at_once_after_another_was_closed_stays(browser: Any, tmp_path: Path):
+    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    # In one turn of the page's script: the browser tells of the closing only after the second click.
+    page.execute_async_script(
+        """
+        const [first, second, done] = arguments;
+        document.querySelector(first).click();
+        document.querySelector('#panel .close').click();
+        document.querySelector(second).click();
+        setTimeout(done, 200);
+        """,
+        f".grid a[href='{CELL}any.5.0.9']",
+        f".grid a[href='{BROKEN}']",
+    )
+    assert "Cassandra 5.0.9: Acknowledged rows are gone" in in_panel(page)
+
+
 def test_arrow_keys_walk_from_cell_to_cell(browser: Any, tmp_path: Path):
     page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
     walked = page.execute_script(

@@ -31,7 +31,8 @@
       event.preventDefault();
       show(detail);
     });
-    panel.addEventListener("close", putBack);
+    // The page hears of a closing only later, and by then another cell may be open.
+    panel.addEventListener("close", () => { if (!panel.open) putBack(); });
     panel.addEventListener("click", (event) => {
       if (event.target === panel || event.target.closest(".close")) panel.close();
     });
