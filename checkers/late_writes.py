@@ -1,7 +1,7 @@
 """Late writes: whether a write that its coordinator had given up took effect after somebody had seen that it had not.
 
-Judges registers that are read at SERIAL and written with conditions (f = `read`, `write` of `harness.queries`, unique
-values). A write that ended in the server's own WriteTimeout is over: its coordinator tries no more, and what is left of
+Judges registers that are read at SERIAL and written with conditions (f = `read`, `write`, `cas` of `harness.queries`), and
+of their writes those whose value nothing else can have set: a read that shows it shows that write. A write that ended in the server's own WriteTimeout is over: its coordinator tries no more, and what is left of
 it is at most a proposal that some replica accepted. The next operation on the key decides what becomes of that. So a read
 that begins after the time-out and shows something else says that it never happens, and no later read may show it.
 Finds: `late-write`. An operation of unknown outcome may take effect at any later time for all that linearizability asks
@@ -29,6 +29,7 @@ from harness.verdict import Anomaly, Verdict
 
 __all__ = ["LateWrites"]
 
+_CALLS: Final = ("read", "write", "cas")
 _GIVEN_UP: Final = ("WriteTimeout", "CasWriteTimeout", "CASWriteTimeout")
 _TOLD_MOST: Final = 20
 
@@ -40,11 +41,11 @@ class LateWrites:
     scope: Literal["keyspace", "run"] = "keyspace"
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the reads
-        """Judge every write that timed out on its coordinator. Unknown if there is none."""
+        """Judge every write of a value of its own that timed out on its coordinator. Unknown if there is none."""
         keys = _keys(records.history)
         given_up = sum(len(key.given_up) for key in keys.values())
         if not given_up:
-            reason = "nothing to judge: no write of a register timed out on its coordinator"
+            reason = "nothing to judge: no write of a value of its own to a register timed out on its coordinator"
             return Verdict(valid="unknown", checker=self.name, reason=reason)
         late = [found for name, key in keys.items() for found in _late(name, key)]
         return Verdict(
@@ -57,10 +58,20 @@ class LateWrites:
 
 @dataclass(slots=True)
 class _Key:
-    """One register: its writes that were given up, by value, and its reads in order of invocation."""
+    """One register: what may have set each value, and its reads in order of invocation."""
 
-    given_up: dict[Any, PairedOperation] = field(default_factory=dict)
+    setters: dict[Any, list[PairedOperation]] = field(default_factory=dict)
     reads: list[PairedOperation] = field(default_factory=list)
+
+    @property
+    def given_up(self) -> Mapping[Any, PairedOperation]:
+        """Writes that timed out on their coordinator, by the value that nothing else can have set."""
+        alone = {value: setters[0] for value, setters in self.setters.items() if len(setters) == 1}
+        return {
+            value: setter
+            for value, setter in alone.items()
+            if setter.f == "write" and setter.type == "info" and (setter.error or "").startswith(_GIVEN_UP)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ class _Late:
 def _keys(history: pa.Table) -> Mapping[str, _Key]:
     calls = history.filter(
         pc.and_(
-            pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["read", "write"])),
+            pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(_CALLS)),
             pc.greater_equal(history["process"], 0),
         )
     )
@@ -86,9 +97,16 @@ def _keys(history: pa.Table) -> Mapping[str, _Key]:
         if operation.f == "read":
             if operation.type == "ok":
                 key.reads.append(operation)
-        elif operation.type == "info" and (operation.error or "").startswith(_GIVEN_UP):
-            key.given_up[_hashable(operation.argument)] = operation
+        elif operation.possible:
+            key.setters.setdefault(_hashable(_set_by(operation)), []).append(operation)
     return keys
+
+
+def _set_by(operation: PairedOperation) -> Any:
+    """What the register holds if the operation took effect."""
+    if operation.f == "cas" and isinstance(operation.argument, list):
+        return operation.argument[-1]
+    return operation.argument
 
 
 def _hashable(value: Any) -> Any:

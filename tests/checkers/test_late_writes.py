@@ -98,6 +98,27 @@ def test_what_may_be_is_not_accused(calls: list[list[dict[str, Any]]]) -> None:
     assert judge(FIRST, *calls).valid is True
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        write(2, 33, 34, 7, kind="ok"),
+        write(2, 33, 34, 7),
+        call(2, 33, 34, "cas", [5, 7]),
+        call(2, 33, 39, "cas", [5, 7], "info", TIMEOUT),
+    ],
+    ids=["written", "perhaps written", "compared and set", "perhaps compared and set"],
+)
+def test_a_value_that_something_else_may_have_set_accuses_nobody(other: list[dict[str, Any]]) -> None:
+    verdict = judge(FIRST, write(1, 10, 20, 7), read(2, 30, 32, 5), other, read(3, 40, 42, 7))
+    assert verdict.valid == "unknown"
+    assert (verdict.reason or "").startswith("nothing to judge")
+
+
+def test_a_second_setter_that_certainly_failed_excuses_nothing() -> None:
+    failed = write(2, 33, 34, 7, kind="fail", error="Unavailable")
+    assert judge(FIRST, write(1, 10, 20, 7), read(2, 30, 32, 5), failed, read(3, 40, 42, 7)).valid is False
+
+
 @pytest.mark.parametrize("error", ["OperationTimedOut: …", "ConnectionShutdown: …", None])
 def test_a_write_whose_coordinator_may_have_gone_on_is_not_judged(error: str | None) -> None:
     verdict = judge(FIRST, write(1, 10, 20, 7, error=error), read(2, 30, 32, 5), read(3, 40, 42, 7))
