@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from benchmarks.figures import Figure, machine, print_table
 from checkers.elle.compiled import compiled
 from harness.records import HISTORY, MOPS
+from results.parquet_options import parquet_options
 
 _ACTIVE = 10  # keys in use at any time
 _WRITES = 32  # of one key, before another one takes its place
@@ -147,7 +148,7 @@ def history(kind: str, transactions: int, *, processes: int, seed: int = 1, info
 def write_history(path: Path, kind: str, transactions: int, *, processes: int, info: float = 0.0) -> None:
     """The same as Parquet, a row group at a time: of ten million transactions the table would not fit in memory twice."""
     store = simulated(kind, transactions, processes=processes, info=info)
-    with pq.ParquetWriter(path, HISTORY, compression="zstd") as writer:
+    with pq.ParquetWriter(path, HISTORY, **parquet_options(HISTORY)) as writer:
         for begin in range(0, len(store.process), _ROW_GROUP):
             writer.write_table(store.events(begin, min(begin + _ROW_GROUP, len(store.process))))
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks import elle
 from benchmarks.figures import Figure, machine, print_table
 from checkers.elle.compiled import compiled
 from harness.records import HISTORY, MOPS
+from results.store import write_table
 
 # (seconds of CPU for the process, GB), for a million transactions: what AWDIT needs, parsing included
 GOALS = {"read-committed": (2.65, 0.43), "read-atomic": (3.4, 0.71), "causal": (5.9, 1.57)}
@@ -125,15 +125,15 @@ def figures(
     """Every level on every history, once to compile and once measured."""
     with tempfile.TemporaryDirectory(prefix="schemaquake-") as folder:
         path = Path(folder) / "history.parquet"
-        pq.write_table(elle.history("rw-register", 1000, processes=20), path)
+        write_table(path, elle.history("rw-register", 1000, processes=20))
         for level in GOALS:
             judged(path, level)
         for count, crew, share in itertools.product(transactions, processes, info):
-            pq.write_table(elle.history("rw-register", count, processes=crew, info=share), path, compression="zstd")
+            write_table(path, elle.history("rw-register", count, processes=crew, info=share))
             lost = f", {share:.0%} of unknown outcome" if share else ""
             yield from _measured(path, f"serializable store: {count:,} transactions, {crew} processes{lost}", count)
         for count, crew, hot in itertools.product(transactions, processes, keys):
-            pq.write_table(causal_history(count, processes=crew, keys=hot), path, compression="zstd")
+            write_table(path, causal_history(count, processes=crew, keys=hot))
             yield from _measured(path, f"causal store: {count:,} transactions, {crew} processes, {hot} keys", count)
 
 

@@ -34,6 +34,7 @@ from harness.runner import CLUSTER_FILE, still_running
 from harness.verdict import Verdict
 from results.atomic import replacing, write_bytes
 from results.node_logs import read_logs
+from results.parquet_options import parquet_options
 
 __all__ = ["FILES", "Recovered", "Store", "increases", "read_table", "write_table"]
 
@@ -258,7 +259,7 @@ class Store:
 def write_table(path: Path, table: pa.Table) -> None:
     """One Parquet file, whole or not at all."""
     with replacing(path) as draft:
-        pq.write_table(table, draft, compression="zstd", row_group_size=_ROW_GROUP)
+        pq.write_table(table, draft, row_group_size=_ROW_GROUP, **parquet_options(table.schema))
 
 
 def read_table(

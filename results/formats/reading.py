@@ -15,6 +15,7 @@ from results.atomic import replacing
 from results.formats import edn, elle_json
 from results.formats.op_maps import RAW, Malformed, Names, Rows
 from results.formats.sequence import sequenced
+from results.parquet_options import parquet_options
 from results.store import increases, read_table, write_table
 
 __all__ = ["FORMATS", "format_of", "read_history", "spill_history"]
@@ -106,7 +107,7 @@ def _write_sequenced(raw: Path, sequenced_events: pa.Table, names: Names, to: Pa
     with (
         replacing(to) as draft,
         pq.ParquetFile(raw) as file,
-        pq.ParquetWriter(draft, schema, compression="zstd") as writer,
+        pq.ParquetWriter(draft, schema, **parquet_options(schema)) as writer,
     ):
         for batch in file.iter_batches(batch_size=_SPILLED_ROWS):
             found = pa.Table.from_batches([batch]).select(HISTORY.names)

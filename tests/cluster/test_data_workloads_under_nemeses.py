@@ -64,9 +64,7 @@ def nothing_to_judge(part: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("nemesis", NEMESES)
 def test_what_data_workloads_promise_holds_beside_schema_changes(tmp_path: Path, nemesis: str) -> None:
-    document = judged(
-        tmp_path, nemesis, "--system", "cassandra:5.0.9", "--workload", ",".join(TOGETHER), "--rate", 15
-    )
+    document = judged(tmp_path, nemesis, "--system", "cassandra:5.0.9", "--workload", ",".join(TOGETHER), "--rate", 15)
     for workload in TOGETHER[:-1]:
         assert answered(document, f"sq_{workload.replace('-', '_')}") > 100, workload
     assert told(document, *JUDGES) == {}
