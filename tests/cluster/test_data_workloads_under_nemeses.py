@@ -40,7 +40,7 @@ def judged(tmp_path: Path, nemesis: str, *run: object) -> dict[str, Any]:
 def answered(document: Mapping[str, Any], keyspace: str) -> int:
     """How many operations on a data workload's keyspace were acknowledged."""
     history = pq.read_table(Path(document["run"]) / "history.parquet", columns=["type", "key"])
-    mine = pc.starts_with(history["key"].cast("string"), f"{keyspace}.")
+    mine = pc.match_substring_regex(history["key"].cast("string"), f"^{keyspace}(\\.|$)")
     return pc.sum(pc.and_(mine, pc.equal(history["type"].cast("string"), "ok"))).as_py() or 0
 
 
