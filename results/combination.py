@@ -76,9 +76,13 @@ def of_all_checkers(
     judged = [verdict for verdict in verdicts if not says_nothing(verdict)]
     may_leave_out = not by_name and vouched and any(verdict.checker != VOUCHER for verdict in judged)
     counted = judged if may_leave_out else verdicts
+    told = verdicts if by_name else judged
     reasons = [
-        f"{verdict.checker}: {verdict.reason or 'no reason given'}" for verdict in counted if verdict.valid == "unknown"
+        f"{verdict.checker}: {verdict.reason or 'no reason given'}" for verdict in told if verdict.valid == "unknown"
     ]
+    if silent and counted is not judged and not by_name:
+        # Each one's own reason is in its part.
+        reasons.append(f"nothing to judge for {_listed([verdict.checker for verdict in silent])}")
     if unjudged:
         reasons.append(f"no checker found anything to judge in {_listed(sorted(unjudged))}, where operations succeeded")
     if not verdicts:
