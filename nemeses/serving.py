@@ -92,9 +92,9 @@ def starting(fault: Fault) -> Mapping[str, Sequence[Undo]]:
 def _why(boot: Boot, deadline_s: float) -> Exception:
     error = boot.first_error or "no error in its log"
     if boot.exit_code is None:
-        return StartTimeout(f"it did not serve within {deadline_s:g} s; its first error: {error}")
+        return StartTimeout(f"it did not serve within {deadline_s:g} s; its log says: {error}")
     return NodeDied(
-        f"it ended while starting, exit code {boot.exit_code}; its first error: {error}",
+        f"it ended while starting, exit code {boot.exit_code}; its log says: {error}",
         node=boot.node,
         exit_code=boot.exit_code,
         first_error=error,

@@ -9,8 +9,9 @@ import sys
 
 import orjson
 import pytest
+from plugins import distribution, on_path
 
-from harness.command_line import _run
+from harness.command_line import _run, application
 from harness.errors import ExitCode
 from harness.registry import names
 
@@ -95,6 +96,44 @@ def test_help_is_an_answer(schemaquake, argv):
     code, out, _ = schemaquake(*argv)
     assert code == ExitCode.VALID
     assert out.lstrip().startswith("Usage: schemaquake")
+
+
+COMMANDS = [
+    *("crash-table", "doctor", "fetch", "image", "list", "heal", "matrix"),
+    *("demo", "run", "check", "report", "recover", "shrink"),
+]
+
+
+def commands_of(text):
+    """The names that a page of help lists."""
+    _, _, listed = text.partition("Commands:\n")
+    return [line.split()[0] for line in listed.splitlines() if line[:3].strip()]
+
+
+def test_help_lists_every_command(schemaquake):
+    assert commands_of(schemaquake("--help")[1]) == COMMANDS
+
+
+def test_a_stranger_s_commands_stand_beside_our_own(schemaquake, tmp_path):
+    (tmp_path / "strange_commands.py").write_text(
+        "def register(app):\n"
+        "    app.command('greet')(greet)\n"
+        "    app.command()(part)\n"
+        "def greet(name: str):\n    print('hello', name)\n"
+        "def part():\n    print('farewell')\n"
+    )
+    distribution(tmp_path, {"commands": {"strange": "strange_commands:register"}})
+    with on_path(tmp_path):
+        assert commands_of(schemaquake("--help")[1]) == [*COMMANDS, "greet", "part"]
+        assert schemaquake("greet", "Ada") == (0, "hello Ada\n", "")
+        assert schemaquake("part") == (0, "farewell\n", "")
+        assert "Missing argument" in schemaquake("greet")[2]
+        assert "No such command 'gret'. Did you mean 'greet'?" in schemaquake("gret")[2]
+
+
+def test_a_command_that_is_asked_for_is_all_that_typer_is_told_of():
+    assert [command.name for command in application("check").registered_commands] == ["check"]
+    assert [command.name for command in application("chekc").registered_commands] == COMMANDS
 
 
 # ── list ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,4 +48,5 @@ def on_path(*folders: Path) -> Iterator[None]:
 def _forget() -> None:
     """What is installed is looked up once a process; here it changes."""
     importlib.invalidate_caches()
+    registry._installed.cache_clear()
     registry._entries.cache_clear()

@@ -1,16 +1,74 @@
+"""The start: nobody waits for what only other commands need. Told by the modules that were imported, never by time."""
+
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
+import pytest
+
+ELSEWHERE = {"cassandra", "docker", "jinja2", "numba", "pandas", "paramiko", "pyspark", "scipy", "thriftpy2"}
+"""Drivers, compilers, engines and templates, which only some commands need."""
+
+
+def imported(program, *argv):
+    """The modules that a fresh process has imported when the program has ended."""
+    told = 'import json, sys\nsys.stdout.write("\\n" + json.dumps(sorted(sys.modules)))\n'
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\n{told}", *map(str, argv)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def packages(modules):
+    return {name.partition(".")[0] for name in modules}
+
 
 def test_no_command_waits_for_drivers_and_compilers_that_only_others_need():
+    assert not ELSEWHERE & packages(imported("from harness.command_line import application\napplication()"))
+
+
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["run", "--help"], ["check", "--help"], ["fetch", "--help"]], ids=" ".join
+)
+def test_help_needs_no_arrays_and_no_module_that_does_any_work(argv):
+    program = """
+from harness.command_line import main
+try:
+    main()
+except SystemExit as done:
+    assert done.code == 0
+"""
+    modules = imported(program, *argv)
+    assert not packages(modules) & {*ELSEWHERE, "numpy", "pyarrow", "rich"}
+    assert not packages(modules) & {"checkers", "nemeses", "workloads"}
+    assert not {"clusters.fetch", "harness.plan", "results.store"} & set(modules)
+    # Typer asks it about the options of whatever command is named, and of the whole application about none.
+    assert argv != ["--help"] or "pydantic" not in modules
+
+
+def test_a_check_imports_its_own_checker_and_no_compiler_before_it_reads(tmp_path):
+    # Of a damaged file the reading is as far as it gets.
+    file = tmp_path / "history.parquet"
+    file.write_bytes(b"PAR1")
     program = """
 import sys
 from harness.command_line import application
-application()
-heavy = {"cassandra", "thriftpy2", "numba", "scipy", "pyspark", "pandas", "jinja2"}
-print(sorted(heavy & {name.split(".")[0] for name in sys.modules}))
+from harness.errors import HistoryError
+try:
+    application(sys.argv[1])(sys.argv[1:], standalone_mode=False)
+except HistoryError as error:
+    assert "is not a whole Parquet file" in str(error)
+else:
+    raise AssertionError
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    modules = imported(program, "check", file, "--model", "list-append", "--engine", "local")
+    assert not packages(modules) & {*ELSEWHERE, "rich"}
+    assert {name for name in modules if name.startswith(("checkers.", "nemeses.", "workloads."))} == {
+        *("checkers.elle", "checkers.elle.example", "checkers.elle.list_append", "checkers.elle.tables")
+    }
+    assert not [
+        name for name in modules if name.startswith(("results.distributed", "results.execution", "results.report"))
+    ]
