@@ -124,7 +124,7 @@ def test_a_server_that_does_not_come_back_is_told_with_its_first_error(cluster, 
     (cluster.nodes[1].folder / "broken").write_text("Unknown type k.u")
     nemesis.inject(cluster, fault(nemesis, "n2"))
     with pytest.raises(
-        HealError, match=r"n2: it ended while starting, exit code 3; its first error: ERROR Unknown type"
+        HealError, match=r"n2: it ended while starting, exit code 3; its log says: ERROR Unknown type"
     ) as raised:
         nemesis.heal(cluster, fault(nemesis, "n2"))
     assert isinstance(raised.value.__cause__, NodeDied)
