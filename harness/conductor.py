@@ -299,6 +299,8 @@ class _Phases:
 
     def _settle(self, phase: str) -> None:
         limit_s = self._plan.settle_limit_s
+        if phase == "setup":  # what begins in disagreement tells of nothing else
+            limit_s *= _PATIENCE
         if phase == "settled":  # just after a start nodes ask at once
             limit_s += getattr(self._cluster, "pull_delay_s", 0)
         settled = self._observer.settle(limit_s=limit_s)
