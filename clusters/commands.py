@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
-from clusters.distribution import Distribution
-from clusters.fetch import Progress, fetch, verify
-from clusters.recipe import System, parse_system, recipe_for
-from clusters.resolvers import ResolverName
 from harness.errors import PlanError
+
+if TYPE_CHECKING:
+    from clusters.distribution import Distribution
+    from clusters.fetch import Progress
+    from clusters.recipe import System
 
 __all__ = ["progress_to_stderr", "register"]
 
@@ -36,7 +36,7 @@ def fetch_systems(
         typer.Option(metavar="PATH", help="Use this tarball (apache-cassandra-VERSION-bin.tar.gz) or unpacked folder."),
     ] = None,
     resolver: Annotated[
-        ResolverName,
+        Literal["auto", "maven", "ivy"],  # a ResolverName, whose module is not imported before it is needed
         typer.Option(help="What downloads: maven is faster, ivy comes with PySpark; auto takes maven if installed."),
     ] = "auto",
     check_only: Annotated[
@@ -45,6 +45,8 @@ def fetch_systems(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
     """Fetch distributions into the cache, so that runs need no network."""
+    from clusters.fetch import fetch, verify  # noqa: PLC0415 - every other command would wait for it
+
     versions = [_fetched(system).version for system in systems]
     if distribution is not None and len(versions) > 1:
         raise PlanError("--distribution is one version; name one system")
@@ -67,6 +69,8 @@ def fetch_systems(
 
 def _fetched(text: str) -> System:
     """What is started here is fetched; raises PlanError, with the way to have it, for what is not."""
+    from clusters.recipe import parse_system, recipe_for  # noqa: PLC0415 - as above
+
     system = parse_system(text)
     if system.product != "cassandra":
         recipe_for(system)
@@ -90,5 +94,7 @@ def progress_to_stderr() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield lambda text: typer.echo(text, err=True)
         return
+    from rich.console import Console  # noqa: PLC0415 - as above
+
     with Console(stderr=True).status("looking into the cache") as status:
         yield status.update

@@ -21,11 +21,12 @@ __all__ = ["application", "main"]
 _CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-def application() -> typer.Typer:
-    """The command with everything that is installed."""
+def application(asked: str | None = None) -> typer.Typer:
+    """The command with everything that is installed; with nothing but the command `asked` for, if there is one of that name."""
     app = typer.Typer(
         name="schemaquake",
         help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
+        callback=lambda: None,  # without one, typer takes an only command for the whole application
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -33,6 +34,8 @@ def application() -> typer.Typer:
     )
     for name in names("commands"):
         load("commands", name)(app)
+    # Typer reads the signatures of all commands there are, which takes longer than many a command takes to run.
+    app.registered_commands = [c for c in app.registered_commands if c.name == asked] or app.registered_commands
     return app
 
 
@@ -43,25 +46,24 @@ def main() -> None:
 
 
 def _run(argv: list[str]) -> int:
-    console = stderr()
     try:
-        code = application()(argv, standalone_mode=False, prog_name="schemaquake")
+        code = application(*argv[:1])(argv, standalone_mode=False, prog_name="schemaquake")
     except typer.Exit as done:
         return int(done.exit_code)
     except typer.Abort:
-        console.print("interrupted")
+        stderr().print("interrupted")
         return int(ExitCode.CRASHED)
     except _CLICK_ERRORS as error:
         error.show()
         return int(ExitCode.BAD_ARGUMENTS)
     except SchemaquakeError as error:
-        console.print(f"schemaquake: {error}", markup=False)
+        stderr().print(f"schemaquake: {error}", markup=False)
         return int(error.exit_code)
     except KeyboardInterrupt:
-        console.print("interrupted")
+        stderr().print("interrupted")
         return int(ExitCode.CRASHED)
     except OSError as error:
-        console.print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
+        stderr().print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
         return int(ExitCode.CRASHED)
     return int(code) if isinstance(code, int) else 0
 

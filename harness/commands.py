@@ -12,9 +12,7 @@ import typer
 
 from harness.console import configure_logging, stderr
 from harness.errors import ExitCode, PlanError
-from harness.healing import heal, heal_ledger
 from harness.json_output import print_json
-from harness.ledger import FILE_NAME
 from harness.registry import load_all
 
 __all__ = ["register"]
@@ -85,6 +83,9 @@ def _heal(
     ] = None,
 ) -> None:
     """Undo whatever a run left behind: faults of its ledger, processes, namespaces. May be repeated."""
+    from harness.healing import heal, heal_ledger  # noqa: PLC0415 - every other command would wait for them
+    from harness.ledger import FILE_NAME  # noqa: PLC0415 - as above
+
     configure_logging()
     if cluster is not None:
         done = heal_ledger(run / FILE_NAME if run.is_dir() else run, cluster)

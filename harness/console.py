@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["configure_logging", "progress", "stderr"]
 
@@ -34,6 +34,8 @@ _STYLES: Final = {logging.WARNING: "yellow", logging.ERROR: "bold red", logging.
 @cache
 def stderr() -> Console:
     """The console for progress and messages; never standard output, which belongs to `--json`."""
+    from rich.console import Console  # noqa: PLC0415 - many a command has nothing to say
+
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -53,6 +55,15 @@ def progress(what: str, *, limit_s: float | None = None) -> Iterator[None]:
 
 
 def _bar(what: str, limit_s: float | None, ended: threading.Event) -> None:
+    from rich.progress import (  # noqa: PLC0415 - as above
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
     if limit_s is not None:
         columns.append(TimeRemainingColumn())
@@ -97,11 +108,9 @@ def _facts(record: logging.LogRecord) -> Mapping[str, Any]:
 class _Lines(logging.Handler):
     """`[  12.3 s] node serves CQL  node=n1 seconds=9.6`."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._console = stderr()
-
     def emit(self, record: logging.LogRecord) -> None:
+        from rich.text import Text  # noqa: PLC0415 - as above
+
         line = Text(f"[{time.monotonic() - _BEGAN:6.1f} s] ", style="dim")
         line.append(record.getMessage(), style=_STYLES.get(record.levelno, ""))
         for name, value in _facts(record).items():
@@ -110,7 +119,7 @@ class _Lines(logging.Handler):
                 line.append(f"\n           {name}: ", style="dim").append(text.replace("\n", "\n             "))
             else:
                 line.append(f"  {name}=", style="dim").append(text)
-        self._console.print(line)
+        stderr().print(line)
 
 
 class _Json(logging.Formatter):

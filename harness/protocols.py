@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from harness.operations import JSON, Completion
-from harness.records import Records
 from harness.schema_observation import Observation
 from harness.steps import Invoke, Step
 from harness.verdict import Verdict
+
+if TYPE_CHECKING:  # it imports pyarrow, which a plan can do without
+    from harness.records import Records
 
 __all__ = [
     "Boot",

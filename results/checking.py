@@ -16,7 +16,6 @@ from harness.verdict import Verdict, combine
 from results.formats.reading import format_of, read_history, spill_history
 from results.history_models import ModelOptions, checker_of
 from results.judge import judge
-from results.knossos import with_second_opinion
 from results.memory import allowed_bytes, history_bytes, pieces
 from results.sources import HistoryFile
 from results.store import Store
@@ -71,6 +70,8 @@ def check_path(
         if knossos is None or model is None:
             return verdict
         history = subject.history if isinstance(subject, Records) else subject.read_history()
+    from results.knossos import with_second_opinion  # noqa: PLC0415 - as it is asked for
+
     initial = None if options is None else options.initial
     return with_second_opinion(verdict, history, model=model, knossos=knossos, limit_s=limit_s, initial=initial)
 

@@ -15,7 +15,6 @@ import typer
 from harness.console import configure_logging, stderr
 from harness.errors import ExitCode, PlanError
 from harness.json_output import print_json
-from harness.plan import Plan
 from results.cluster_choice import choose_cluster
 from results.option_lists import named_values, split
 
@@ -107,6 +106,8 @@ def _run(
 ) -> None:
     """Run workloads under faults on a real cluster, judge what happened, and report it."""
     configure_logging(verbose=verbose)
+    from harness.plan import Plan  # noqa: PLC0415 - every other command would wait for it
+
     where = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
     plan = Plan(
         system=where.system,
@@ -154,6 +155,7 @@ def _demo(
 ) -> None:
     """Run the headline: the same races on Cassandra 5.0 (they break it) and 6.0 (it holds), then one page that compares them."""
     configure_logging(verbose=verbose)
+    from harness.plan import Plan  # noqa: PLC0415 - as above
     from results.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
 
     plans = [

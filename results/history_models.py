@@ -5,25 +5,18 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 
-from checkers.bank import Bank
-from checkers.counter import Counter
-from checkers.elle.list_append import ListAppend
-from checkers.elle.rw_register import RwRegister
-from checkers.linearizability import models
-from checkers.linearizability.linearizable import Linearizable
-from checkers.linearizability.models import HistoryModel, Mutex, Register
-from checkers.long_fork import LongFork
-from checkers.set_full import SetFull
-from checkers.unique_ids import UniqueIds
-from checkers.weak_isolation.isolation import WeakIsolation
 from harness.errors import PlanError
 from harness.operations import JSON
 from harness.protocols import Checker
+from harness.registry import load
+
+if TYPE_CHECKING:
+    from checkers.linearizability.models import HistoryModel, Mutex, Register
 
 __all__ = ["MODELS", "ModelOptions", "checker_of"]
 
@@ -64,43 +57,61 @@ class ModelOptions:
         return value
 
 
-def _register(options: ModelOptions, *, swaps: bool) -> Register:
-    return Register(
-        start=options.start(object, None),
-        swaps=swaps,
-        failed_cas=options.failed_cas,
-        null_reads=options.null_reads,
-    )
+_OBJECTS: Final = frozenset(
+    {"register", "cas-register", "multi-register", "mutex", "fifo-queue", "unordered-queue", "set", "counter"}
+)
+"""Sequential objects, for `--checker linearizable`."""
+
+
+def _object(model: str, options: ModelOptions) -> Register | Mutex | HistoryModel:
+    from checkers.linearizability import models  # noqa: PLC0415 - as in `_checker`
+
+    match model:
+        case "register" | "cas-register":
+            return models.Register(
+                start=options.start(object, None),
+                swaps=model == "cas-register",
+                failed_cas=options.failed_cas,
+                null_reads=options.null_reads,
+            )
+        case "multi-register":
+            return models.multi_register(options.start(dict, None), null_reads=options.null_reads)
+        case "mutex":
+            return models.Mutex()
+        case "fifo-queue":
+            return models.fifo_queue()
+        case "unordered-queue":
+            return models.unordered_queue()
+        case "set":
+            return models.growing_set()
+        case "counter":
+            return models.counter(options.start(int, 0))
+    raise AssertionError(model)
 
 
 def _linearizable(model: Register | Mutex | HistoryModel, options: ModelOptions) -> Any:
-    return Linearizable(model=model, memory_bytes=options.memory_bytes)
+    return _checker("linearizable", model=model, memory_bytes=options.memory_bytes)
 
 
-_OBJECTS: Final[Mapping[str, Callable[[ModelOptions], Register | Mutex | HistoryModel]]] = {
-    "register": lambda options: _register(options, swaps=False),
-    "cas-register": lambda options: _register(options, swaps=True),
-    "multi-register": lambda options: models.multi_register(options.start(dict, None), null_reads=options.null_reads),
-    "mutex": lambda _: Mutex(),
-    "fifo-queue": lambda _: models.fifo_queue(),
-    "unordered-queue": lambda _: models.unordered_queue(),
-    "set": lambda _: models.growing_set(),
-    "counter": lambda options: models.counter(options.start(int, 0)),
-}
-"""Sequential objects, for `--checker linearizable`."""
+def _checker(name: str, **said: Any) -> Any:
+    """The registered checker, with what is said of it. Whoever asks for one model waits for no other's to be imported."""
+    return replace(load("checkers", name), **said)
+
 
 _CHECKERS: Final[Mapping[str, Callable[[ModelOptions], Any]]] = {
-    "set": lambda _: SetFull(),
-    "set-full": lambda _: SetFull(),
-    "counter": lambda options: Counter(start=options.start(int, 0)),
-    "bank": lambda options: Bank(total=options.start(int, None), transfers_only=False),
-    "long-fork": lambda _: LongFork(),
-    "unique-ids": lambda _: UniqueIds(),
-    "list-append": lambda options: ListAppend(models=options.levels),
-    "rw-register": lambda options: RwRegister(models=options.levels, linearizable_keys=options.linearizable_keys),
-    "read-committed": lambda _: WeakIsolation(models=("read-committed",)),
-    "read-atomic": lambda _: WeakIsolation(models=("read-atomic",)),
-    "causal": lambda _: WeakIsolation(models=("causal",)),
+    "set": lambda _: _checker("set-full"),
+    "set-full": lambda _: _checker("set-full"),
+    "counter": lambda options: _checker("counter", start=options.start(int, 0)),
+    "bank": lambda options: _checker("bank", total=options.start(int, None), transfers_only=False),
+    "long-fork": lambda _: _checker("long-fork"),
+    "unique-ids": lambda _: _checker("unique-ids"),
+    "list-append": lambda options: _checker("list-append", models=options.levels),
+    "rw-register": lambda options: _checker(
+        "rw-register", models=options.levels, linearizable_keys=options.linearizable_keys
+    ),
+    "read-committed": lambda _: _checker("weak-isolation", models=("read-committed",)),
+    "read-atomic": lambda _: _checker("weak-isolation", models=("read-atomic",)),
+    "causal": lambda _: _checker("weak-isolation", models=("causal",)),
 }
 """Models with a checker of their own, which is asked unless another one is named."""
 
@@ -123,9 +134,9 @@ def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Che
     if own is not None and checker in {None, own.name, model}:
         judge = own
     elif model in {"list-append", "rw-register"} and checker == "weak-isolation":
-        judge = WeakIsolation(models=options.consistency_models or ("causal",))
+        judge = _checker("weak-isolation", models=options.consistency_models or ("causal",))
     elif model in _OBJECTS and checker in {None, "linearizable"}:
-        judge = _linearizable(_OBJECTS[model](options), options)
+        judge = _linearizable(_object(model, options), options)
     if judge is not None:
         found: Checker = judge
         return found
@@ -133,6 +144,8 @@ def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Che
 
 
 def _own_model(name: str) -> HistoryModel:
+    from checkers.linearizability.models import HistoryModel  # noqa: PLC0415 - as in `_checker`
+
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)

@@ -40,7 +40,6 @@ from harness.registry import load, load_all
 from harness.verdict import Verdict
 from results.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
 from results.deadline import Overdue, deadline
-from results.distributed.checks import Carried, is_distributed
 from results.engine import Engine, Local, choose, shares
 from results.kept_verdicts import KeptVerdicts
 from results.keyspaces import Keyspaces
@@ -177,6 +176,8 @@ def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> M
     """Those whose check of the one history is itself shared out, by position: the engine carries the pieces."""
     if not isinstance(source, OnDisk):
         return {}
+    from results.distributed.checks import Carried, is_distributed  # noqa: PLC0415 - what is in memory does without
+
     scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
     return {
         position: Carried(checker, engine, source.history, scratch, checker.name)

@@ -78,7 +78,8 @@ class _Named:
     positions: _Codes
 
     def present(self) -> set[str]:
-        return {self.names[position] for position in np.unique(self.positions) if position != _OF_THE_RUN}
+        counts = np.bincount(self.positions[self.positions != _OF_THE_RUN], minlength=len(self.names))
+        return {name for name, count in zip(self.names, counts, strict=True) if count}
 
     def coded(self, names: Collection[str]) -> _Codes:
         """The same by the order of `names`; a keyspace that is not among them is coded beyond their end."""

@@ -121,17 +121,23 @@ def _all_of(surveys: Sequence[Survey]) -> Survey:
 
 
 def _survey(records: Records) -> Survey:
-    history = records.history
+    return Survey(
+        events=len(records.history),
+        weights=Keyspaces(records).weights,
+        acknowledged=_acknowledged(records.history),
+    )
+
+
+def _acknowledged(history: pa.Table) -> frozenset[str]:
+    """As in `Survey`. Histories of other tools have no keys, and nobody need look at their events."""
+    if history["key"].null_count == len(history):
+        return frozenset()
     acknowledged = (history["process"].to_numpy() != NEMESIS) & pc.equal(history["type"], "ok").to_numpy(
         zero_copy_only=False
     )
     keys = pc.unique(history["key"].filter(pa.array(acknowledged))).to_pylist()
-    keyspaces = {keyspace_of(key) for key in keys} - {None}
-    return Survey(
-        events=len(history),
-        weights=Keyspaces(records).weights,
-        acknowledged=frozenset(keyspace for keyspace in keyspaces if keyspace is not None),
-    )
+    keyspaces = {keyspace_of(key) for key in keys}
+    return frozenset(keyspace for keyspace in keyspaces if keyspace is not None)
 
 
 def _columns(schema: pa.Schema, *names: str) -> pa.Schema:

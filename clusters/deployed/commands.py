@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from clusters.commands import progress_to_stderr
-from clusters.recipe import parse_system
 
 __all__ = ["register"]
 
@@ -46,6 +45,7 @@ def image(
     # Not before it is needed: the SDK takes a third of a second to import.
     from clusters.deployed.docker_engine import DockerEngine  # noqa: PLC0415
     from clusters.deployed.image import build_image  # noqa: PLC0415
+    from clusters.recipe import parse_system  # noqa: PLC0415
 
     chosen = parse_system(system)
     engine = DockerEngine.connect(host)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from harness.console import configure_logging
 from harness.errors import ExitCode
@@ -33,6 +32,8 @@ def doctor(
     Exit code 0 if nothing is missing, 1 if something is, 254 if the file cannot be used.
     """
     # Not before they are needed: SSH, the driver and the file's checks take long to import.
+    from rich.console import Console  # noqa: PLC0415
+
     from clusters.deployed.cluster_file import ClusterFile  # noqa: PLC0415
     from clusters.deployed.doctor import examine_cluster, examine_engine  # noqa: PLC0415
 

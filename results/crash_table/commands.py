@@ -7,21 +7,21 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
-from rich.table import Table
 
-from clusters.recipe import parse_system, recipe_for
 from harness.console import configure_logging, stderr
 from harness.errors import ClusterError, PlanError
 from harness.json_output import print_json
-from harness.plan import Plan
-from results.atomic import write_bytes
-from results.crash_table.evidence import Evidence
-from results.crash_table.table import Row, as_markdown, evidence_of, rows_of
-from results.store import Store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.plan import Plan
+    from results.crash_table.evidence import Evidence
+    from results.crash_table.table import Row
 
 __all__ = ["register"]
 
@@ -47,6 +47,13 @@ def _crash_table(
 ) -> None:
     """Kill one node in the middle of schema changes, start it, and hold what happened against the 0.7 document's table."""
     configure_logging(verbose=verbose)
+    # Not before they are needed: every other command of schemaquake would wait for them.
+    from clusters.recipe import parse_system, recipe_for  # noqa: PLC0415
+    from harness.plan import Plan  # noqa: PLC0415
+    from results.atomic import write_bytes  # noqa: PLC0415
+    from results.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
+    from results.store import Store  # noqa: PLC0415
+
     if tries < 1:
         raise PlanError(f"--tries must be at least 1, not {tries}")
     if recipe_for(parse_system(system)).era != _ERA:
@@ -75,9 +82,11 @@ def _crash_table(
 
 def _carry_out(plan: Plan, folder: Path) -> list[Evidence]:
     """Every try, made behind the provider's enclosure. Raises ClusterError if they ended early."""
-    # Drivers take half a second to import, and every command of schemaquake would wait for them.
+    # The same; and drivers take half a second to import.
     from clusters.local import LocalProvider  # noqa: PLC0415
+    from results.atomic import write_bytes  # noqa: PLC0415
     from results.crash_table.experiment import TRIES  # noqa: PLC0415
+    from results.crash_table.table import evidence_of  # noqa: PLC0415
 
     write_bytes(folder / "plan.json", orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
     provider = LocalProvider()
@@ -102,6 +111,8 @@ def _document(system: str, command: str, folder: Path, tries: list[Evidence], ro
 
 
 def _table(system: str, rows: list[Row]) -> Table:
+    from rich.table import Table  # noqa: PLC0415 - as above
+
     table = Table(title=f"killed at every step of a migration: {system}", show_lines=True)
     for name in ("died after", "change", "the 0.7 document says", "as it says", "what happened"):
         table.add_column(name, ratio=3 if name[:3] in {"the", "wha"} else 1)

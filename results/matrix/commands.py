@@ -9,15 +9,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from harness.console import configure_logging, stderr
 from harness.errors import ExitCode, PlanError
 from harness.json_output import print_json
-from results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Preset, expanded, preset, shell
 from results.option_lists import named_values, split
+
+if TYPE_CHECKING:
+    from results.matrix.matrix_plan import Condition, MatrixPlan, Preset
 
 __all__ = ["register"]
 
@@ -82,6 +84,8 @@ def _matrix(
 ) -> None:
     """Run every combination of systems, workloads, nemeses and modes until each rate is known, and draw one page."""
     configure_logging(verbose=verbose)
+    from results.matrix.matrix_plan import CONTROL, expanded, preset  # noqa: PLC0415 - all other commands would wait
+
     chosen: Preset | None = "quick" if quick else "full" if full or (not system and resume is None) else None
     if quick and full:
         raise PlanError("--quick and --full are two lists: give one of them")
@@ -124,6 +128,8 @@ def _matrix(
 
 def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
     """The plan of what was asked for, over what the preset says; without one, each cell is run once. Raises PlanError."""
+    from results.matrix.matrix_plan import Condition, MatrixPlan, preset, shell  # noqa: PLC0415 - as above
+
     values: dict[str, Any] = {"tries_max": 1, "controls": False}
     if chosen is not None:
         lists = preset(chosen)
@@ -231,6 +237,8 @@ def _interruptible() -> Iterator[None]:
 def _conditions(modes: Sequence[str] | None, nemeses: Sequence[str] | None) -> tuple[Condition, ...] | None:
     if not modes and not nemeses:
         return None
+    from results.matrix.matrix_plan import CONTROL, Condition  # noqa: PLC0415 - as above
+
     raced = [mode for mode in modes or ["barrier"] if mode != CONTROL] or ["barrier"]
     return tuple(
         Condition(mode, () if faults == "none" else split(faults))  # type: ignore[arg-type]  # Plan rejects what is no mode

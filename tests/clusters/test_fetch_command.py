@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import get_type_hints
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from clusters.commands import register
+from clusters.commands import fetch_systems, register
+from clusters.resolvers import ResolverName
 from harness.errors import FetchError, PlanError
 
 
@@ -26,6 +28,10 @@ def run(*arguments):
     app.callback()(lambda: None)
     register(app)
     return CliRunner().invoke(app, ["fetch", *map(str, arguments)])
+
+
+def test_every_resolver_there_is_can_be_asked_for():
+    assert get_type_hints(fetch_systems)["resolver"] == ResolverName
 
 
 def test_json_is_one_document_on_standard_output(home):
