@@ -20,7 +20,8 @@ SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/fetched ## everything that is needed, into .venv and the user's cache
+setup: ## everything that is needed, into .venv and the user's cache
+	@$(MAKE) --no-print-directory --jobs=2 .venv/fetched .venv/compiled
 	@echo "Ready: $(BIN)/schemaquake"
 
 demo: setup ## the same race on Cassandra 5.0 and 6.0, and the report
@@ -85,4 +86,9 @@ clean: ## what make made; runs and the user's cache stay
 
 .venv/fetched: clusters/extra_jars.toml | .venv/installed
 	$(BIN)/schemaquake fetch $(SYSTEMS)
+	@touch $@
+
+.venv/compiled: $(shell find checkers results/formats -name '*.py') | .venv/installed
+	$(BIN)/python -m compileall -q harness nemeses workloads checkers clusters results
+	$(BIN)/python -m results.warming
 	@touch $@

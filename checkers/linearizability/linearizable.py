@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from checkers.catalogue import anomaly
 from checkers.linearizability import guarded, zones
+from checkers.linearizability.example import example_history
 from checkers.linearizability.models import HistoryModel, Mutex, Register, described
 from checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
 from checkers.linearizability.search import Call, Limits, Outcome, search
@@ -56,6 +57,10 @@ class Linearizable:
     scope: Literal["run", "keyspace"] = "run"
     model: Register | Mutex | HistoryModel | None = None
     memory_bytes: int = 1 << 29
+
+    def warm(self) -> None:
+        """Load what is compiled; called while the history is still being read."""
+        Linearizable().check(Records.of(example_history()), limit_s=60)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every key. Raises HistoryError for values that the model cannot have."""
