@@ -7,7 +7,10 @@ from typing import Final
 
 __all__ = ["first_error"]
 
-_FATAL: Final = re.compile(r"Exception encountered during startup|Fatal exception during initialization|FATAL")
+_FATAL: Final = re.compile(
+    r"Exception encountered during startup|Fatal exception during initialization|FATAL"
+    r"|Exiting due to error while processing commit log during initialization"
+)
 _ERROR: Final = re.compile(
     r"^\s*(?:ERROR|FATAL)\b|^Error: |^Exception in thread|^Unrecognized |^OpenJDK .* error", re.MULTILINE
 )

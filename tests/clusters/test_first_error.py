@@ -148,3 +148,20 @@ def test_what_an_old_server_says_twice_is_told_once():
 def test_an_entry_of_log4j_ends_an_error():
     text = "ERROR [main] 2012-01-01 09:00:00,000 A.java (line 1) bad\n\tat x\n WARN [main] 2012-01-01 09:00:00,001 B.java (line 2) no\n"
     assert "no" not in first_error(text).split()
+
+
+def test_an_error_that_was_survived_is_not_told_for_the_one_that_ended_the_start():
+    survived = (
+        "ERROR [Messaging-EventLoop-3-1] 2026-01-05 10:00:03,041 InboundMessageHandler.java:201 - unexpected exception "
+        "caught while deserializing a message\n"
+        "org.apache.cassandra.exceptions.CoordinatorBehindException: Couldn't find table with id tid:e.\n"
+        "INFO  [main] 2026-01-05 10:00:03,654 CommitLog.java:207 - Replaying commitlog/CommitLog-9-1.log\n"
+    )
+    fatal = (
+        "ERROR [main] 2026-01-05 10:00:03,689 DefaultDiskErrorsHandler.java:177 - Exiting due to error while processing "
+        "commit log during initialization.\n"
+        "org.apache.cassandra.db.commitlog.CommitLogReadHandler$CommitLogReadException: Unexpected error deserializing "
+        "mutation; saved to tmp/mutation27dat.  Exception follows: Couldn't find table with id tid:f.\n"
+        "\tat org.apache.cassandra.db.commitlog.CommitLogReader.readMutation(CommitLogReader.java:472)"
+    )
+    assert first_error(BOOT + survived + fatal + "\n") == fatal
