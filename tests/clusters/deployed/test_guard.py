@@ -143,7 +143,9 @@ def test_what_is_healed_in_time_is_left_alone(any_bench):
     bench.guard.arm(3, bench.undo(), after_s=1.0)
     assert bench.processes
     assert bench.guard.disarm(3) is None
-    assert (bench.processes, bench.files) == ([], [])
+    # What was killed is listed until the kernel has put it away.
+    until(lambda: not bench.processes, deadline_s=10, what="the guard's end")
+    assert bench.files == []
     pause_for(1.5)
     assert bench.undone() == 0
     assert bench.guard.disarm(3) is None
@@ -197,7 +199,7 @@ def test_a_wall_clock_that_jumps_does_not_concern_it(bench, jump_s, monkeypatch)
 
 
 def test_a_guard_whose_folder_was_swept_away_undoes_all_the_same(bench):
-    bench.guard.arm(3, bench.undo(), after_s=0.6)
+    bench.guard.arm(3, bench.undo(), after_s=1.0)
     shutil.rmtree(bench.state)
     bench.await_undone()
 
@@ -236,8 +238,12 @@ def test_a_node_that_runs_out_of_processes_gets_its_fault_undone_when_there_are_
     (guard,) = bench.processes
     if moment == "undoing":
         until(bench.path("begun").exists, deadline_s=30, what="the undo's beginning")
-    for pid in {guard, *bench.processes}:
-        subprocess.run([*nobody, "prlimit", f"--pid={pid}", "--nproc=0:", "--nofile=40:"], check=False)
+    limited = set()
+    # A process that begins just now may be missing from a list of all.
+    while found := {guard, *bench.processes} - limited:
+        for pid in found:
+            subprocess.run([*nobody, "prlimit", f"--pid={pid}", "--nproc=0:", "--nofile=40:"], check=False)
+        limited |= found
     bench.path("go").touch()
     pause_for(4.5)
     assert bench.undone() == 0
@@ -255,7 +261,7 @@ def test_a_command_that_hangs_does_not_keep_the_next_from_its_turn(bench, monkey
     hasty = hasty.replace("COMMAND_ENDS_WITHIN=30 ", "COMMAND_ENDS_WITHIN=1 ")
     put = bench.transport.put
     monkeypatch.setattr(bench.transport, "put", lambda content, target, **mode: put(hasty.encode(), target, **mode))
-    bench.guard.arm(3, [Undo(("sleep", "20")), *bench.undo()], after_s=0.2)
+    bench.guard.arm(3, [Undo(("sleep", "20")), *bench.undo()], after_s=1.0)
     bench.await_undone()
     assert [code for _, code in bench.guard.disarm(3).done] == [None, 0]
 
@@ -289,7 +295,7 @@ def test_no_shell_takes_a_word_of_an_undo_for_anything_but_itself(any_bench):
     bench = any_bench
     script = "import json, sys; print(json.dumps(sys.argv[2:]), file=open(sys.argv[1], 'a'))"
     argv = (sys.executable, "-ISc", script, str(bench.path()), *STRANGE)
-    bench.guard.arm(3, [Undo(argv), Undo(argv)], after_s=0.1)
+    bench.guard.arm(3, [Undo(argv), Undo(argv)], after_s=1.0)
     until(lambda: (fired := bench.guard.fired(3)) and fired.ended, deadline_s=60, what="the undo")
     assert [json.loads(line) for line in bench.path().read_text().splitlines()] == [STRANGE, STRANGE]
     assert bench.guard.disarm(3).done == ((argv, 0), (argv, 0))
@@ -298,7 +304,7 @@ def test_no_shell_takes_a_word_of_an_undo_for_anything_but_itself(any_bench):
 def test_a_verb_is_what_the_node_makes_of_it(bench):
     commands = {"start": [["touch", str(bench.path("started"))], ["true"]], "resume": []}
     guard = bench.another(verbs=commands.__getitem__)
-    guard.arm(3, [Undo(verb="resume"), Undo(verb="start")], after_s=0.1)
+    guard.arm(3, [Undo(verb="resume"), Undo(verb="start")], after_s=1.0)
     until(lambda: (fired := guard.fired(3)) and fired.ended, deadline_s=30, what="the undo")
     assert bench.path("started").exists()
     assert [argv[0] for argv, _ in guard.disarm(3).done] == ["touch", "true"]
@@ -314,7 +320,7 @@ def test_what_no_line_can_hold_is_refused_before_anything(bench, argv):
 def test_children_of_a_guard_inherit_nothing_strange(bench):
     """A server that it starts is one that was started as usual: no signal ignored, no library of the harness'."""
     wanted = "grep -E '^(SigIgn|SigBlk)' /proc/self/status > {0}; umask >> {0}; env | grep -c LD_PRELOAD >> {0}"
-    bench.guard.arm(3, [Undo(("sh", "-c", wanted.format(bench.path())))], after_s=0.1)
+    bench.guard.arm(3, [Undo(("sh", "-c", wanted.format(bench.path())))], after_s=1.0)
     until(lambda: (fired := bench.guard.fired(3)) and fired.ended, deadline_s=30, what="the undo")
     ignored, blocked, mask, preloads = bench.path().read_text().split("\n")[:4]
     bits = int(blocked.split()[1], 16) | int(ignored.split()[1], 16)
@@ -395,7 +401,7 @@ def test_who_disarms_while_the_guard_undoes_waits_until_it_is_done(bench):
     slow = Undo(
         ("sh", "-c", 'touch "$1"; sleep 1; touch "$2"', "sh", str(bench.path("begun")), str(bench.path("done")))
     )
-    bench.guard.arm(3, [slow], after_s=0.2)
+    bench.guard.arm(3, [slow], after_s=1.0)
     until(bench.path("begun").exists, deadline_s=30, what="the undo's beginning")
     fired = bench.guard.disarm(3)
     assert bench.path("done").exists()
@@ -407,13 +413,13 @@ def test_either_the_guard_undoes_or_it_is_disarmed_whoever_is_first(bench):
     outcomes = set()
     for number in range(12):
         name = f"undone-{number}"
-        bench.guard.arm(number, bench.undo(name), after_s=0.35)
-        pause_for(0.03 * number)
+        bench.guard.arm(number, bench.undo(name), after_s=1.0)
+        pause_for(0.09 * number)
         fired = bench.guard.disarm(number)
         was_undone = bench.undone(name)
         pause_for(0.1)
         assert was_undone == bench.undone(name) == (1 if fired else 0)
-        assert not bench.processes
+        until(lambda: not bench.processes, deadline_s=10, what="the guard's end")
         outcomes.add(fired is None)
     assert bench.files == []
     assert outcomes <= {True, False}
@@ -539,13 +545,13 @@ def test_under_systemd_it_is_a_service_and_what_it_starts_outlives_it(bench, mon
         "systemd-run",
         f'echo "$@" >> {bench.path("asked")}; while [ "$1" != -- ]; do shift; done; shift; setsid "$@" &',
     )
-    bench.guard.arm(3, bench.undo(), after_s=0.2)
+    bench.guard.arm(3, bench.undo(), after_s=1.0)
     bench.await_undone()
     asked = bench.path("asked").read_text()
     assert asked.startswith("--quiet --collect --property=KillMode=process --description=schemaquake guard of ")
     assert asked.rstrip().endswith(f"guard.sh watch {bench.state}/run-1/fault-3")
     bench.transport.tool("systemd-run", "exit 1")
-    bench.guard.arm(4, bench.undo("again"), after_s=0.2)
+    bench.guard.arm(4, bench.undo("again"), after_s=1.0)
     bench.await_undone("again")
 
 
