@@ -6,15 +6,17 @@ Finds: `wrong-total`, `negative-balance`. Source: the bank test of the field (Ki
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Final, Literal
 
 import orjson
 
 from checkers.catalogue import anomaly
 from checkers.data_calls import calls_by_key, key_of
-from checkers.operation_lines import OperationLines
+from checkers.operation_lines import OperationLines, shortened
 from checkers.paired import PairedOperation
 from harness.operations import JSON
 from harness.records import Records
@@ -23,6 +25,7 @@ from harness.verdict import Anomaly, Verdict
 __all__ = ["Bank"]
 
 _TOLD_MOST: Final = 10
+_BALANCES_MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Bank:
             for found in self._findings(key, reads, operations):
                 wrong += 1
                 if len(anomalies) < _TOLD_MOST:
-                    anomalies.append(found)
+                    anomalies.append(found())
         if not judged:
             return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no read of all balances")
         return Verdict(
@@ -63,7 +66,8 @@ class Bank:
 
     def _findings(
         self, key: str | None, reads: Sequence[PairedOperation], operations: OperationLines
-    ) -> Iterator[Anomaly]:
+    ) -> Iterator[Callable[[], Anomaly]]:
+        """What is wrong with each read that is wrong; to be put into words by whoever tells of it."""
         total = self.total
         first: PairedOperation | None = None
         for read in reads:
@@ -71,15 +75,20 @@ class Bank:
             if total is None:
                 total, first = found, read
             if found is None or found != total:
-                yield _of_total(key, read, found, total, first if first is not read else None, operations)
+                yield partial(_of_total, key, read, found, total, first if first is not read else None, operations)
             elif not self.overdraft and any(balance < 0 for balance in read.value.values()):
-                yield _of_balance(key, read, operations)
+                yield partial(_of_balance, key, read, operations)
 
 
 def _total(balances: Mapping[str, JSON]) -> int | None:
     """None if one of them is no number."""
     values = list(balances.values())
     return sum(values) if all(type(value) is int for value in values) else None
+
+
+def _some(balances: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The first ones, which is all of them for anybody who reads them."""
+    return dict(islice(balances.items(), _BALANCES_MOST))
 
 
 def _of_total(
@@ -100,7 +109,7 @@ def _of_total(
         objects=key_of(key),
         nodes=[call.node for call in calls if call.node is not None],
         ops=[call.index for call in calls],
-        evidence={"total": found, "expected": total, "balances": read.value},
+        evidence={"total": found, "expected": total, "balances": _some(read.value)},
         explanation=f"{let}\nThen transfers only move money, so that all accounts together always hold {expected}.\n"
         f"     But T{len(calls)} {said}.",
     )
@@ -108,7 +117,7 @@ def _of_total(
 
 def _of_balance(key: str | None, read: PairedOperation, operations: OperationLines) -> Anomaly:
     (line,) = operations.lines([read.index])
-    negative = {account: balance for account, balance in read.value.items() if balance < 0}
+    negative = _some({account: balance for account, balance in read.value.items() if balance < 0})
     return anomaly(
         "negative-balance",
         objects=key_of(key),
@@ -116,5 +125,5 @@ def _of_balance(key: str | None, read: PairedOperation, operations: OperationLin
         ops=[read.index],
         evidence={"negative": negative},
         explanation=f"Let  T1 = {line}\nThen no transfer takes more than there is, so that no balance is below zero.\n"
-        f"     But T1 shows {orjson.dumps(negative).decode()}.",
+        f"     But T1 shows {shortened(orjson.dumps(negative).decode())}.",
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,8 @@ class Counter:
         for key, calls in counters.items():
             bounds = _Bounds(calls, self.start)
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
-            anomalies += [bounds.told(key, int(at), len(wrong), operations) for at in wrong[:_TOLD_MOST]]
+            told = wrong[: _TOLD_MOST - len(anomalies)]
+            anomalies += [bounds.told(key, int(at), len(wrong), operations) for at in told]
             out_of_bounds += len(wrong)
             reads += len(bounds.reads)
             additions += len(calls) - len(bounds.reads)
@@ -81,9 +82,9 @@ class _Bounds:
 
     def __init__(self, calls: Sequence[PairedOperation], start: int) -> None:
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and call.value is not None]
-        self.values: _Numbers = np.array([read.value for read in self.reads], np.int64)
+        self.values = _exact([read.value for read in self.reads])
         possible = [call for call in calls if call.f in _ADDING and call.possible]
-        amounts = np.array([_amount(call) for call in possible], np.int64)
+        amounts = _exact([start, *(_amount(call) for call in possible)])[1:]
         begun = np.array([call.invoked for call in possible], np.int64)
         certain = np.array([call.type == "ok" for call in possible], bool)
         ended = np.array([call.completed if call.type == "ok" else 0 for call in possible], np.int64)
@@ -112,6 +113,11 @@ class _Bounds:
         )
 
 
+def _exact(numbers: Sequence[int]) -> npt.NDArray[Any]:
+    """Numbers whose sums are exact: Python's own, slow and of any size, where machine words might run over."""
+    return np.array(numbers, np.int64 if sum(map(abs, numbers)) < 1 << 62 else object)
+
+
 def _amount(call: PairedOperation) -> int:
     amount = 1 if call.argument is None and call.f != "add" else call.argument
     if type(amount) is not int:
@@ -119,9 +125,8 @@ def _amount(call: PairedOperation) -> int:
     return -amount if call.f == "decrement" else amount
 
 
-def _sums(times: _Numbers, amounts: _Numbers, until: _Numbers, side: Literal["left", "right"]) -> _Numbers:
+def _sums(times: _Numbers, amounts: npt.NDArray[Any], until: _Numbers, side: Literal["left", "right"]) -> Any:
     """For each moment of `until`, the sum of the amounts whose time lies before it (with `right`: or in it)."""
     order = np.argsort(times, kind="stable")
     sums = np.concatenate([[0], np.cumsum(amounts[order])])
-    found: _Numbers = sums[np.searchsorted(times[order], until, side=side)]
-    return found
+    return sums[np.searchsorted(times[order], until, side=side)]

@@ -27,6 +27,7 @@ from harness.verdict import Anomaly, Verdict
 __all__ = ["LongFork"]
 
 _TOLD_MOST: Final = 10
+_KEYS_MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,17 @@ class LongFork:
         names = orjson.loads((records.history.schema.metadata or {}).get(b"names", b"{}"))
         operations = OperationLines(records.history)
         anomalies: list[Anomaly] = []
+        forks = 0
         for keys, reads in judged.items():
             for one, other in _forks(reads):
+                forks += 1
                 if len(anomalies) < _TOLD_MOST:
                     anomalies.append(_told(keys, one, other, operations, names))
         return Verdict(
             valid=False if anomalies else "unknown" if rewritten else True,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats={"groups": len(judged), "reads": sum(map(len, judged.values()))},
+            stats={"groups": len(judged), "reads": sum(map(len, judged.values())), "forks": forks},
             reason=f"key {rewritten[0]} was written more than once: not for this check" if rewritten else None,
         )
 
@@ -83,7 +86,8 @@ def _groups(history: pa.Table) -> tuple[Mapping[tuple[int, ...], Sequence[_Read]
             _note_values(mops, values, rewritten, only_writes=row["type"] == "info")
         keys = sorted({mop["k"] for mop in mops})
         if row["type"] == "ok" and len(keys) > 1 and all(mop["f"] == "r" for mop in mops):
-            seen = frozenset(keys.index(mop["k"]) for mop in mops if mop["v"] is not None)
+            place = {key: at for at, key in enumerate(keys)}
+            seen = frozenset(place[mop["k"]] for mop in mops if mop["v"] is not None)
             groups[tuple(keys)].append(_Read(row["index"], row["node"], seen))
     return groups, rewritten
 
@@ -114,13 +118,13 @@ def _told(
     x, y = (names.get(str(keys[min(seen)]), keys[min(seen)]) for seen in (one.seen - other.seen, other.seen - one.seen))
     return anomaly(
         "long-fork",
-        objects=[names.get(str(key), str(key)) for key in keys],
+        objects=[names.get(str(key), str(key)) for key in keys[:_KEYS_MOST]],
         nodes=[read.node for read in (one, other) if read.node is not None],
         ops=[one.index, other.index],
         evidence={
-            "keys": list(keys),
-            "one": sorted(keys[at] for at in one.seen),
-            "other": sorted(keys[at] for at in other.seen),
+            "keys": list(keys[:_KEYS_MOST]),
+            "one": sorted(keys[at] for at in one.seen)[:_KEYS_MOST],
+            "other": sorted(keys[at] for at in other.seen)[:_KEYS_MOST],
         },
         explanation=f"Let  T1 = {first}\n     T2 = {second}\nThen T1 saw the write of {x} and not that of {y}: {x} was written first."
         f"\n     But T2 saw the write of {y} and not that of {x}: {y} was written first.",

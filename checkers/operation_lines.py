@@ -15,9 +15,10 @@ import pyarrow as pa
 from harness.gather import gather
 from harness.history import ends
 
-__all__ = ["OperationLines"]
+__all__ = ["OperationLines", "shortened"]
 
 _VALUE_MOST: Final = 80  # characters
+_NAME_MOST: Final = 200
 
 
 class OperationLines:
@@ -42,14 +43,15 @@ class OperationLines:
         events = gather(self._history, np.array([position] if at < 0 else [position, at])).to_pylist()
         call, answer = events[0], events[-1]
         who = f"op {call['index']}: p{call['process']}{'' if call['node'] is None else ' ' + call['node']}"
-        what = call["f"] if call["key"] is None else f"{call['f']} {call['key']}"
+        name = call["f"] if call["key"] is None else f"{call['f']} {call['key']}"
+        what = shortened(name, _NAME_MOST)
         if at < 0:
-            return f"{who} {what} {_shortened(call['value'] or '')}".rstrip() + " -> never answered"
+            return f"{who} {what} {shortened(call['value'] or '')}".rstrip() + " -> never answered"
         seen = answer["value"] if answer["type"] == "ok" else call["value"]
         nothing = "null" if call["f"] == "read" else ""
-        error = "" if answer["error"] is None else f" ({answer['error']})"
+        error = "" if answer["error"] is None else f" ({shortened(answer['error'], _NAME_MOST)})"
         times = f"{call['time'] / 1e9:.6f} s to {answer['time'] / 1e9:.6f} s"
-        return f"{who} {what} {_shortened(seen or nothing)}".rstrip() + f" -> {answer['type']}{error}, {times}"
+        return f"{who} {what} {shortened(seen or nothing)}".rstrip() + f" -> {answer['type']}{error}, {times}"
 
     def nodes(self, indices: Iterable[int]) -> Sequence[str]:
         """The coordinators that were asked."""
@@ -58,5 +60,6 @@ class OperationLines:
         return sorted(node for node in found if node is not None)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _VALUE_MOST else f"{text[: _VALUE_MOST - 1]}…"
+def shortened(text: str, most: int = _VALUE_MOST) -> str:
+    """The text, or its beginning: a line of an explanation is to be read."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -28,7 +28,7 @@ import orjson
 
 from checkers.catalogue import anomaly
 from checkers.data_calls import calls_by_key, key_of
-from checkers.operation_lines import OperationLines
+from checkers.operation_lines import OperationLines, shortened
 from checkers.paired import PairedOperation
 from harness.operations import JSON
 from harness.records import Records
@@ -36,7 +36,9 @@ from harness.verdict import Anomaly, Verdict
 
 __all__ = ["SetFull"]
 
-_TOLD_MOST: Final = 10
+_TOLD_MOST: Final = 10  # of one kind in one set
+_ALL_MOST: Final = 100  # in all sets; of those beyond nothing is told
+_UNREAD_MOST: Final = 3
 _EVIDENCE_MOST: Final = 100
 
 
@@ -65,6 +67,7 @@ class SetFull:
         operations = OperationLines(records.history)
         anomalies: list[Anomaly] = []
         reasons: list[str] = []
+        unread: list[str] = []
         stats: Counter[str] = Counter()
         latencies: list[int] = []
         for number, (key, calls) in enumerate(sets.items()):
@@ -72,11 +75,17 @@ class SetFull:
                 reasons.append(f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets")
                 break
             timeline = _Timeline(calls)
-            anomalies += timeline.findings(key, operations, fresh=self.fresh)
+            if len(anomalies) < _ALL_MOST:
+                anomalies += timeline.findings(key, operations, fresh=self.fresh)
             stats.update(timeline.counts())
             latencies += timeline.latencies()
             if not timeline.reads:
-                reasons.append(f"{key or 'the set'} was never read")
+                unread.append(key or "the set")
+        if unread:
+            more = f" and {len(unread) - _UNREAD_MOST} more" if len(unread) > _UNREAD_MOST else ""
+            reasons.append(
+                f"{', '.join(unread[:_UNREAD_MOST])}{more} {'was' if len(unread) == 1 else 'were'} never read"
+            )
         return Verdict(
             valid=False if anomalies else "unknown" if reasons else True,
             checker=self.name,
@@ -259,7 +268,7 @@ class _Timeline:
                 "runs": element.runs[-_EVIDENCE_MOST:],
                 "elements": count,
             },
-            explanation=f"{let}\nThen {_json(element.value)} was in the set from {element.known / 1e9:.6f} s on.\n"
+            explanation=f"{let}\nThen {shortened(_json(element.value))} was in the set from {element.known / 1e9:.6f} s on.\n"
             f"     But {last} began after that and lacks it; {seen}.{more}",
         )
 
@@ -267,7 +276,7 @@ class _Timeline:
         self, kind: str, key: str | None, value: Hashable, read: PairedOperation, operations: OperationLines
     ) -> Anomaly:
         (line,) = operations.lines([read.index])
-        element = _json(_original(value))
+        element = shortened(_json(_original(value)))
         if kind == "duplicated-element":
             but = f"T1 shows {element} more than once."
         else:

@@ -23,6 +23,7 @@ from harness.verdict import Verdict
 __all__ = ["Stats"]
 
 _TOLD_MOST: Final = 20
+_ERROR_MOST: Final = 400  # characters; the pattern looks at each of them again and again
 _NUMBERS: Final = re.compile(r"[\w.-]*\d[\w.:-]*")
 
 
@@ -69,10 +70,11 @@ def _unhandled(answers: pa.Table, types: Any) -> list[dict[str, Any]]:
         pc.is_valid(answers.filter(pa.array(types == "info"))["error"])
     )
     for row in unknown.select(["index", "error"]).to_pylist():
-        kind = _NUMBERS.sub("…", row["error"].partition("\n")[0])[:120]
+        error = row["error"][:_ERROR_MOST]
+        kind = _NUMBERS.sub("…", error.partition("\n")[0])[:120]
         kinds[kind] += 1
-        examples.setdefault(kind, (row["index"], row["error"]))
+        examples.setdefault(kind, (row["index"], error))
     return [
-        {"error": kind, "count": count, "index": examples[kind][0], "example": examples[kind][1][:400]}
+        {"error": kind, "count": count, "index": examples[kind][0], "example": examples[kind][1]}
         for kind, count in kinds.most_common(_TOLD_MOST)
     ]

@@ -14,7 +14,7 @@ import orjson
 
 from checkers.catalogue import anomaly
 from checkers.data_calls import calls_by_key, key_of
-from checkers.operation_lines import OperationLines
+from checkers.operation_lines import OperationLines, shortened
 from checkers.paired import PairedOperation
 from harness.records import Records
 from harness.verdict import Anomaly, Verdict
@@ -61,8 +61,8 @@ def _told(key: str | None, identity: str, calls: list[PairedOperation], operatio
     return anomaly(
         "duplicate-id",
         objects=key_of(key),
-        nodes=[call.node for call in calls if call.node is not None],
-        ops=[call.index for call in calls],
+        nodes=[call.node for call in calls[:_SHOWN_MOST] if call.node is not None],
+        ops=[call.index for call in calls[:_SHOWN_MOST]],
         evidence={"id": orjson.loads(identity), "times": len(calls)},
-        explanation=f"{let}\nThen each of them got an id of its own.\n     But {len(calls)} of them got {identity}.",
+        explanation=f"{let}\nThen each of them got an id of its own.\n     But {len(calls)} of them got {shortened(identity)}.",
     )

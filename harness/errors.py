@@ -20,7 +20,7 @@ A message says what happened, where, and what to do next. The command line print
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Literal
+from typing import Final, Literal
 
 __all__ = [
     "ClusterError",
@@ -38,6 +38,9 @@ __all__ = [
     "SchemaquakeError",
     "StartTimeout",
 ]
+
+
+_HISTORY_ERROR_MOST: Final = 2_000  # characters
 
 
 class ExitCode(IntEnum):
@@ -118,6 +121,13 @@ class JournalError(SchemaquakeError):
 
 
 class HistoryError(SchemaquakeError):
-    """A history that no harness can have written; names the file, the line or index, and the contradiction."""
+    """A history that no harness can have written; names the file, the line or index, and the contradiction.
+
+    A history's own names and values may be of any length. Of a message that holds them, beginning and end are kept.
+    """
 
     exit_code = ExitCode.BAD_ARGUMENTS
+
+    def __init__(self, message: str) -> None:
+        half = _HISTORY_ERROR_MOST // 2
+        super().__init__(message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}")

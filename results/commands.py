@@ -270,6 +270,8 @@ def _check(
     for path, verdict in verdicts:
         if verdict.stats.get("disagreement"):
             stderr().print(f"{path}: {verdict.reason}", style="bold red", markup=False)
+        elif verdict.valid == "unknown" and not as_json:
+            stderr().print(f"{path}: {verdict.reason}", markup=False)
     raise typer.Exit(exit_code_of_all(verdict for _, verdict in verdicts))
 
 

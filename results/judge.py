@@ -13,7 +13,8 @@ has nothing to say, and such a checker answers `unknown` with a reason that begi
 
 Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
-A checker that crashes, contradicts itself or does not end makes its own part unknown, and says how.
+A checker that crashes, contradicts itself or does not end makes its own part unknown, and says how; so does one that
+finds a history that cannot be (a value that is written twice, say), and says why. What it tells is `results.bounded`.
 
 What was found is kept as it comes (`results.kept_verdicts`), for whoever has to go on where this was interrupted.
 """
@@ -33,11 +34,12 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from harness.errors import PlanError
+from harness.errors import HistoryError, PlanError
 from harness.protocols import Checker
 from harness.records import HISTORY, Records
 from harness.registry import load, load_all
 from harness.verdict import Verdict
+from results.bounded import as_json, bounded
 from results.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
 from results.deadline import Overdue, deadline
 from results.engine import Engine, Local, choose, shares
@@ -263,7 +265,11 @@ def _said(checker: Checker, records: Records, left_s: float, limit_s: float) -> 
         return False, _unknown(checker, f"its time limit of {limit_s:g} s had passed before it came to this")
     try:
         with deadline(limit_s + left_s):
-            return True, _coherent(checker.check(records, limit_s=left_s))
+            return True, bounded(_coherent(checker.check(records, limit_s=left_s)))
+    except HistoryError as error:  # an answer, too: the checker says why nobody can judge this
+        return True, _unknown(checker, str(error))
+    except MemoryError:
+        return False, _unknown(checker, "the machine's memory does not suffice for what it has to judge")
     except Overdue:
         reason = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
         return False, _unknown(checker, reason)
@@ -286,12 +292,12 @@ def _coherent(verdict: Verdict) -> Verdict:
 
 
 def _unknown(checker: Checker, reason: str) -> Verdict:
-    return Verdict(valid="unknown", checker=checker.name, reason=reason)
+    return bounded(Verdict(valid="unknown", checker=checker.name, reason=reason))
 
 
 def _json(verdict: Verdict) -> str:
     """Through JSON with every engine, so that an anomaly's evidence comes out the same: lists, and plain numbers."""
-    return orjson.dumps(verdict.to_json(), option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY).decode()
+    return as_json(verdict).decode()
 
 
 def _earlier(checkers: Sequence[Checker], kept: KeptVerdicts) -> pa.Table:

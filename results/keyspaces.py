@@ -7,6 +7,7 @@ An event keeps its index, so an anomaly found in a part points into the whole hi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +53,8 @@ class Keyspaces:
 
     def part(self, name: str) -> Records:
         """The records of one keyspace of `names`."""
-        code = self.names.index(name)
+        code = bisect_left(self.names, name)
+        assert self.names[code] == name
         return Records(
             gather(self._records.history, self._events.of(code)),
             gather(self._records.observations, self._observations.of(code)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from checkers.elle.append_order import Appends
+from checkers.elle.arrays import Ints, Longs, Mask
 from checkers.elle.explain import Contradiction, Reason, shown
 from checkers.elle.graphs import RW, WR, WW
 from checkers.elle.raw_operations import RawOperations
@@ -16,7 +17,7 @@ from checkers.elle.transactions import APPEND, FAIL, OK, READ, Transactions
 __all__ = ["AppendEvidence"]
 
 _Finder: TypeAlias = Callable[["AppendEvidence", int], Contradiction | None]
-_ORDERS_MOST: Final = 64  # keys whose order is remembered
+_NOTHING: Final[Longs] = np.zeros(0, np.int64)
 
 
 class AppendEvidence:
@@ -26,7 +27,6 @@ class AppendEvidence:
         self._of = of
         self._raw = RawOperations(of, appends.slots, appends.writers)
         self._appends = appends
-        self._orders: dict[int, tuple[Sequence[int], Mapping[int, int]]] = {}
 
     def reason(self, before: int, after: int, kind: int) -> Reason | None:
         """Why one transaction comes before the other."""
@@ -55,60 +55,72 @@ class AppendEvidence:
         earlier = self._raw.written(before)
         if self._of.status[after] != OK:
             return None
-        for key, elements in self._reads(after):
-            if elements and (key, elements[-1]) in earlier:
-                text = f"{{b}} read key {key} as {shown(elements)}, whose last element {{a}} appended"
-                return Reason(text, {"key": key, "value": elements[-1]})
+        for key, at in self._reads(after):
+            last = self._raw.last(at)
+            if last is not None and (key, last) in earlier:
+                text = f"{{b}} read key {key} as {shown(self._raw.read(at))}, whose last element {{a}} appended"
+                return Reason(text, {"key": key, "value": last})
         return None
 
     def _rw(self, before: int, after: int) -> Reason | None:
         later = self._raw.written(after)
         if self._of.status[before] != OK:
             return None
-        for key, elements in self._reads(before):
-            following = self._next(key, elements[-1] if elements else None, later)
+        for key, at in self._reads(before):
+            last = self._raw.last(at)
+            following = self._next(key, last, later)
             if following is not None:
-                text = f"{{a}} read key {key} as {shown(elements)}, and {{b}} appended {following} {self._how(key, following)}"
-                last = elements[-1] if elements else None
+                how = self._how(key, following)
+                text = f"{{a}} read key {key} as {shown(self._raw.read(at))}, and {{b}} appended {following} {how}"
                 return Reason(text, {"key": key, "value": last, "next": following})
         return None
 
     def _next(self, key: int, element: int | None, later: Mapping[tuple[int, int], int]) -> int | None:
         """Which of the appends `later` comes right after the element, or, if no read shows any after it, at some time."""
-        order, places = self._order(key)
-        if element is not None and element not in places:
-            return None
-        place = 0 if element is None else places[element] + 1
-        if place < len(order):
-            return order[place] if (key, order[place]) in later else None
-        return next((other for k, other in later if k == key and other not in places), None)
+        read = self._read(key)
+        place = -1
+        if element is not None:
+            place = self._place(key, element)
+            if place < 0:
+                return None
+        place += 1
+        while place < len(read) and self._place(key, int(read[place])) != place:
+            place += 1  # it stands there again
+        if place < len(read):
+            following = int(read[place])
+            return following if (key, following) in later else None
+        return next((other for k, other in later if k == key and self._place(key, other) < 0), None)
 
     def _how(self, key: int, element: int) -> str:
-        if element not in self._order(key)[1]:
+        if self._place(key, element) < 0:
             return "later, since no read shows it"
         return f"next, as op {self._of.index[self._raw.transaction(self._longest(key))]} read"
 
-    def _order(self, key: int) -> tuple[Sequence[int], Mapping[int, int]]:
-        """As `_order_of`, remembered for some keys; not by a cache around the method, which would keep all of this alive."""
-        if key not in self._orders:
-            if len(self._orders) >= _ORDERS_MOST:
-                self._orders.clear()
-            self._orders[key] = self._order_of(key)
-        return self._orders[key]
+    def _place(self, key: int, element: int) -> int:
+        """The first place of an element in the longest read of its key; −1: it is not in it."""
+        number, read = self._raw.number(key), self._read(key)
+        slot = self._raw.slot(number, element)
+        if slot < 0 or self._appends.writers.writer[slot] < 0:  # nobody appended it: that is rarely asked
+            found = np.flatnonzero(read == element)
+            return int(found[0]) if len(found) else -1
+        position = int(self._appends.orders.position[slot])
+        if position < 0:
+            return -1
+        place = position - int(self._appends.orders.start[number])
+        assert read[place] == element
+        return place
 
-    def _order_of(self, key: int) -> tuple[Sequence[int], Mapping[int, int]]:
-        """The elements of a key as its longest read has them, each at its first place."""
+    def _read(self, key: int) -> Longs:
+        """The longest read of a key."""
         at = self._longest(key)
-        elements = [] if at < 0 else self._raw.read(at)
-        order = list(dict.fromkeys(elements))
-        return order, {element: place for place, element in enumerate(order)}
+        return _NOTHING if at < 0 else self._raw.read(at)
 
     def _longest(self, key: int) -> int:
         return int(self._appends.longest[self._raw.number(key)])
 
-    def _reads(self, transaction: int) -> list[tuple[int, Sequence[int]]]:
-        places = self._raw.places(transaction)
-        return [(self._raw.key(at), self._raw.read(at)) for at in places if self._of.f[at] == READ]
+    def _reads(self, transaction: int) -> list[tuple[int, int]]:
+        """(key, micro-operation) of what it read."""
+        return [(self._raw.key(at), at) for at in self._raw.places(transaction) if self._of.f[at] == READ]
 
     # ── contradictions ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -118,7 +130,7 @@ class AppendEvidence:
         if transaction is None:
             return None
         key, found = self._raw.key(at), self._raw.read(at)
-        expected: Sequence[int] | None = None
+        expected: Longs | None = None
         own: list[int] = []
         for earlier in range(int(self._of.first[transaction]), at):
             if self._of.key[earlier] != self._of.key[at]:
@@ -127,7 +139,11 @@ class AppendEvidence:
                 expected, own = self._raw.read(earlier), []
             else:
                 own.append(int(self._of.value[earlier]))
-        agrees = found == [*expected, *own] if expected is not None else found[len(found) - len(own) :] == own
+        since_then = np.array(own, np.int64)
+        if expected is not None:
+            agrees = np.array_equal(found, np.concatenate([expected, since_then]))
+        else:
+            agrees = len(own) <= len(found) and np.array_equal(found[len(found) - len(own) :], since_then)
         if agrees or (expected is None and not own):
             return None
         before = f"read key {key} as {shown(expected)}" if expected is not None else ""
@@ -136,7 +152,7 @@ class AppendEvidence:
             (transaction,),
             f"T1 itself {' and then '.join(filter(None, (before, since)))}",
             f"its next read of key {key} returned {shown(found)}",
-            {"key": key, "read": found[-100:]},
+            {"key": key, "read": found[-100:].tolist()},
         )
 
     def future_read(self, at: int) -> Contradiction | None:
@@ -144,25 +160,24 @@ class AppendEvidence:
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
-        key, elements = self._raw.key(at), set(self._raw.read(at))
-        later = range(at + 1, int(self._of.first[transaction + 1]))
-        for other in later:
-            element = int(self._of.value[other])
-            if self._of.f[other] == APPEND and self._of.key[other] == self._of.key[at] and element in elements:
-                then = f"T1 read key {key} as {shown(self._raw.read(at))}"
-                return Contradiction(
-                    (transaction,),
-                    then,
-                    f"T1 itself appended {element} only afterwards",
-                    {"key": key, "value": element},
-                )
-        return None
+        key, later = self._raw.key(at), np.arange(at + 1, int(self._of.first[transaction + 1]))
+        later = later[(self._of.f[later] == APPEND) & (self._of.key[later] == self._of.key[at])]
+        shows = np.flatnonzero(np.isin(self._of.value[later], self._raw.read(at)))
+        if not len(shows):
+            return None
+        element = int(self._of.value[later[shows[0]]])
+        return Contradiction(
+            (transaction,),
+            f"T1 read key {key} as {shown(self._raw.read(at))}",
+            f"T1 itself appended {element} only afterwards",
+            {"key": key, "value": element},
+        )
 
     def aborted_read(self, at: int) -> Contradiction | None:
         """A read of what an aborted transaction appended."""
         return self._of_element(
             at,
-            lambda writer: writer >= 0 and self._of.status[writer] == FAIL,
+            lambda writers: (writers >= 0) & (self._of.status[writers] == FAIL),
             "T1 read {element} of key {key}",
             "T2, which appended it, was aborted",
         )
@@ -170,17 +185,23 @@ class AppendEvidence:
     def garbage_read(self, at: int) -> Contradiction | None:
         """A read of what nobody appended."""
         return self._of_element(
-            at, lambda writer: writer < 0, "T1 read {element} of key {key}", "no transaction of the history appended it"
+            at,
+            lambda writers: writers < 0,
+            "T1 read {element} of key {key}",
+            "no transaction of the history appended it",
         )
 
-    def _of_element(self, at: int, wrong: Callable[[int], bool], then: str, but: str) -> Contradiction | None:
+    def _of_element(self, at: int, wrong: Callable[[Ints], Mask], then: str, but: str) -> Contradiction | None:
+        """By the first element that is wrong, by who appended it (−1: nobody)."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
         key = self._raw.key(at)
-        for element in self._raw.read(at):
-            writer = self._raw.writer(at, element)
-            if wrong(writer):
+        for begin, writers in self._raw.writers(at):
+            places = np.flatnonzero(wrong(writers))
+            if len(places):
+                element = int(self._raw.read(at)[begin + places[0]])
+                writer = self._raw.writer(at, element)
                 nodes = (transaction, writer) if writer >= 0 else (transaction,)
                 return Contradiction(nodes, then.format(element=element, key=key), but, {"key": key, "value": element})
         return None
@@ -188,10 +209,10 @@ class AppendEvidence:
     def intermediate_read(self, at: int) -> Contradiction | None:
         """A read that ends in the middle of another transaction's appends."""
         transaction = self._raw.committed(at)
-        elements = self._raw.read(at)
-        if transaction is None or not elements:
+        last = self._raw.last(at)
+        if transaction is None or last is None:
             return None
-        key, last = self._raw.key(at), elements[-1]
+        key = self._raw.key(at)
         writer = self._raw.writer(at, last)
         if writer in {-1, transaction}:
             return None
@@ -199,7 +220,7 @@ class AppendEvidence:
         since = [element for (k, element), other in appended.items() if k == key and other > appended[key, last]]
         if not since:
             return None
-        then = f"T1 read key {key} as {shown(elements)}, which ends with {last} of T2"
+        then = f"T1 read key {key} as {shown(self._raw.read(at))}, which ends with {last} of T2"
         return Contradiction(
             (transaction, writer), then, f"T2 went on to append {shown(since)} to it", {"key": key, "value": last}
         )
@@ -209,20 +230,18 @@ class AppendEvidence:
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
-        key, seen = self._raw.key(at), dict[int, int]()
-        for place, element in enumerate(self._raw.read(at)):
-            if element in seen:
-                then = (
-                    f"{element} was appended to key {key} once"
-                    if self._raw.writer(at, element) >= 0
-                    else "elements are unique"
-                )
-                but = f"T1 read it at place {seen[element]} and again at place {place} of {shown(self._raw.read(at))}"
-                return Contradiction(
-                    (transaction,), then, but, {"key": key, "value": element, "places": [seen[element], place]}
-                )
-            seen[element] = place
-        return None
+        key, read = self._raw.key(at), self._raw.read(at)
+        by_value = np.argsort(read, kind="stable")
+        again = by_value[1:][np.diff(read[by_value]) == 0]
+        if not len(again):
+            return None
+        place = int(again.min())
+        element = int(read[place])
+        first = int(np.flatnonzero(read == element)[0])
+        appended = self._raw.writer(at, element) >= 0
+        then = f"{element} was appended to key {key} once" if appended else "elements are unique"
+        but = f"T1 read it at place {first} and again at place {place} of {shown(read)}"
+        return Contradiction((transaction,), then, but, {"key": key, "value": element, "places": [first, place]})
 
     def incompatible_order(self, at: int) -> Contradiction | None:
         """Two reads of a key of which neither is a beginning of the other."""
@@ -231,9 +250,11 @@ class AppendEvidence:
             return None
         key, longest = self._raw.key(at), self._longest(self._raw.key(at))
         one, other = self._raw.read(at), self._raw.read(longest)
-        place = next((n for n, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), None)
-        if place is None or self._raw.committed(longest) is None:
+        both = min(len(one), len(other))
+        differing = np.flatnonzero(one[:both] != other[:both])
+        if not len(differing) or self._raw.committed(longest) is None:
             return None
+        place = int(differing[0])
         then = f"T1 read key {key} as {shown(one)}, and T2 read it as {shown(other)}"
         but = f"at place {place} they differ ({one[place]}, {other[place]}), and lists are only appended to"
         return Contradiction((transaction, self._raw.transaction(longest)), then, but, {"key": key, "place": place})
@@ -246,11 +267,11 @@ class AppendEvidence:
             return None
         key, found = self._raw.key(at), self._raw.read(at)
         both = self._raw.writes_later(one, at) and self._raw.writes_later(two, other)
-        if not both or self._of.key[at] != self._of.key[other] or found != self._raw.read(other):
+        if not both or self._of.key[at] != self._of.key[other] or not np.array_equal(found, self._raw.read(other)):
             return None
         then = f"T1 and T2 both read key {key} as {shown(found)} and then appended to it"
         return Contradiction(
-            (one, two), then, "neither saw what the other appended", {"key": key, "read": found[-100:]}
+            (one, two), then, "neither saw what the other appended", {"key": key, "read": found[-100:].tolist()}
         )
 
     def dirty_update(self, position: int) -> Contradiction | None:
@@ -260,20 +281,22 @@ class AppendEvidence:
         key, longest = int(self._of.keys[dense]), int(self._appends.longest[dense])
         read = self._raw.read(longest)
         place = position - int(orders.start[dense])
-        writers = [self._raw.writer(longest, element) for element in read[: place + 1]]
-        if self._raw.committed(longest) is None or writers[place] < 0 or self._of.status[writers[place]] != OK:
+        value = int(read[place])
+        writer = self._raw.writer(longest, value)
+        if self._raw.committed(longest) is None or writer < 0 or self._of.status[writer] != OK:
             return None
-        first = {element: n for n, element in reversed(list(enumerate(read[:place])))}
         for below in range(place - 1, -1, -1):
-            if first[read[below]] != below:
+            element = int(read[below])
+            if self._place(key, element) != below:
                 continue  # it stands there again
-            if writers[below] >= 0 and self._of.status[writers[below]] == OK:
+            under = self._raw.writer(longest, element)
+            if under >= 0 and self._of.status[under] == OK:
                 return None
-            if writers[below] >= 0 and self._of.status[writers[below]] == FAIL:
-                then = f"T1, which appended {read[below]} to key {key}, was aborted"
-                but = f"T3 read key {key} as {shown(read)}: the {read[place]} that T2 committed stands on top of it"
-                nodes = (writers[below], writers[place], self._raw.transaction(longest))
-                return Contradiction(nodes, then, but, {"key": key, "aborted": read[below], "value": read[place]})
+            if under >= 0 and self._of.status[under] == FAIL:
+                then = f"T1, which appended {element} to key {key}, was aborted"
+                but = f"T3 read key {key} as {shown(read)}: the {value} that T2 committed stands on top of it"
+                nodes = (under, writer, self._raw.transaction(longest))
+                return Contradiction(nodes, then, but, {"key": key, "aborted": element, "value": value})
         return None
 
 

@@ -15,7 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import numpy as np
+
 from checkers.catalogue import anomaly
+from checkers.elle.arrays import Longs
 from checkers.elle.cycles import Found
 from checkers.elle.graphs import ORDER, RW, WR, WW
 from checkers.elle.models import Order
@@ -30,6 +33,8 @@ _TRANSACTIONS_MOST: Final = 8
 _EVIDENCE_MOST: Final = 200
 _MICRO_OPS_MOST: Final = 12
 _ELEMENTS_MOST: Final = 12
+_LIST_MOST: Final = 100
+_ELEMENTS_OF_ALL: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def of_cycle(of: Transactions, found: Found, evidence: Evidence, order: Order | 
         ops=(int(of.index[node]) for node in nodes[:_EVIDENCE_MOST]),
         evidence={
             "steps": facts,
-            "transactions": [_told(of, node) for node in nodes[:_EVIDENCE_MOST]],
+            "transactions": _told(of, nodes[:_EVIDENCE_MOST]),
             "length": len(nodes),
             "component": found.component,
             "shortest": found.shortest,
@@ -104,7 +109,7 @@ def of_contradiction(of: Transactions, name: str, found: Contradiction) -> Anoma
     return anomaly(
         name,
         ops=(int(of.index[node]) for node in found.transactions),
-        evidence={"transactions": [_told(of, node) for node in found.transactions], **found.facts},
+        evidence={"transactions": _told(of, found.transactions), **found.facts},
         explanation=f"{_let(of, found.transactions)}\nThen {found.then}.\n     But {found.but}.",
     )
 
@@ -149,7 +154,7 @@ def _words(micro_op: MicroOp) -> str:
     return f"{f} {key} {shown(value)}"
 
 
-def shown(value: int | Sequence[int] | None) -> str:
+def shown(value: int | Sequence[int] | Longs | None) -> str:
     """A value, or a list with its middle left out if it is long."""
     if value is None:
         return "nothing"
@@ -161,21 +166,29 @@ def shown(value: int | Sequence[int] | None) -> str:
     return f"[{' '.join(map(str, value))}]"
 
 
-def _told(of: Transactions, node: int) -> JSON:
-    """A transaction as evidence holds it, times in ns; lists of more than 100 elements by their end."""
+def _told(of: Transactions, nodes: Sequence[int]) -> list[JSON]:
+    """Transactions as evidence holds them, times in ns; long lists by their end, and the shorter the more there are."""
+    count = sum(min(int(of.first[node + 1] - of.first[node]), _LIST_MOST) for node in nodes)
+    most = min(_LIST_MOST, max(_ELEMENTS_MOST, _ELEMENTS_OF_ALL // max(count, 1)))
+    return [_of_evidence(of, node, most) for node in nodes]
+
+
+def _of_evidence(of: Transactions, node: int, most: int) -> JSON:
     begin, end = int(of.first[node]), int(of.first[node + 1])
-    found: list[list[JSON]] = [list(of.micro_operation(at)) for at in range(begin, min(end, begin + 100))]
-    for micro_op in found:
-        if isinstance(micro_op[2], list) and len(micro_op[2]) > 100:
-            micro_op[2] = ["…", *micro_op[2][-100:]]
+    told = [of.micro_operation(at) for at in range(begin, min(end, begin + _LIST_MOST))]
     return {
         "op": int(of.index[node]),
         "process": int(of.process[node]),
         "type": ("ok", "fail", "info")[of.status[node]],
         "invoked": int(of.time[of.invoked[node]]),
         "completed": int(of.time[of.completed[node]]) if of.completed[node] != NEVER else None,
-        "mops": found,
+        "mops": [[f, key, _end_of(value, most) if isinstance(value, np.ndarray) else value] for f, key, value in told],
     }
+
+
+def _end_of(elements: Longs, most: int) -> list[JSON]:
+    end: list[JSON] = elements[-most:].tolist()
+    return end if len(elements) <= most else ["…", *end]
 
 
 def _seconds(time_ns: int) -> str:

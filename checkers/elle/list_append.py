@@ -43,7 +43,9 @@ class ListAppend:
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every list-append transaction of the run. Unknown if there is none. Raises HistoryError."""
         return of_each_table(
-            records.history, lambda history: check_list_append(history, models=self.models, limit_s=limit_s)
+            records.history,
+            lambda history, left_s: check_list_append(history, models=self.models, limit_s=left_s),
+            limit_s=limit_s,
         )
 
 

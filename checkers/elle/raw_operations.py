@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
-from checkers.elle.slots import Slots, Writers, slot_of
+from checkers.elle.arrays import Ints, Longs
+from checkers.elle.slots import Slots, Writers, slot_of, writers_of
 from checkers.elle.transactions import OK, READ, Transactions
 
 __all__ = ["RawOperations"]
+
+_STRETCH: Final = 1 << 16  # elements that are looked up at once
 
 
 class RawOperations:
@@ -92,7 +96,16 @@ class RawOperations:
         """The value that was read or written there; None: the initial state."""
         return int(self.of.value[at]) if self.of.given[at] else None
 
-    def read(self, at: int) -> Sequence[int]:
-        """The list that was read there."""
-        found: list[int] = self.of.elements[self.of.begin[at] : self.of.end[at]].tolist()
-        return found
+    def read(self, at: int) -> Longs:
+        """The list that was read there, where it lies in memory."""
+        return self.of.read(at)
+
+    def last(self, at: int) -> int | None:
+        """Its last element."""
+        return int(self.of.elements[self.of.end[at] - 1]) if self.of.begin[at] < self.of.end[at] else None
+
+    def writers(self, at: int) -> Iterator[tuple[int, Ints]]:
+        """Who wrote the elements of the list that was read there, stretch by stretch: (place of the first, writers, −1: nobody)."""
+        elements, number = self.read(at), int(self.of.key[at])
+        for begin in range(0, len(elements), _STRETCH):
+            yield begin, writers_of(self._slots, self._writers, number, elements[begin : begin + _STRETCH])

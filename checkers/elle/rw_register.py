@@ -57,17 +57,17 @@ class RwRegister:
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every rw-register transaction of the run. Unknown if there is none. Raises HistoryError."""
 
-        def judged(history: pa.Table) -> Verdict:
+        def judged(history: pa.Table, left_s: float) -> Verdict:
             return check_rw_register(
                 history,
                 models=self.models,
                 sequential_keys=self.sequential_keys,
                 linearizable_keys=self.linearizable_keys,
                 wfr_keys=self.wfr_keys,
-                limit_s=limit_s,
+                limit_s=left_s,
             )
 
-        return of_each_table(records.history, judged)
+        return of_each_table(records.history, judged, limit_s=limit_s)
 
 
 def check_rw_register(

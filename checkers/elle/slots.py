@@ -14,7 +14,7 @@ from checkers.elle.compiled import compiled
 from checkers.elle.transactions import APPEND, Ops, Transactions
 from harness.errors import HistoryError
 
-__all__ = ["Slots", "Writers", "slot_of", "slots_and_writers"]
+__all__ = ["Slots", "Writers", "slot_of", "slots_and_writers", "writers_of"]
 
 
 _DENSE: Final = 4  # a table over the range of each key's values may be this many times as long as there are values
@@ -112,6 +112,17 @@ def slot_of(dense: bool, base: int, size: int, low: int, in_order: Longs, value:
         else:
             right = middle
     return left if left < base + size and in_order[left] == value else -1
+
+
+@compiled
+def writers_of(slots: Slots, writers: Writers, key: int, values: Longs) -> Ints:
+    """Who wrote each of the values of a key, given by its dense number; −1: nobody."""
+    found = np.full(len(values), -1, np.int32)
+    for n in range(len(values)):
+        slot = slot_of(slots.dense, slots.base[key], slots.size[key], slots.low[key], slots.sorted, values[n])
+        if slot >= 0:
+            found[n] = writers.writer[slot]
+    return found
 
 
 @compiled

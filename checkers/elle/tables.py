@@ -1,55 +1,105 @@
 """Tables: what several of them hold is judged table by table, for a key is a number within its table.
 
 A transaction's key (`harness.records.HISTORY`) names the table, its micro-operations name rows of it. Histories of other
-tools have no tables: all their transactions are of one.
+tools have no tables: all their transactions are of one; or, with independent keys, each key is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.gather import gather
+from harness.operations import JSON
 from harness.records import plain
-from harness.verdict import Verdict, combine
+from harness.verdict import Anomaly, Verdict, combine
 
 __all__ = ["of_each_table", "of_tables"]
 
 _NOTHING: Final = "nothing to judge"
+_TABLES_MOST: Final = 100  # whose statistics are told
+_ANOMALIES_MOST: Final = 200
+_DOUBTS_MOST: Final = 10
+_FEW: Final = 8
 
 
-def of_each_table(history: pa.Table, judge: Callable[[pa.Table], Verdict]) -> Verdict:
-    """One verdict from those on each table's transactions; `stats` are by table where there are several."""
+def of_each_table(history: pa.Table, judge: Callable[[pa.Table, float], Verdict], *, limit_s: float) -> Verdict:
+    """One verdict from those on each table's transactions; `stats` are by table where there are several.
+
+    `judge` is told how much of the limit is left. Tables that it does not come to are left open.
+    """
     if history["key"].null_count == len(history):
-        return judge(history)
+        return judge(history, limit_s)
     named = plain(history.select(["key"]).filter(history["mops"].is_valid()))["key"]
     tables = pc.unique(named).to_pylist()
     if len(tables) <= 1:
-        return judge(history)
-    return of_tables({str(table): verdict for table, verdict in _verdicts(history, tables, judge)})
+        return judge(history, limit_s)
+    return of_tables(_verdicts(history, tables, judge, limit_s))
 
 
-def of_tables(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """One verdict from those on several tables."""
-    judged = {name: verdict for name, verdict in verdicts.items() if not (verdict.reason or "").startswith(_NOTHING)}
+def of_tables(verdicts: Iterable[tuple[str, Verdict]]) -> Verdict:
+    """One verdict from those on several tables: counts and findings of the first ones, if there are very many."""
+    first: Verdict | None = None
+    checker = ""
+    validities = set()
+    stats: dict[str, JSON] = {}
+    anomalies: list[Anomaly] = []
+    doubts: list[str] = []
+    judged = found = doubted = 0
+    for name, verdict in verdicts:
+        first = first or verdict
+        if (verdict.reason or "").startswith(_NOTHING):
+            continue
+        judged += 1
+        found += len(verdict.anomalies)
+        doubted += verdict.reason is not None
+        checker = verdict.checker
+        validities.add(verdict.valid)
+        anomalies += verdict.anomalies[: _ANOMALIES_MOST - len(anomalies)]
+        if len(stats) < _TABLES_MOST:
+            stats[name] = dict(verdict.stats)
+        if verdict.reason is not None and len(doubts) < _DOUBTS_MOST:
+            doubts.append(f"{name}: {verdict.reason}")
+    assert first is not None
     if not judged:
-        return next(iter(verdicts.values()))
-    doubts = [f"{name}: {verdict.reason}" for name, verdict in judged.items() if verdict.reason]
+        return first
+    if judged > len(stats):
+        stats["tables_left_out"] = judged - len(stats)
+    if found > len(anomalies):
+        stats["anomalies_left_out"] = found - len(anomalies)
+    if doubted > len(doubts):
+        doubts.append(f"and {doubted - len(doubts)} more")
     return Verdict(
-        valid=combine(verdict.valid for verdict in judged.values()),
-        checker=next(iter(judged.values())).checker,
-        anomalies=tuple(anomaly for verdict in judged.values() for anomaly in verdict.anomalies),
-        stats={name: dict(verdict.stats) for name, verdict in judged.items()},
+        valid=combine(validities),
+        checker=checker,
+        anomalies=tuple(anomalies),
+        stats=stats,
         reason="; ".join(doubts) or None,
     )
 
 
 def _verdicts(
-    history: pa.Table, tables: list[str | None], judge: Callable[[pa.Table], Verdict]
-) -> Iterator[tuple[str | None, Verdict]]:
+    history: pa.Table, tables: list[str | None], judge: Callable[[pa.Table, float], Verdict], limit_s: float
+) -> Iterator[tuple[str, Verdict]]:
     keys = plain(history.select(["key"]))["key"]
-    for table in tables:
-        mine = keys.is_null() if table is None else pc.fill_null(pc.equal(keys, table), fill_value=False)
-        yield table, judge(history.filter(mine))
+    codes = pc.index_in(keys, value_set=pa.array(tables, pa.string())).fill_null(-1).to_numpy()
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(tables) + 1))
+    if len(tables) > _FEW:  # or it would be joined for every one of them
+        history = history.combine_chunks()
+    deadline = time.monotonic() + limit_s
+    checker = ""
+    for number, table in enumerate(tables):
+        left_s = deadline - time.monotonic()
+        if number and left_s <= 0:
+            reason = f"the time limit of {limit_s:g} s passed before they were looked at"
+            yield f"{len(tables) - number} tables", Verdict(valid="unknown", checker=checker, reason=reason)
+            return
+        verdict = judge(gather(history, order[starts[number] : starts[number + 1]]), left_s)
+        checker = verdict.checker
+        yield str(table), verdict

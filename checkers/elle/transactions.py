@@ -36,7 +36,7 @@ __all__ = [
     "transactions",
 ]
 
-MicroOp: TypeAlias = tuple[str, int, int | list[int] | None]
+MicroOp: TypeAlias = tuple[str, int, int | Longs | None]
 """`("append", key, element)`, `("w", key, value)`, `("r", key, list or value or None)`."""
 
 OK: Final = 0
@@ -118,14 +118,17 @@ class Transactions:
         """The transaction of a micro-operation."""
         return int(np.searchsorted(self.first, at, side="right")) - 1
 
+    def read(self, at: int) -> Longs:
+        """The list that was read there."""
+        return self.elements[self.begin[at] : self.end[at]]
+
     def micro_operation(self, at: int) -> MicroOp:
         """One micro-operation as it stands in the history."""
         key = int(self.keys[self.key[at]])
         if self.f[at] != READ:
             return _F[self.f[at]], key, int(self.value[at])
-        begin, end = int(self.begin[at]), int(self.end[at])
-        if begin < end:
-            return "r", key, [int(element) for element in self.elements[begin:end]]
+        if self.begin[at] < self.end[at]:
+            return "r", key, self.read(at)
         return "r", key, int(self.value[at]) if self.given[at] else None
 
 

@@ -32,6 +32,7 @@ __all__ = ["Witnesses"]
 
 _TRANSACTIONS_MOST: Final = 8  # that an explanation lists; the others are called by their index
 _STEPS_MOST: Final = 200
+_WAY_MOST: Final = 8  # steps by which one transaction happened before another that are put into words
 _SAID: Final[dict[Level, str]] = {
     "read-committed": "read committed",
     "read-atomic": "read atomic",
@@ -75,8 +76,9 @@ class Witnesses:
         self._position = position
 
     def of_circle(self, circle: Circle, steps: Ints) -> Contradiction | None:
-        """The cycle, every edge of it justified; None if one cannot be. `steps` are those of its level."""
+        """The cycle, every edge that is told of justified; None if one cannot be. `steps` are those of its level."""
         nodes = circle.cycle.nodes
+        by_ends = _ByEnds(steps)
         cast = _Cast(self._of)
         for node in nodes[:_STEPS_MOST]:
             cast.name(node)
@@ -84,11 +86,12 @@ class Witnesses:
         facts: list[JSON] = []
         for at, (node, kind) in enumerate(zip(nodes, circle.cycle.kinds, strict=True)):
             following, last = nodes[(at + 1) % len(nodes)], at == len(nodes) - 1
+            if at >= _STEPS_MOST and not last:
+                continue
             listed = at < _TRANSACTIONS_MOST - 1 or last
             # Who is needed only for what is not said is not listed either.
-            told = self._edge(
-                cast if listed else _Cast(self._of, list(nodes)), node, following, kind, circle.level, steps
-            )
+            silent = cast if listed else _Cast(self._of, list(nodes[:_TRANSACTIONS_MOST]))
+            told = self._edge(silent, node, following, kind, circle.level, by_ends)
             if told is None:
                 return None
             if listed:
@@ -123,7 +126,7 @@ class Witnesses:
     # ── edges ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _edge(
-        self, cast: _Cast, before: int, after: int, kind: int, level: Level, steps: Ints
+        self, cast: _Cast, before: int, after: int, kind: int, level: Level, steps: _ByEnds
     ) -> tuple[str, dict[str, JSON]] | None:
         """Why one is before the other, in words and as facts; None if the operations do not show it."""
         a, b = cast.name(before), cast.name(after)
@@ -141,7 +144,7 @@ class Witnesses:
                 return None
             text = f"{a} comes before {b}, because {reason.text.format(a=a, b=b)}"
             return text, {"kind": "ww", **reason.facts}
-        for step in steps[(steps[:, EARLIER] == before) & (steps[:, LATER] == after)].tolist():
+        for step in steps.between(before, after):
             told = self._axiom(cast, level, step)
             if told is not None:
                 seen, found, facts = told
@@ -198,14 +201,17 @@ class Witnesses:
         way = route(self._readings, self._position, earlier, reader)
         if way is None:
             return None
-        steps = [self._edge(cast, before, after, kind, level, _NO_STEPS) for before, after, kind in way]
+        told_of = way[:_STEPS_MOST]
+        steps = [self._edge(cast, before, after, kind, level, _NO_STEPS) for before, after, kind in told_of]
         if any(step is None for step in steps):
             return None
         known = [step for step in steps if step is not None]
-        texts = [text.partition(", because ")[2] or text for text, _ in known]
+        texts = [text.partition(", because ")[2] or text for text, _ in known[:_WAY_MOST]]
+        if len(way) > _WAY_MOST:
+            texts.append(f"… and {len(way) - _WAY_MOST} steps more")
         facts: list[JSON] = [
             {"from": int(self._of.index[before]), "to": int(self._of.index[after]), **fact}
-            for (before, after, _), (_, fact) in zip(way, known, strict=True)
+            for (before, after, _), (_, fact) in zip(told_of, known, strict=True)
         ]
         return f"{a} happened before {c} ({'; '.join(texts)})", facts
 
@@ -233,8 +239,22 @@ class Witnesses:
         """What was read there; of a list, its last element."""
         if not self._lists:
             return self._raw.register(at)
-        elements = self._raw.read(at)
-        return elements[-1] if elements else None
+        return self._raw.last(at)
 
 
-_NO_STEPS: Final = np.zeros((0, 4), np.int32)
+class _ByEnds:
+    """Steps of a level, to be looked up by the transactions that they lead from and to."""
+
+    def __init__(self, steps: Ints) -> None:
+        self._steps = steps[np.lexsort((steps[:, LATER], steps[:, EARLIER]))]
+
+    def between(self, before: int, after: int) -> list[list[int]]:
+        """Those from one to the other, in their own order."""
+        earlier = self._steps[:, EARLIER]
+        begin, end = np.searchsorted(earlier, [before, before + 1])
+        begin, end = begin + np.searchsorted(self._steps[begin:end, LATER], [after, after + 1])
+        found: list[list[int]] = self._steps[begin:end].tolist()
+        return found
+
+
+_NO_STEPS: Final = _ByEnds(np.zeros((0, 4), np.int32))

@@ -50,7 +50,9 @@ class WeakIsolation:
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every transaction of the run. Unknown if there is none. Raises HistoryError."""
         return of_each_table(
-            records.history, lambda history: check_weak_isolation(history, models=self.models, limit_s=limit_s)
+            records.history,
+            lambda history, left_s: check_weak_isolation(history, models=self.models, limit_s=left_s),
+            limit_s=limit_s,
         )
 
 

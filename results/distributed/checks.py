@@ -5,8 +5,9 @@ Of the others the engine calls the checker as it is, with everything it judges.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -89,12 +90,15 @@ def _of_transactions(asked: _Asked) -> Verdict:
     tables = _tables(asked)
     if len(tables) <= 1:
         return _of_table(asked, None, asked.folder)
-    verdicts: dict[str, Verdict] = {}
+    return of_tables(_verdicts(asked, tables))
+
+
+def _verdicts(asked: _Asked, tables: Sequence[str | None]) -> Iterator[tuple[str, Verdict]]:
     for number, table in enumerate(tables):
         folder = asked.folder / str(number)
         folder.mkdir()
-        verdicts[str(table)] = _of_table(asked, {"key": table}, folder)
-    return of_tables(verdicts)
+        yield str(table), _of_table(asked, {"key": table}, folder)
+        shutil.rmtree(folder)
 
 
 def _of_table(asked: _Asked, table: Mapping[str, str | None] | None, folder: Path) -> Verdict:

@@ -6,6 +6,7 @@ Keywords are strings there, nil is null, keys of maps are strings.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, NoReturn
@@ -16,6 +17,7 @@ from results.formats.text import Text
 __all__ = ["closing", "forms", "opening", "ops"]
 
 _BLANKS: Final = re.compile(r"[\s,\ufeff]*")
+_LONGEST_WORD: Final = 16  # characters: what is wrong farther from the end than this is not mended by what follows
 
 
 def forms(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
@@ -40,7 +42,7 @@ def opening(text: Text) -> str | None:
 
 def ops(text: Text) -> Iterator[tuple[int, Any]]:
     """The elements from `text.at` on, up to the end of the file or of the array; `text.at` is then there."""
-    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_float)
     while _next(text) not in {"", "]"}:
         value, end = _element(text, decoder)
         line = text.line_of(text.at)
@@ -78,12 +80,12 @@ def _element(text: Text, decoder: json.JSONDecoder) -> tuple[Any, int]:
         try:
             value, end = decoder.raw_decode(text.rest, text.at)
         except json.JSONDecodeError as error:
-            if text.ended:
+            if text.ended or not _may_go_on(text, error):
                 raise _refusal(text, error) from None
         except RecursionError:
             raise text.error("it is nested too deeply", text.at) from None
         except ValueError as error:
-            raise text.error(str(error), text.at) from None
+            raise text.error(_in_words(error), text.at) from None
         else:
             # A value that reaches the end of what was read may go on: 12 may be the beginning of 123.
             if end < len(text.rest) or text.ended:
@@ -91,10 +93,26 @@ def _element(text: Text, decoder: json.JSONDecoder) -> tuple[Any, int]:
         text.extend("one operation")
 
 
+def _may_go_on(text: Text, error: json.JSONDecodeError) -> bool:
+    """Whether it may be because the text ends that the value is none."""
+    return error.msg.startswith("Unterminated string") or error.pos > len(text.rest) - _LONGEST_WORD
+
+
+def _in_words(error: ValueError) -> str:
+    """Why a number or a constant is none of JSON's, or none that Python reads."""
+    return "a number of more than 4300 digits" if "int_max_str_digits" in str(error) else str(error)
+
+
 def _refusal(text: Text, error: json.JSONDecodeError) -> HistoryError:
     if error.pos >= len(text.rest.rstrip()) or error.msg.startswith("Unterminated string"):
         return text.error("the file ends inside what begins here: it is truncated", text.at)
     return text.error(f"it is no JSON ({error.msg.lower()})", error.pos)
+
+
+def _float(word: str) -> float | str:
+    """A double; beyond all doubles it stays a text, or JSON could not hold it."""
+    number = float(word)
+    return number if math.isfinite(number) else word
 
 
 def _refuse_constant(word: str) -> NoReturn:

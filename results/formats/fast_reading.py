@@ -2,6 +2,7 @@
 
 The two give the same rows for the same ops (tests hold them against each other), so how often the general reader is
 needed is a matter of speed only. Where ops that need it follow each other, it takes more and more of them at a time.
+For an op that does not fit into the scanner's window the window grows, up to the longest op there may be.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import HistoryError
+from results.formats import text as texts
 from results.formats.op_maps import Malformed, Rows
 from results.formats.scanner import CLOSED, ENDED, FULL, UNFINISHED, Scanner
 from results.formats.text import Text
@@ -31,68 +33,96 @@ def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json
     Raises HistoryError as the general readers do.
     """
     window = _Window(file, name)
-    scanner = Scanner(_STRETCH, json=json, independent=rows.independent)
+    scanner = Scanner(window.room, json=json, independent=rows.independent)
     with window.as_text() as text:
         closes = notation.opening(text)
     general = 1
     while True:
         scanned = scanner.ops
-        status, window.at, window.line = scanner.scan(np.frombuffer(window.data, np.uint8), window.at, window.line)
+        status = window.scanned_by(scanner)
         general = general if scanner.ops == scanned else 1
         if scanner.ops and status != UNFINISHED:
             yield scanner.take()
         if status == FULL:
             continue
-        if status in {ENDED, UNFINISHED} and not window.ended and not window.full:
+        if status in {ENDED, UNFINISHED} and window.goes_on:
             if scanner.ops:
                 yield scanner.take()
             window.read_on()
+            if window.room != scanner.size:
+                scanner = Scanner(window.room, json=json, independent=rows.independent)
             continue
         if status in {ENDED, CLOSED}:
             break
         if scanner.ops:
             yield scanner.take()
         with window.as_text() as text:
-            for number, (line, op) in enumerate(notation.ops(text), start=1):
-                _add(rows, op, line, name)
-                if number == general:
-                    break
+            _read(notation.ops(text), rows, general, name)
         yield rows.take()
         general = min(2 * general, _GENERAL_MOST)
     with window.as_text() as text:
         notation.closing(text, closes)
 
 
-def _add(rows: Rows, op: object, line: int, name: str) -> None:
-    try:
-        rows.add(op, line)
-    except Malformed as error:
-        raise HistoryError(f"{name}, line {line}: {error}.") from None
+def _read(ops: Iterator[tuple[int, object]], rows: Rows, most: int, name: str) -> None:
+    """Add so many ops, or fewer that have much to say. Raises HistoryError."""
+    for number, (line, op) in enumerate(ops, start=1):
+        try:
+            rows.add(op, line)
+        except Malformed as error:
+            raise HistoryError(f"{name}, line {line}: {error}.") from None
+        if number == most or rows.full:
+            return
 
 
 class _Window:
-    """The bytes that were read and are not done with, what is still to come, and the line of the first."""
+    """The bytes that were read and are not done with, what is still to come, and the line of the first.
+
+    The scanner is shown `room` bytes of it at a time; a general reader may have left more.
+    """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self._name = name
+        self._ended = False
+        self._shown = 0
         self.data = b""
         self.at = 0
         self.line = 1
-        self.ended = False
+        self.room = _STRETCH
         self.read_on()
 
     @property
-    def full(self) -> bool:
-        """Whether all that was read is the beginning of a single op."""
-        return self.at == 0 and len(self.data) >= _STRETCH
+    def goes_on(self) -> bool:
+        """Whether anything follows what the scanner was shown."""
+        return not self._ended or self._shown < len(self.data)
+
+    def scanned_by(self, scanner: Scanner) -> int:
+        """Let the scanner go on from `at`; return why it stopped."""
+        self._shown = min(len(self.data), self.at + scanner.size)
+        shown = np.frombuffer(self.data, np.uint8, count=self._shown)
+        status, self.at, self.line = scanner.scan(shown, self.at, self.line)
+        return status
 
     def read_on(self) -> None:
-        """Fill the window; what is done with is let go."""
+        """Fill the window; what is done with is let go.
+
+        Where all that was shown is the beginning of a single op, the window grows. Raises HistoryError if there is no
+        op so long.
+        """
+        most = texts.FORM_BYTES_MOST + 1
+        if self.at > 0 or len(self.data) < self.room:
+            self.room = _STRETCH
+        elif self.room >= most:
+            raise HistoryError(f"{self._name}, line {self.line}: {texts.too_long('one operation')}.")
+        else:
+            self.room = min(2 * self.room, most)
         rest = self.data[self.at :]
-        found = self._file.read(max(_STRETCH - len(rest), 1))
-        self.ended = not found
-        self.data = rest + found
+        if len(rest) < self.room:
+            found = self._file.read(self.room - len(rest))
+            self._ended = not found
+            rest += found
+        self.data = rest
         self.at = 0
 
     def as_text(self) -> _Handed:
@@ -103,9 +133,9 @@ class _Window:
         """Hand bytes over, those of the window first."""
         found = self.data[self.at : self.at + count]
         self.at += len(found)
-        while len(found) < count and not self.ended:
+        while len(found) < count and not self._ended:
             more = self._file.read(count - len(found))
-            self.ended = not more
+            self._ended = not more
             found += more
         return found
 

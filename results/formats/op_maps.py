@@ -34,8 +34,10 @@ _TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 _MICRO: Final = {"append": "append", "r": "r", "w": "w", "read": "r", "write": "w"}
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _FIRST_NAME: Final = -(1 << 62)
+_TOO_DEEP: Final = "a value that is nested too deeply, more than some 250 levels"
 _LIKE_JSON: Final = re.compile(r'[-\d\[{"]|(?:true|false|null)\Z')
 _ROWS: Final = 1 << 16
+_WEIGHT_MOST: Final = 1 << 20  # elements of transactions, and eighths of the characters of values, in one batch
 
 
 class Malformed(Exception):
@@ -52,7 +54,7 @@ class Names:
         """The value itself, or the number of what is equal to it. Raises Malformed for an integer of ours."""
         if type(value) is int:
             if value <= _FIRST_NAME or value not in _INT64:
-                raise Malformed(f"a transaction with the number {value}, which is too large")
+                raise Malformed(f"a transaction with the number {shortened(value)}, which is too large")
             return value
         text = to_json(value, options=orjson.OPT_SORT_KEYS)
         return self._numbers.setdefault(text, _FIRST_NAME - len(self._numbers))
@@ -65,17 +67,18 @@ class Names:
 
 
 class Rows:
-    """Op maps as batches of `RAW`, of 65,536 rows at most."""
+    """Op maps as batches of `RAW`, of 65,536 rows at most, or of fewer that have much to say."""
 
     def __init__(self, *, independent: bool, names: Names) -> None:
         self.independent = independent
         self._names = names
         self._columns: dict[str, list[Any]] = {name: [] for name in RAW.names}
+        self._weight = 0
 
     @property
     def full(self) -> bool:
         """Whether it is time to `take`."""
-        return len(self._columns["line"]) >= _ROWS
+        return len(self._columns["line"]) >= _ROWS or self._weight >= _WEIGHT_MOST
 
     def add(self, op: Any, line: int) -> None:
         """Raises Malformed."""
@@ -83,6 +86,7 @@ class Rows:
         row["line"] = line
         for name, column in self._columns.items():
             column.append(row.get(name))
+        self._weight += sum(1 + len(mop["vs"] or ()) for mop in row["mops"] or ()) + len(row["value"] or "") // 8
 
     def take(self) -> pa.RecordBatch:
         """What was added since the last time."""
@@ -96,6 +100,7 @@ class Rows:
         ]
         for column in self._columns.values():
             column.clear()
+        self._weight = 0
         return pa.RecordBatch.from_arrays(arrays, schema=RAW)
 
 
@@ -144,7 +149,7 @@ def _process(op: Mapping[str, Any]) -> int | None:
             return NEMESIS
         raise Malformed(f"process is a number or a name, not {shortened(process)}")
     if not NEMESIS <= process < 1 << 31:
-        raise Malformed(f"process {process} is no number of a process")
+        raise Malformed(f"process {shortened(process)} is no number of a process")
     return process
 
 
@@ -203,6 +208,8 @@ def to_json(value: Any, *, options: int = 0) -> str:
         try:
             return orjson.dumps(_within_64_bits(value), option=options).decode()
         except (orjson.JSONEncodeError, RecursionError) as error:
+            if "ecursion" in str(error):
+                raise Malformed(_TOO_DEEP) from None
             raise Malformed(f"a value that cannot be kept ({error})") from None
 
 
@@ -221,5 +228,5 @@ def shortened(value: Any) -> str:
     try:
         text = to_json(value)
     except Malformed:
-        text = "a value that is nested too deeply"
+        text = _TOO_DEEP
     return text if len(text) <= 60 else f"{text[:57]}…"

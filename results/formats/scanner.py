@@ -19,7 +19,7 @@ from harness.operations import NEMESIS
 from harness.records import MOPS
 from results.formats.op_maps import RAW
 
-__all__ = ["CLOSED", "ENDED", "FULL", "UNFINISHED", "UNUSUAL", "Scanner"]
+__all__ = ["CLOSED", "ENDED", "FULL", "UNFINISHED", "UNUSUAL", "Scanner", "may_end"]
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -52,6 +52,7 @@ class Scanner:
     """Buffers for stretches of at most `size` bytes, and the rows that were scanned and not yet taken."""
 
     def __init__(self, size: int, *, json: bool, independent: bool) -> None:
+        self.size = size
         self._json = json
         self._independent = independent
         ops = size // _SHORTEST_OP + 1
@@ -157,6 +158,11 @@ class Scanner:
         )
 
 
+def may_end(op: bytes) -> bool:
+    """Whether an op in EDN that begins here may end here; if not, what opened it is still open."""
+    return bool(_may_end(np.frombuffer(op, np.uint8)))
+
+
 # ── compiled ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 #
 # Every function takes a place and gives the place after it, or one of these:
@@ -171,15 +177,18 @@ def _compiled(function: Any) -> Any:
 
 @_compiled
 def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
-    """Blanks and, in EDN, commas and comments."""
+    """Blanks and, in EDN, commas and comments; but not a comment of which the end is not there yet."""
     end = len(data)
     while at < end:
         byte = data[at]
         if byte == 32 or (9 <= byte <= 13) or (byte == 44 and not json):
             at += 1
         elif byte == 59 and not json:
+            begin = at
             while at < end and data[at] != 10:
                 at += 1
+            if at >= end:
+                return begin
         else:
             break
     return at
@@ -539,6 +548,35 @@ def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
     if at < 0:
         return at
     return 1 if data[at] == 58 or data[at] == 34 else 0
+
+
+@_compiled
+def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
+    """Brackets are counted, but for those in strings, in comments and as characters."""
+    end = len(data)
+    depth = 0
+    at = 0
+    while at < end:
+        byte = data[at]
+        if byte == 34:
+            at += 1
+            while at < end and data[at] != 34:
+                at += 2 if data[at] == 92 else 1
+            if at >= end:
+                return False
+        elif byte == 92:
+            at += 1
+        elif byte == 59:
+            while at < end and data[at] != 10:
+                at += 1
+        elif byte == 91 or byte == 123 or byte == 40:  # noqa: PLR1714
+            depth += 1
+        elif byte == 93 or byte == 125 or byte == 41:  # noqa: PLR1714
+            depth -= 1
+            if depth <= 0:
+                return True
+        at += 1
+    return depth == 0
 
 
 def _bytes_of(word: str) -> _Bytes:

@@ -7,11 +7,16 @@ from typing import BinaryIO, Final
 
 from harness.errors import HistoryError
 
-__all__ = ["FORM_BYTES_MOST", "Text"]
+__all__ = ["FORM_BYTES_MOST", "Text", "too_long"]
 
 FORM_BYTES_MOST: Final = 64 << 20
 """An operation that is longer than this is refused: so a line of a gigabyte costs no gigabyte."""
 _STRETCH: Final = 1 << 18  # bytes
+
+
+def too_long(what: str) -> str:
+    """Why it is refused."""
+    return f"{what} of more than {FORM_BYTES_MOST >> 20} MiB (is a bracket or a quotation mark left open?)"
 
 
 class Text:
@@ -39,12 +44,12 @@ class Text:
         Raises HistoryError if what begins at `at` is too long already.
         """
         if len(self.rest) - self.at > FORM_BYTES_MOST:
-            raise self.error(f"{what} of more than {FORM_BYTES_MOST >> 20} MiB", self.at)
+            raise self.error(too_long(what), self.at)
         self._line = self.line_of(self.at)
         self.rest = self.rest[self.at :]
         self.at = 0
         self._counted = (0, self._line)
-        self._read(max(self._stretch, len(self.rest)))
+        self._read(min(max(self._stretch, len(self.rest)), FORM_BYTES_MOST + 1 - len(self.rest)))
 
     def left(self) -> bytes:
         """The bytes from `at` on that were read: who takes over from here begins with them."""

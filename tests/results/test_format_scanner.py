@@ -231,4 +231,5 @@ def test_an_op_that_does_not_end_is_given_up_before_it_fills_the_memory(monkeypa
     monkeypatch.setattr(text, "FORM_BYTES_MOST", 1 << 20)
     monkeypatch.setattr(fast_reading, "_STRETCH", 1 << 16)
     source = b"{:type :ok :f :read :process 0 :value [" + b"1 " * (4 << 20)
-    assert fast(source, edn) == "h, line 1: one operation of more than 1 MiB."
+    told = "h, line 1: one operation of more than 1 MiB (is a bracket or a quotation mark left open?)."
+    assert fast(source, edn) == told
