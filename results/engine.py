@@ -47,6 +47,11 @@ class Engine(Protocol):
         """Whether tasks run on other machines, and see only files that all machines see."""
         ...
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """How much memory a step may take; null: nobody says."""
+        ...
+
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """All rows of `step(group)`, as `schema`, for the groups of equal `unit` (int32) in `groups`; in any order."""
         ...
@@ -54,9 +59,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """One group after another, in this process."""
+    """One group after another, in this process. `memory_bytes`: what a step may take of its memory; null: all there is."""
 
     width: int = 1
+    memory_bytes: int | None = None
 
     @property
     def elsewhere(self) -> bool:
@@ -76,6 +82,11 @@ class Spark:
 
     session: SparkSession
     width: int
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Spark's own settings say what an executor has."""
+        return None
 
     @property
     def elsewhere(self) -> bool:

@@ -45,7 +45,8 @@ from results.deadline import Overdue, deadline
 from results.engine import Engine, Local, choose, shares
 from results.kept_verdicts import KeptVerdicts
 from results.keyspaces import Keyspaces
-from results.memory import history_bytes, pieces
+from results.memory import history_bytes, piece_bytes, pieces
+from results.regrouping import regrouped
 from results.sources import HistoryFile, InMemory, OnDisk, Source, Survey
 from results.store import Store, write_table
 
@@ -91,7 +92,9 @@ def judge(
         if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
             many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
             # Checks make two pieces for each that an engine carries at once; of a width of one they make none.
-            carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)))
+            carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)), memory_bytes=memory_bytes)
+            if many > 1:
+                subject = _smaller_groups(subject, chosen, memory_bytes, stack)
         source = _source(subject, chosen, carrier, master, stack, by_name=checkers is not None)
         survey = source.survey()
         step = _Judging(source, chosen, limit_s, kept)
@@ -102,6 +105,18 @@ def judge(
     if kept is not None:
         found = pa.concat_tables([found, _earlier(chosen, kept)])
     return _combined(chosen, found, survey, by_name=checkers is not None)
+
+
+def _smaller_groups(
+    subject: HistoryFile, checkers: Sequence[Checker], memory_bytes: int, stack: ExitStack
+) -> HistoryFile:
+    """The same history in row groups that fit into the memory, if any checker takes them one at a time."""
+    from results.distributed.checks import can_be_distributed  # noqa: PLC0415 - as below
+
+    if not any(can_be_distributed(checker) for checker in checkers):
+        return subject
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))
+    return HistoryFile(regrouped(subject.path, folder / "history.parquet", piece_bytes(memory_bytes)))
 
 
 def _many(checkers: Sequence[Checker]) -> bool:

@@ -67,7 +67,7 @@ class HistoryFile:
         """How many events it has, without reading them. Raises HistoryError."""
         try:
             return int(pq.read_metadata(self.path).num_rows)
-        except (pa.ArrowInvalid, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             return len(self.read_history())  # which says what is wrong
 
     def read_history(self) -> pa.Table:

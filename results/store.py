@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError, PlanError
@@ -28,12 +29,14 @@ from harness.gather import gather
 from harness.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock
 from harness.journal_merge import merge_history, merge_observations, torn_lines
 from harness.ledger import FILE_NAME as LEDGER
+from harness.operations import NEMESIS
 from harness.plan import Plan
 from harness.records import HISTORY, OBSERVATIONS, Records
 from harness.runner import CLUSTER_FILE, still_running
 from harness.verdict import Verdict
 from results.atomic import replacing, write_bytes
 from results.node_logs import read_logs
+from results.parquet_footer import not_whole
 from results.parquet_options import parquet_options
 
 __all__ = ["FILES", "Recovered", "Store", "increases", "read_table", "write_table"]
@@ -63,6 +66,7 @@ FILES: Final[Mapping[str, str]] = {
 _ROW_GROUP: Final = 1 << 17  # rows
 _THREADS_FROM: Final = 1 << 26  # bytes; below, time is not worth the memory that every thread keeps
 _LATEST: Final = "latest"
+_EVENT_TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +296,8 @@ def read_table(
                 pa.default_memory_pool().release_unused()  # what was needed to decompress
     except FileNotFoundError:
         raise
-    except (pa.ArrowInvalid, OSError) as error:
-        raise HistoryError(f"{path} is not a whole Parquet file ({error}).") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise not_whole(path, error) from error
     table = pa.concat_tables(kept or [empty]).replace_schema_metadata(metadata)
     return table if order is None else _ordered(path, table, order)
 
@@ -347,11 +351,31 @@ def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     try:
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
             column = column.cast(field.type.value_type).dictionary_encode()
-        return column.cast(field.type)
+        column = column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise HistoryError(
             f"{path} has a column {field.name!r} of {column.type}, not {field.type} ({error})."
         ) from error
+    _refuse_foreign(path, column, field)
+    return column
+
+
+def _refuse_foreign(path: Path, column: pa.ChunkedArray, field: pa.Field) -> None:
+    """Raise HistoryError for events that nobody can have written, and ArrowInvalid for a text that is none."""
+    if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type):
+        column.validate(full=True)  # is it UTF-8, and in the dictionary?
+    if field == HISTORY.field("type"):
+        names = {name for chunk in column.chunks for name in chunk.dictionary.to_pylist()}
+        if names - _EVENT_TYPES:
+            used = set(pc.unique(column.cast(pa.string())).to_pylist()) - _EVENT_TYPES
+            if used:
+                raise HistoryError(
+                    f"{path} has an event of type {min(used)!r}; known are {', '.join(sorted(_EVENT_TYPES))}."
+                )
+    elif field == HISTORY.field("process") and len(column) and pc.min(column).as_py() < NEMESIS:
+        raise HistoryError(
+            f"{path} has a process {pc.min(column).as_py()}; clients count from 0, and the nemesis is −1."
+        )
 
 
 def _own_metadata(schema: pa.Schema) -> dict[bytes, bytes] | None:

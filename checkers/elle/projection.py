@@ -4,6 +4,9 @@ What one key shows (its order, its reads, its dependencies) needs the micro-oper
 transaction, and of each transaction when it began and ended among the others. So transactions are laid out one
 micro-operation a row, the rows are shared out by key, and of each share transactions are made again: the projection of
 the whole history on these keys. Places in time are numbers of any size; only their order counts.
+
+A list is written once: of a read that found the beginning of what another one found, only that is said, and how much of
+it. A thousand reads of a list of a million elements take no more room than one.
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ MICRO_OPERATIONS: Final = pa.schema(
         pa.field("key", pa.int64(), nullable=False),
         pa.field("value", pa.int64()),
         pa.field("vs", pa.list_(pa.int64()), nullable=False),
+        pa.field("like_id", pa.int64()),  # not null: the list is the beginning of what this transaction read
+        pa.field("like_at", pa.int32()),  # in this micro-operation
+        pa.field("length", pa.int64()),  # so many elements of it
     ]
 )
 
@@ -79,16 +85,44 @@ def laid_out(of: Transactions, nodes: pa.Table, chosen: Mask) -> pa.Table:
     """The chosen micro-operations of transactions that are `nodes`, as `MICRO_OPERATIONS`."""
     places = np.flatnonzero(chosen)
     owner = np.repeat(np.arange(of.count), np.diff(of.first))[places]
-    offsets, values = _lists(of.begin[places], of.end[places], of.elements)
+    at = (places - of.first[owner]).astype(np.int32)
+    begin, end = of.begin[places], of.end[places]
+    like = _beginnings(of.key[places], begin, end, of.elements, len(of.keys))
+    alone = like < 0
+    offsets, values = _lists(begin, np.where(alone, end, begin), of.elements)
     columns = [nodes[name].combine_chunks().take(pa.array(owner)) for name in NODES.names]
     columns += [
-        pa.array((places - of.first[owner]).astype(np.int32)),
+        pa.array(at),
         pa.array(of.f[places]),
         pa.array(of.keys[of.key[places]]),
         pa.array(of.value[places], mask=~of.given[places]),
         pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values)),
+        pa.array(nodes["id"].to_numpy()[owner[like]], mask=alone),
+        pa.array(at[like], mask=alone),
+        pa.array(end - begin, mask=alone),
     ]
     return pa.table(columns, schema=MICRO_OPERATIONS)
+
+
+@compiled
+def _beginnings(key: Ints, begin: Longs, end: Longs, elements: Longs, keys: int) -> Longs:
+    """For every list the one of its key that is longest, if the list is a beginning of that; −1 for itself and all others."""
+    longest = np.full(keys, -1, np.int64)
+    for n in range(len(key)):
+        k = key[n]
+        if end[n] > begin[n] and (longest[k] < 0 or end[n] - begin[n] > end[longest[k]] - begin[longest[k]]):
+            longest[k] = n
+    like = np.full(len(key), -1, np.int64)
+    for n in range(len(key)):
+        other = longest[key[n]]
+        if other < 0 or other == n or end[n] == begin[n]:
+            continue
+        like[n] = other
+        for place in range(end[n] - begin[n]):
+            if elements[begin[n] + place] != elements[begin[other] + place]:
+                like[n] = -1
+                break
+    return like
 
 
 @compiled
@@ -124,6 +158,13 @@ def restored(rows: pa.Table, *, by_appearance: bool) -> Projection:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     elements = np.array(lists.values.to_numpy(), np.int64)
     elements.flags.writeable = False  # as those of a history, so that every loop is compiled once
+    begin, end = offsets[:-1].copy(), offsets[1:].copy()
+    likes = np.flatnonzero(table["like_id"].is_valid().to_numpy())
+    if len(likes):
+        said = table.select(["like_id", "like_at", "length"]).take(pa.array(likes))
+        whose = _rows_of(table, ids, said)
+        begin[likes] = begin[whose]
+        end[likes] = begin[whose] + _numbers(said, "length")
     value = table["value"]
     of = Transactions(
         status=status,
@@ -136,14 +177,24 @@ def restored(rows: pa.Table, *, by_appearance: bool) -> Projection:
         key=key,
         value=value.fill_null(0).to_numpy().copy(),
         given=np.array(value.is_valid().to_numpy(), np.bool_),
-        begin=offsets[:-1].copy(),
-        end=offsets[1:].copy(),
+        begin=begin,
+        end=end,
         elements=elements,
         keys=keys,
         time=np.zeros(len(moments), np.int64),
         memory=table["vs"],
     )
     return Projection(of, ids[starts], invoked, completed, _numbers(table, "at"))
+
+
+def _rows_of(table: pa.Table, ids: Longs, likes: pa.Table) -> Longs:
+    """Where the micro-operations stand that others are like. The table is in order of transactions, and of their own."""
+    width = int(_numbers(table, "at").max()) + 1
+    names = np.unique(ids)
+    places = np.searchsorted(names, ids) * width + _numbers(table, "at")
+    wanted = np.searchsorted(names, _numbers(likes, "like_id")) * width + _numbers(likes, "like_at")
+    found: Longs = np.searchsorted(places, wanted)
+    return found
 
 
 def _numbers(table: pa.Table, name: str) -> Any:

@@ -347,7 +347,8 @@ def _codes(f: pa.Array) -> Bytes:
     codes = _spelled(ends, np.frombuffer(text if text is not None else b"", np.uint8))
     if len(codes):
         return codes
-    unknown = pc.filter(f, pc.invert(pc.is_in(f, value_set=pa.array(_F))))[0].as_py()
+    foreign = pc.filter(f, pc.invert(pc.is_in(f, value_set=pa.array(_F))))
+    unknown = foreign[:1].cast(pa.binary())[0].as_py().decode(errors="replace")
     raise HistoryError(f'micro-operation "{unknown}" is unknown; known are r, append and w')
 
 

@@ -27,7 +27,7 @@ from results.distributed.ranges import Ranges, read_range
 from results.distributed.steps import Document, each
 from results.engine import Engine
 
-__all__ = ["Carried", "check_file", "is_distributed"]
+__all__ = ["Carried", "can_be_distributed", "check_file", "is_distributed"]
 
 _CARRIED: Final[tuple[type, ...]] = (ListAppend, RwRegister, Linearizable)
 
@@ -48,12 +48,17 @@ class Carried:
         return check_file(self.checker, self.history, self.engine, limit_s=limit_s, scratch=self.scratch)
 
 
+def can_be_distributed(checker: Checker) -> bool:
+    """Whether a check of this kind can be carried piece by piece, if there are pieces."""
+    return checker.scope == "run" and type(checker) in _CARRIED
+
+
 def is_distributed(checker: Checker, history: Path) -> bool:
     """Whether a check of the history in that file is carried piece by piece.
 
     Transactions are, where they are in several row groups: one is a single task's work. Searches are always worth it.
     """
-    if checker.scope != "run" or type(checker) not in _CARRIED:
+    if not can_be_distributed(checker):
         return False
     return isinstance(checker, Linearizable) or pq.read_metadata(history).num_row_groups > 1
 

@@ -13,12 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.gather import gather_column
 from harness.history import ends
 from harness.operations import NEMESIS
 from harness.records import HISTORY
 
 __all__ = ["FRONTIER", "apart", "joined"]
 
+_SAID: Final = frozenset({"value", "error", "mops"})
 _Mask = npt.NDArray[np.bool_]
 
 FRONTIER: Final = pa.schema(
@@ -45,9 +47,10 @@ def apart(events: pa.Table, rows: npt.NDArray[np.int64], number: int) -> tuple[_
     whole = np.ones(len(events), np.bool_)
     whole[place[is_open]] = False
     kept = np.sort(place[first | last | before_last])
-    there = events.take(pa.array(kept))
+    # Of those that are only there to be followed it does not matter what they said, which may be much.
+    said = pa.array(kept, mask=whole[kept])
     columns = [
-        *there.columns,
+        *(gather_column(events[name], said if name in _SAID else pa.array(kept)) for name in HISTORY.names),
         pa.array(rows[kept]),
         pa.array(np.full(len(kept), number, np.int32)),
         pa.array(~whole[kept]),

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from harness.records import HISTORY
 from results.distributed.steps import Document
+from results.parquet_footer import row_groups
 from results.store import read_table, write_table
 
 __all__ = ["JUNCTION", "Ranges", "owner", "read_range"]
@@ -35,19 +36,20 @@ class Ranges:
 
     @classmethod
     def of(cls, file: Path, most: int, scratch: Path) -> Ranges:
-        """At most so many ranges of about equal length. A file not in the order of its index is written anew in `scratch`.
+        """At most so many ranges that take about as much memory. A file not in the order of its index is written anew in `scratch`.
 
         Raises HistoryError for a file that no history can be in.
         """
-        metadata = pq.read_metadata(file)
-        if not _in_order(metadata):
+        written = row_groups(file)
+        if not _in_order(pq.read_metadata(file)):
             ordered = read_table(file, HISTORY, order="index")
             file = scratch / "history.parquet"
             write_table(file, ordered)
-            metadata = pq.read_metadata(file)
-        rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-        ends = np.cumsum([0, *rows])
-        share = np.minimum(ends[:-1] * most // max(int(ends[-1]), 1), most - 1)
+            written = row_groups(file)
+        ends = np.cumsum([0, *(group.rows for group in written)])
+        # In floating point: a footer may claim anything.
+        before = np.cumsum([0.0, *(group.size for group in written)])
+        share = np.minimum(before[:-1] * most // max(before[-1], 1), most - 1).astype(int)
         groups = tuple(tuple(np.flatnonzero(share == number).tolist()) for number in np.unique(share))
         first = (*(int(ends[group[0]]) for group in groups), int(ends[-1]))
         return cls(file, groups, first)

@@ -25,6 +25,7 @@ from checkers.elle.transactions import INFO, NEVER, Transactions, numbered_by_ap
 from checkers.elle.verdicts import SHOWN_MOST, Findings, Question, concluded, with_undecided
 from checkers.elle.version_order import TAKEN
 from checkers.elle.witnesses import Cycle
+from harness.errors import HistoryError
 from harness.operations import JSON
 from harness.verdict import Anomaly, Verdict
 from results.distributed.dependencies import (
@@ -45,9 +46,12 @@ from results.distributed.reaching import close, gather, joined_spans, leave_edge
 from results.distributed.steps import Document, each
 from results.distributed.telling import Told, read_events
 from results.engine import Engine
+from results.parquet_footer import row_groups
 
 __all__ = ["TransactionCheck"]
 
+_TIMES_OF_A_SHARE: Final = 3
+"""A share of the keys takes so many times the memory of what is written of it, and more where it has many transactions."""
 _NOTHING: Final[Mapping[str, str]] = {
     "list-append": "no transaction appends to lists or reads them",
     "rw-register": "no transaction reads or writes registers",
@@ -75,6 +79,7 @@ class TransactionCheck:
         now = question.lap("transactions", now)
         if not sum(part["count"] for part in laid):
             return question.nothing(_NOTHING[question.checker], {})
+        self._refuse_what_does_not_fit(laid)
         documents, shares, stats = self._judge_keys(laid)
         now = question.lap("orders", now)
         spread = [share["dependencies"] for share in shares] + [
@@ -149,6 +154,24 @@ class TransactionCheck:
         return self.question.order == "realtime" and (
             min(part["first_end"] for part in parts) < max(part["last_begin"] for part in parts)
         )
+
+    def _refuse_what_does_not_fit(self, laid: Sequence[Document]) -> None:
+        """Raise HistoryError if a share of the keys takes more memory than there is: keys are not judged in pieces."""
+        allowed = self.engine.memory_bytes
+        if allowed is None:
+            return
+        sizes: dict[str, list[int]] = {}
+        for share in range(self._shares):
+            size = 0
+            for part in by_part([part["operations"] for part in laid if part["micro_operations"]], share):
+                if part["file"] not in sizes:
+                    sizes[part["file"]] = [group.size for group in row_groups(Path(part["file"]))]
+                size += sizes[part["file"]][part["group"]]
+            if _TIMES_OF_A_SHARE * size > allowed:
+                raise HistoryError(
+                    f"what was asked of one key, or read of it, takes some {_TIMES_OF_A_SHARE * size >> 20} MiB, and there "
+                    f"are {allowed >> 20}: a key cannot be judged in pieces. Allow more (--memory), where there is more"
+                )
 
     # ── by keys ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -16,6 +16,7 @@ from results.formats import edn, elle_json
 from results.formats.op_maps import RAW, Malformed, Names, Rows
 from results.formats.sequence import sequenced
 from results.parquet_options import parquet_options
+from results.regrouping import stretches
 from results.store import increases, read_table, write_table
 
 __all__ = ["FORMATS", "format_of", "read_history", "spill_history"]
@@ -25,6 +26,7 @@ _BY_SUFFIX: Final = {".edn": "edn", ".json": "json", ".jsonl": "json", ".parquet
 _NOTATIONS: Final = {"edn": edn, "json": elle_json}
 _WHO_DID_WHAT_WHEN: Final = frozenset({"line", "index", "time", "process", "type", "f"})
 _SPILLED_ROWS: Final = 1 << 17
+_SPILLED_BYTES: Final = 1 << 25
 _SCANNED_FROM: Final = 1 << 20  # bytes; from there on the scanner has paid for the second it may take to load
 
 
@@ -109,13 +111,15 @@ def _write_sequenced(raw: Path, sequenced_events: pa.Table, names: Names, to: Pa
         pq.ParquetFile(raw) as file,
         pq.ParquetWriter(draft, schema, **parquet_options(schema)) as writer,
     ):
-        for batch in file.iter_batches(batch_size=_SPILLED_ROWS):
-            found = pa.Table.from_batches([batch]).select(HISTORY.names)
+        # As they were written, which was a stretch of the file at a time: however much a row holds, these are not large.
+        written = (batch for group in range(file.num_row_groups) for batch in file.read_row_group(group).to_batches())
+        for part in stretches(written, _SPILLED_BYTES, rows=_SPILLED_ROWS):
+            found = part.select(HISTORY.names)
             for name in ("index", "time", "process"):
-                known = sequenced_events[name].slice(begin, len(batch))
+                known = sequenced_events[name].slice(begin, len(part))
                 found = found.set_column(found.schema.get_field_index(name), HISTORY.field(name), known)
-            writer.write_table(found.cast(schema))
-            begin += len(batch)
+            writer.write_table(found.cast(schema), row_group_size=len(part))
+            begin += len(part)
     assert begin == len(sequenced_events)
 
 
