@@ -48,7 +48,7 @@ lint: .venv/installed .venv/tests ## style, types, and which package may import 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/* clusters/deployed/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts unchecked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/* clusters/nodes/*.sh clusters/docker/image/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts unchecked"; fi
 
 format: .venv/installed ## put the code into the one shape
 	$(BIN)/ruff check --fix .
@@ -84,11 +84,11 @@ clean: ## what make made; runs and the user's cache stay
 	scripts/virtual-environment
 	@touch $@
 
-.venv/fetched: clusters/extra_jars.toml | .venv/installed
+.venv/fetched: clusters/systems/extra_jars.toml | .venv/installed
 	$(BIN)/schemaquake fetch $(SYSTEMS)
 	@touch $@
 
 .venv/compiled: $(shell find checkers results/formats -name '*.py') | .venv/installed
 	$(BIN)/python -m compileall -q harness nemeses workloads checkers clusters results
-	$(BIN)/python -m results.warming
+	$(BIN)/python -m results.formats.warming
 	@touch $@

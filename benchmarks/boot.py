@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure, machine, print_table
-from clusters import namespaces
-from clusters.local import LocalCluster, LocalProvider
-from clusters.recipe import parse_system, recipe_for
-from harness.plan import Plan
+from clusters.local.provider import LocalCluster, LocalProvider, namespaces
+from clusters.systems.recipe import parse_system, recipe_for
+from harness.model.plan import Plan
 
 SYSTEMS = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
 NODES = ("n1", "n2", "n3")

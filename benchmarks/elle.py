@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, machine, print_table
 from checkers.elle.compiled import compiled
-from harness.records import HISTORY, MOPS
-from results.parquet_options import parquet_options
+from harness.model.records import HISTORY, MOPS
+from results.store.parquet_options import parquet_options
 
 _ACTIVE = 10  # keys in use at any time
 _WRITES = 32  # of one key, before another one takes its place
@@ -57,7 +57,7 @@ GOALS = {
 
 _CHILD = """
 import json, re, sys, time
-from harness.lean_arrow import lean_arrow
+from harness.history.lean_arrow import lean_arrow
 lean_arrow()
 from pathlib import Path
 from results.formats.reading import read_history
@@ -296,7 +296,7 @@ def commanded(path: Path, case: Case) -> tuple[float, float]:
     """Seconds of the wall and of CPU that the command takes, from its start to its end."""
     options = ["--model", case.kind, "--consistency-models", case.models, "--engine", "local"]
     options += ["--linearizable-keys"] if case.linearizable_keys else []
-    command = [sys.executable, "-m", "harness.command_line", "check", str(path), *options]
+    command = [sys.executable, "-m", "harness.cli.command_line", "check", str(path), *options]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[1])
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

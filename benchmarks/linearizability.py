@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.records import HISTORY
-from results.store import write_table
+from harness.model.records import HISTORY
+from results.store.store import write_table
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ SHAPES: Mapping[str, Shape] = {
 
 _CHILD = """
 import json, re, sys, time
-from harness.lean_arrow import lean_arrow
+from harness.history.lean_arrow import lean_arrow
 lean_arrow()
 from pathlib import Path
 from checkers.linearizability.linearizable import Linearizable
 from checkers.linearizability.models import Register
-from harness.records import Records
+from harness.model.records import Records
 from results.formats.reading import read_history
 began = time.process_time()
 records = Records.of(read_history(Path(sys.argv[1])))
@@ -157,7 +157,7 @@ class Clients:
 
 
 def history(shape: Shape, seed: int = 1) -> pa.Table:
-    """The events of clients at work (`harness.records.HISTORY`)."""
+    """The events of clients at work (`harness.model.records.HISTORY`)."""
     clients = Clients(shape, seed)
     clients.run()
     rows = clients.rows

@@ -20,20 +20,20 @@ from typing import Any, TypeVar
 import pyarrow.compute as pc
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.history import pair
-from harness.journal import EVENT_JOURNALS, Journal, merge_history, read_clock, start_clock
-from harness.operations import Completion
-from harness.records import OBSERVATIONS, Records, plain
-from harness.rows import insert
-from harness.steps import Invoke
-from harness.verdict import Verdict
-from results.engine import ENGINES
-from results.judge import judge
-from results.pipeline import analyse
-from results.rates import latencies, rates
-from results.schema_timeline import schema_timeline
-from results.store import Store
-from results.timelines import timelines
+from harness.ddl.rows import insert
+from harness.history.journal import EVENT_JOURNALS, Journal, merge_history, read_clock, start_clock
+from harness.history.pairing import pair
+from harness.model.operation import Completion
+from harness.model.records import OBSERVATIONS, Records, plain
+from harness.model.steps import Invoke
+from harness.model.verdict import Verdict
+from results.engines.engine import ENGINES
+from results.judging.judge import judge
+from results.store.store import Store
+from results.tables.pipeline import analyse
+from results.tables.rates import latencies, rates
+from results.tables.schema_timeline import schema_timeline
+from results.tables.timelines import timelines
 
 PROCESSES = 2
 KEYSPACES = 50

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.plan import Plan
-from harness.records import Records
-from results.execution import carry_out
-from results.judge import judge
-from results.store import Store
+from harness.model.plan import Plan
+from harness.model.records import Records
+from results.judging.judge import judge
+from results.runs.execution import carry_out
+from results.store.store import Store
 
 SYSTEM = "cassandra:5.0.9"
 RACES = 4

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.catalogue import CATALOGUE, AnomalyType
-from clusters.outcomes import Outcome
+from checkers.findings.catalogue import CATALOGUE, AnomalyType
+from clusters.cql.outcomes import Outcome
 from harness.registry import load_all
 
 __all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]

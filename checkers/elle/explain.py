@@ -17,14 +17,14 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from checkers.catalogue import anomaly
 from checkers.elle.arrays import Longs
 from checkers.elle.cycles import Found
 from checkers.elle.graphs import ORDER, RW, WR, WW
 from checkers.elle.models import Order
 from checkers.elle.transactions import NEVER, MicroOp, Transactions
-from harness.operations import JSON
-from harness.verdict import Anomaly
+from checkers.findings.catalogue import anomaly
+from harness.model.operation import JSON
+from harness.model.verdict import Anomaly
 
 __all__ = ["Contradiction", "Evidence", "Reason", "of_contradiction", "of_cycle", "shown"]
 

@@ -1,6 +1,6 @@
 """List-append: whether transactions that read lists and append to them keep what a consistency model promises.
 
-Judges the transactions of a history (`harness.records.HISTORY`, column `mops`) by the consistency models it is asked
+Judges the transactions of a history (`harness.model.records.HISTORY`, column `mops`) by the consistency models it is asked
 about, and says which weaker ones are ruled out, too. Each finding is shown by the operations themselves.
 
 In single operations: `internal`, `future-read`, `garbage-read`, `duplicate-elements`, `incompatible-order`, `G1a`,
@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from checkers.elle.example import example_history
 from checkers.elle.tables import of_each_table
-from harness.records import Records
-from harness.verdict import Verdict
+from harness.model.records import Records
+from harness.model.verdict import Verdict
 
 __all__ = ["ListAppend", "check_list_append"]
 

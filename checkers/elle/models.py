@@ -52,7 +52,7 @@ class Model:
 
 
 def _read() -> Mapping[str, Model]:
-    document = tomllib.loads(files("checkers.elle").joinpath("models.toml").read_text(encoding="utf-8"))
+    document = tomllib.loads(files(__package__).joinpath("models.toml").read_text(encoding="utf-8"))
     complete: dict[str, Model] = {}
 
     def of(name: str) -> Model:

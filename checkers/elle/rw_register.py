@@ -1,6 +1,6 @@
 """Rw-register: whether transactions that read and write registers keep what a consistency model promises.
 
-Judges the transactions of a history (`harness.records.HISTORY`, column `mops`) as far as the order of versions is known:
+Judges the transactions of a history (`harness.model.records.HISTORY`, column `mops`) as far as the order of versions is known:
 the initial state comes first, and what the store is said to promise of single keys tells more (`sequential_keys`,
 `linearizable_keys`, `wfr_keys`). A model that promises real time promises sequential keys, too.
 
@@ -24,8 +24,8 @@ import pyarrow as pa
 from checkers.elle.example import example_history
 from checkers.elle.models import model
 from checkers.elle.tables import of_each_table
-from harness.records import Records
-from harness.verdict import Verdict
+from harness.model.records import Records
+from harness.model.verdict import Verdict
 
 __all__ = ["RwRegister", "check_rw_register"]
 

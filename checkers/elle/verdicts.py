@@ -17,8 +17,8 @@ from checkers.elle.graphs import PASS, Graph
 from checkers.elle.models import Order, model, order_of, prohibited, ruled_out
 from checkers.elle.register_evidence import RegisterEvidence
 from checkers.elle.transactions import FAIL, OK, Transactions, transactions
-from harness.operations import JSON
-from harness.verdict import Anomaly, Validity, Verdict
+from harness.model.operation import JSON
+from harness.model.verdict import Anomaly, Validity, Verdict
 
 __all__ = [
     "SHOWN_MOST",

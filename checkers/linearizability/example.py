@@ -7,8 +7,8 @@ from typing import Final
 import orjson
 import pyarrow as pa
 
-from harness.operations import JSON
-from harness.records import HISTORY
+from harness.model.operation import JSON
+from harness.model.records import HISTORY
 
 __all__ = ["example_history"]
 

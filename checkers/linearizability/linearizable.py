@@ -23,19 +23,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.catalogue import anomaly
+from checkers.evidence.operation_lines import OperationLines
+from checkers.findings.catalogue import anomaly
 from checkers.linearizability import guarded, zones
 from checkers.linearizability.example import example_history
 from checkers.linearizability.models import HistoryModel, Mutex, Register, described
 from checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
 from checkers.linearizability.search import Call, Limits, Outcome, search
 from checkers.linearizability.told import told_of_search, told_of_zones
-from checkers.operation_lines import OperationLines
 from harness.errors import HistoryError
-from harness.history import pair
-from harness.operations import JSON
-from harness.records import Records, plain
-from harness.verdict import Anomaly, Verdict
+from harness.history.pairing import pair
+from harness.model.operation import JSON
+from harness.model.records import Records, plain
+from harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["TOLD_MOST", "Linearizable"]
 

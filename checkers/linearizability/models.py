@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import orjson
 
 from checkers.linearizability.search import Action, State
-from harness.operations import JSON
+from harness.model.operation import JSON
 
 __all__ = [
     "HistoryModel",

@@ -26,7 +26,7 @@ from checkers.weak_isolation.levels import Level
 from checkers.weak_isolation.readings import INITIAL, Readings
 from checkers.weak_isolation.routes import route
 from checkers.weak_isolation.violations import Broken, Circle
-from harness.operations import JSON
+from harness.model.operation import JSON
 
 __all__ = ["Witnesses"]
 

@@ -23,7 +23,7 @@ from checkers.weak_isolation.evidence import Witnesses
 from checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Question
 from checkers.weak_isolation.readings import Found, Readings
 from checkers.weak_isolation.violations import Violations
-from harness.verdict import Anomaly, Verdict
+from harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["of_violations"]
 

@@ -1,6 +1,6 @@
 """Weak isolation: whether transactions keep read committed, read atomic or causal consistency, whatever their order was.
 
-Judges the transactions of a history (`harness.records.HISTORY`, column `mops`) that read and write registers, and those that
+Judges the transactions of a history (`harness.model.records.HISTORY`, column `mops`) that read and write registers, and those that
 read lists and append to them. A level is kept if the transactions can have committed in some order that agrees with the
 sessions (processes), with who read from whom, and with the level's axiom; what cannot be told apart by that is not asked.
 
@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from checkers.elle.example import example_history
 from checkers.elle.tables import of_each_table
 from checkers.weak_isolation.levels import strongest
-from harness.records import Records, plain
-from harness.verdict import Verdict, combine
+from harness.model.records import Records, plain
+from harness.model.verdict import Verdict, combine
 
 __all__ = ["WeakIsolation", "check_weak_isolation"]
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from checkers.weak_isolation.causality import TooMuch
 from checkers.weak_isolation.levels import LEVELS, Level, ruled_out
-from harness.operations import JSON
+from harness.model.operation import JSON
 
 __all__ = ["CHECKER", "MEMORY_BYTES", "Kind", "Question"]
 

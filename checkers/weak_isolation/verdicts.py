@@ -15,7 +15,7 @@ from checkers.weak_isolation.commit_order import commit_order
 from checkers.weak_isolation.levels import Level
 from checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Kind, Question
 from checkers.weak_isolation.readings import INITIAL, Readings, of_lists, of_registers
-from harness.verdict import Verdict
+from harness.model.verdict import Verdict
 
 __all__ = ["of_transactions"]
 

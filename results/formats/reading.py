@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import HistoryError, PlanError
-from harness.records import HISTORY
-from results.atomic import replacing
+from harness.model.records import HISTORY
 from results.formats import edn, elle_json
 from results.formats.op_maps import RAW, Malformed, Names, Rows
 from results.formats.sequence import sequenced
-from results.parquet_options import parquet_options
-from results.regrouping import stretches
-from results.store import increases, read_table, write_table
+from results.store.atomic import replacing
+from results.store.parquet_options import parquet_options
+from results.store.regrouping import stretches
+from results.store.store import increases, read_table, write_table
 
 __all__ = ["FORMATS", "format_of", "read_history", "spill_history"]
 
@@ -41,7 +41,7 @@ def format_of(path: Path, asked: str | None) -> str:
 
 
 def read_history(path: Path, *, file_format: str | None = None, independent: bool = False) -> pa.Table:
-    """The history of a file (`harness.records.HISTORY`), its text never in memory as a whole.
+    """The history of a file (`harness.model.records.HISTORY`), its text never in memory as a whole.
 
     `independent`: every value is `[key value]`, and the key goes to the column `key`. Raises HistoryError, with line and
     reason, for what no history is, and PlanError for what cannot be read at all.

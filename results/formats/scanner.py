@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.operations import NEMESIS
-from harness.records import MOPS
+from harness.model.operation import NEMESIS
+from harness.model.records import MOPS
 from results.formats.op_maps import RAW
 
 __all__ = ["CLOSED", "ENDED", "FULL", "UNFINISHED", "UNUSUAL", "Scanner", "may_end"]

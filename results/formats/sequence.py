@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import HistoryError
-from harness.gather import gather
-from harness.operations import NEMESIS
-from harness.records import HISTORY
+from harness.history.gather import gather
+from harness.model.operation import NEMESIS
+from harness.model.records import HISTORY
 
 __all__ = ["sequenced"]
 
@@ -26,7 +26,7 @@ _PROCESSES_MOST: Final = (1 << 31) - 1
 
 
 def sequenced(raw: pa.Table, name: str) -> pa.Table:
-    """The history (`harness.records.HISTORY`) of a file's events (`results.formats.op_maps.RAW`).
+    """The history (`harness.model.records.HISTORY`) of a file's events (`results.formats.op_maps.RAW`).
 
     Raises HistoryError, with the line, for what no process can have done: completing what it did not invoke, invoking
     twice without completing, going on after an info; and for an index that stands there twice.

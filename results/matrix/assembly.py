@@ -11,7 +11,7 @@ from results.matrix.matrix_plan import CONTROL, MatrixPlan, is_racing
 from results.matrix.schedule import CellKey, Schedule
 from results.matrix.tally import Cell, Matrix, Row
 from results.matrix.without_race import anomalies_of, known_without_race, noisy
-from results.report.wording import counted, joined, system_name
+from results.wording import counted, joined, system_name
 
 __all__ = ["matrix_of"]
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from harness.cli.json_output import print_json
 from harness.console import configure_logging, stderr
 from harness.errors import ExitCode, PlanError
-from harness.json_output import print_json
-from results.option_lists import named_values, split
+from results.runs.option_lists import named_values, split
 
 if TYPE_CHECKING:
     from results.matrix.matrix_plan import Condition, MatrixPlan, Preset

@@ -17,7 +17,7 @@ from results.matrix.matrix_folder import Done
 from results.matrix.matrix_plan import Unit
 from results.matrix.schedule import Schedule
 from results.matrix.tally import Cell, CellState, Matrix
-from results.report.wording import length_of_time, system_name
+from results.wording import length_of_time, system_name
 
 __all__ = ["Shown", "overview", "shown"]
 

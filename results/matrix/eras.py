@@ -100,7 +100,7 @@ def eras_from(document: Mapping[str, Any]) -> tuple[Era, ...]:
 
 
 ERAS: Final[tuple[Era, ...]] = eras_from(
-    tomllib.loads(files("results.matrix").joinpath("eras.toml").read_text(encoding="utf-8"))
+    tomllib.loads(files(__package__).joinpath("eras.toml").read_text(encoding="utf-8"))
 )
 
 

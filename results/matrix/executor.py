@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from harness.plan import Plan
+from harness.model.plan import Plan
 from harness.wait import pause_for
 from results.matrix.facts import RunFacts, refused
 from results.matrix.machine import KEPT_FREE_MB, IdleShare, available_mb

@@ -10,9 +10,9 @@ import logging
 import time
 
 from harness.errors import HistoryError
-from results.execution import conclude
 from results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of
 from results.matrix.matrix_folder import Done, MatrixFolder
+from results.runs.execution import conclude
 
 __all__ = ["judge_again"]
 

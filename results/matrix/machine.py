@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import PlanError
-from harness.plan import Plan
-from harness.protocols import Demands, Foretelling
+from harness.model.plan import Plan
+from harness.model.protocols import Demands, Foretelling
 from harness.registry import load
 from results.matrix.matrix_plan import MatrixPlan
 

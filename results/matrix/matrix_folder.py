@@ -24,9 +24,9 @@ from typing import Any, Final
 import orjson
 
 from harness.errors import HistoryError, PlanError
-from results.atomic import write_bytes
 from results.matrix.facts import RunFacts
 from results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+from results.store.atomic import write_bytes
 
 __all__ = ["Done", "MatrixFolder"]
 

@@ -16,8 +16,8 @@ from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from harness.errors import HistoryError, PlanError
-from harness.plan import Plan, RestartMode
-from harness.protocols import Mode
+from harness.model.plan import Plan, RestartMode
+from harness.model.protocols import Mode
 from harness.registry import load, names
 
 __all__ = ["CONTROL", "Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
@@ -235,4 +235,4 @@ def _matches(system: str, patterns: Sequence[str]) -> bool:
 @cache
 def document() -> Mapping[str, Any]:
     """The content of `matrix.toml`."""
-    return tomllib.loads(files("results.matrix").joinpath("matrix.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files(__package__).joinpath("matrix.toml").read_text(encoding="utf-8"))

@@ -18,10 +18,10 @@ import orjson
 
 from harness.console import configure_logging
 from harness.errors import NotApplicable, SchemaquakeError
-from harness.plan import Plan
-from results.atomic import write_bytes
-from results.execution import carry_out
+from harness.model.plan import Plan
 from results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of, refused
+from results.runs.execution import carry_out
+from results.store.atomic import write_bytes
 
 __all__ = ["main"]
 

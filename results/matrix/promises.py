@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from results.matrix.eras import Versions
 from results.matrix.tally import Cell, Matrix
-from results.report.wording import system_name
+from results.wording import system_name
 
 __all__ = [
     "ANY_ANOMALY",
@@ -145,7 +145,7 @@ def _shown_by(entry: Mapping[str, Any]) -> Iterable[str]:
 
 
 _DOCUMENT: Final[Mapping[str, Any]] = tomllib.loads(
-    files("results.matrix").joinpath("promises.toml").read_text(encoding="utf-8")
+    files(__package__).joinpath("promises.toml").read_text(encoding="utf-8")
 )
 DOCUMENTS: Final[Mapping[str, str]] = _DOCUMENT["documents"]
 """The seed documents by the name that sources use, with their titles."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from harness.protocols import Demands
+from harness.model.protocols import Demands
 from harness.registry import load
 from results.matrix.cells import any_cell, cell_of, own_races
 from results.matrix.facts import OF_THE_RUN, RunFacts, refused

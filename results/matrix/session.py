@@ -11,19 +11,19 @@ from typing import Literal
 
 import orjson
 
-from harness.protocols import Demands
-from results.atomic import write_bytes
+from harness.model.protocols import Demands
 from results.matrix.assembly import matrix_of
 from results.matrix.conducting import Ending, conduct
 from results.matrix.display import shown
 from results.matrix.executor import Executor, Processes
+from results.matrix.markdown import matrix_markdown
 from results.matrix.matrix_folder import Done, MatrixFolder
 from results.matrix.matrix_plan import MatrixPlan
+from results.matrix.page import matrix_html
 from results.matrix.schedule import Schedule
 from results.matrix.tables import write_tables
 from results.matrix.tally import Matrix
-from results.report.matrix_markdown import matrix_markdown
-from results.report.matrix_page import matrix_html
+from results.store.atomic import write_bytes
 
 __all__ = ["Session"]
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.plan import Plan
-from results.engine import choose, shares
+from harness.model.plan import Plan
+from results.engines.engine import choose, shares
 from results.matrix.tally import Cell, Matrix
-from results.races import RACES
-from results.store import Store, read_table, write_table
+from results.store.store import Store, read_table, write_table
+from results.tables.races import RACES
 
 __all__ = ["ALL_RACES", "CELLS", "cells_table", "races_of_runs", "write_tables"]
 

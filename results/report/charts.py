@@ -11,8 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.records import plain
-from harness.schema_changes import SCHEMA_CHANGES
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.model.records import plain
 from results.report.material import Material
 
 __all__ = ["POINTS_DRAWN", "chart_data"]

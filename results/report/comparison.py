@@ -17,7 +17,7 @@ from results.report.markdown import code_block, code_span, escaped, recipe_sql
 from results.report.material import Material, Race
 from results.report.recipe import Recipe, recipe_of
 from results.report.reproduce import command_line
-from results.report.wording import counted, joined, nemesis_names, system_name, verdict_name
+from results.wording import counted, joined, nemesis_names, system_name, verdict_name
 
 __all__ = [
     "EXPLAINED",

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.verdict import Anomaly
-from results.report.wording import counted, shortened
+from harness.model.verdict import Anomaly
+from results.wording import counted, shortened
 
 __all__ = ["CyclePicture", "cycle_picture"]
 

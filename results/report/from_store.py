@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from harness.errors import HistoryError
-from harness.journal import STARTED
+from harness.history.journal import STARTED
 from results.report.github import tell_github
 from results.report.html import report_html
 from results.report.junit import report_junit
 from results.report.markdown import report_markdown
 from results.report.material import Material, RunFile
 from results.report.reproduce import reproduce_script
-from results.store import FILES
+from results.store.store import FILES
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from results.store import Store
+    from results.store.store import Store
 
 __all__ = ["REPORTS", "material_of", "write_all"]
 

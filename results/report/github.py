@@ -12,7 +12,7 @@ from typing import Final, TextIO
 from results.report.findings import findings_of, headline
 from results.report.markdown import report_markdown
 from results.report.material import Material
-from results.report.wording import system_name
+from results.wording import system_name
 
 __all__ = ["annotation_lines", "step_summary", "tell_github"]
 

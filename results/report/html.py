@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.records import plain
-from harness.verdict import Anomaly, Verdict
+from harness.model.records import plain
+from harness.model.verdict import Anomaly, Verdict
 from results.report.charts import chart_data
 from results.report.cycle_picture import CyclePicture, cycle_picture
 from results.report.findings import (
@@ -42,7 +42,7 @@ from results.report.overview import Overview, disagreement_s, overview_of
 from results.report.recipe import Recipe
 from results.report.reproduce import command_line, command_lines
 from results.report.scene import Scene, scenes_of
-from results.report.wording import (
+from results.wording import (
     VERDICT_MARK,
     counted,
     first_of,

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import pyarrow.compute as pc
 
-from harness.records import plain
+from harness.model.records import plain
 from results.report.material import Material
 
 __all__ = ["FinalReading", "Lane", "ObjectLanes", "State", "in_a_line", "object_lanes"]

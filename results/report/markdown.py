@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from harness.verdict import Anomaly
+from harness.model.verdict import Anomaly
 from results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
 from results.report.material import Material, checkers_of, counts
 from results.report.recipe import Recipe, Statement
 from results.report.reproduce import command_lines
-from results.report.wording import (
+from results.wording import (
     VERDICT_MARK,
     joined,
     length_of_time,

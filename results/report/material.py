@@ -14,13 +14,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history import OPERATIONS
-from harness.records import HISTORY, LOGS, OBSERVATIONS, plain
-from harness.verdict import Anomaly, Verdict
-from results.combination import says_nothing
-from results.races import RACES
-from results.rates import LATENCIES, RATES
+from harness.history.pairing import OPERATIONS
+from harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
+from harness.model.verdict import Anomaly, Verdict
+from results.engines.combination import says_nothing
 from results.report.chronicle import Chronicle, chronicle_of
+from results.tables.races import RACES
+from results.tables.rates import LATENCIES, RATES
 
 __all__ = [
     "Material",
@@ -65,7 +65,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """One finished run. Tables follow `harness.records`, `harness.history`, `results.rates` and `results.races`."""
+    """One finished run. Tables follow `harness.model.records`, `harness.history.pairing`, `results.tables.rates` and `results.tables.races`."""
 
     run: str
     """The folder's name."""

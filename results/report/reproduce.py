@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from harness.plan import Plan
+from harness.model.plan import Plan
 from results.report.findings import findings_of, headline
 from results.report.material import Material
-from results.report.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
+from results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
 
 __all__ = ["an_option_a_line", "command_line", "command_lines", "reproduce_script", "script"]
 

@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from harness.cql import statement
-from harness.plan import RestartMode
-from harness.protocols import Mode
-from harness.steps import Invoke
-from workloads.races import Race
-from workloads.scenario import race_to_json
+from harness.ddl.cql import statement
+from harness.model.plan import RestartMode
+from harness.model.protocols import Mode
+from harness.model.steps import Invoke
+from workloads.races.engine import Race
+from workloads.races.scenario import race_to_json
 
 __all__ = ["Atom", "Candidate", "atoms", "keeping", "statements_of"]
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import PlanError
-from harness.plan import Plan
-from harness.protocols import Context
-from harness.records import keyspace_of
+from harness.model.plan import Plan
+from harness.model.protocols import Context
+from harness.model.records import keyspace_of
+from harness.model.verdict import Anomaly
 from harness.registry import load
-from harness.verdict import Anomaly
 from results.matrix.facts import OF_THE_RUN
 from results.matrix.machine import features_of
 from results.report.material import anomalies_of
-from results.store import Store
-from workloads.races import Race
-from workloads.scenario import Scenario
+from results.store.store import Store
+from workloads.races.engine import Race
+from workloads.races.scenario import Scenario
 
 __all__ = ["FailingRun", "failing_run", "requires_of"]
 

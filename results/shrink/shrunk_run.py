@@ -10,13 +10,13 @@ from typing import Final
 import orjson
 from rich.console import Console
 
-from results.atomic import write_bytes
 from results.shrink.candidate import Candidate, statements_of
 from results.shrink.failing_run import FailingRun, failing_run
 from results.shrink.reproduction import reproduction
 from results.shrink.shrinking import Shrinking, Shrunk
 from results.shrink.trying import Trying, scenario_of
-from results.store import Store
+from results.store.atomic import write_bytes
+from results.store.store import Store
 
 __all__ = ["ShrunkRun", "shrunk_run", "tell"]
 

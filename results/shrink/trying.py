@@ -16,13 +16,13 @@ from typing import Final
 import orjson
 
 from harness.errors import EnvironmentLacks
-from harness.plan import Plan
-from results.execution import carry_out
+from harness.model.plan import Plan
 from results.matrix.facts import RunFacts, facts_of
+from results.runs.execution import carry_out
 from results.shrink.candidate import Candidate
 from results.shrink.failing_run import FailingRun, requires_of
 from results.shrink.shrinking import BudgetSpent, Measured
-from workloads.scenario import Scenario, ScenarioFile
+from workloads.races.scenario import Scenario, ScenarioFile
 
 __all__ = ["Trying", "measured", "plan_of", "scenario_of"]
 

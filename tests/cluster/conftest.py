@@ -10,9 +10,9 @@ import plugins
 import pytest
 from real_runs import SYSTEM, Runner
 
-from clusters.local import LocalProvider
+from clusters.local.provider import LocalProvider
 from harness.errors import EnvironmentLacks
-from harness.plan import Plan
+from harness.model.plan import Plan
 
 
 @pytest.fixture(scope="session")

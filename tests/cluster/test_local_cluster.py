@@ -14,19 +14,20 @@ from pathlib import Path
 import orjson
 import pytest
 from ordinary_user import NoUser, user
+from places import SUPPORT
 from real_runs import SYSTEM, living
 
-from clusters import libfaketime
-from clusters.cache import cache_folder
-from clusters.local import LocalProvider
-from harness.healing import heal
-from harness.journal import EVENT_JOURNALS, merge_history, read_clock
-from harness.ledger import FILE_NAME, read_ledger
+from clusters.distribution.cache import cache_folder
+from clusters.local.provider import LocalProvider
+from clusters.nodes import libfaketime
+from harness.faults.healing import heal
+from harness.faults.ledger import FILE_NAME, read_ledger
+from harness.history.journal import EVENT_JOURNALS, merge_history, read_clock
 from harness.wait import until
 
 pytestmark = pytest.mark.cluster
 
-INSIDE = str(Path(__file__).with_name("inside.py"))
+INSIDE = str(SUPPORT / "inside.py")
 
 
 def told_from_inside(scenario, folder):
@@ -166,7 +167,7 @@ def test_an_ordinary_user_boots_a_node_too(prepared):
             os.chown(path, os.geteuid() if not ordinary.prefix else 65534, -1)
         subprocess.run(["chmod", "-R", "a+rX", str(cache)], check=True)
         enclosed = (
-            "import subprocess, sys; from clusters.namespaces import enclosure; "
+            "import subprocess, sys; from clusters.local.namespaces import enclosure; "
             "sys.exit(subprocess.run([*enclosure(), sys.executable, *sys.argv[1:]]).returncode)"
         )
         ran = subprocess.run(

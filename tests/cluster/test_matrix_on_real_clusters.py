@@ -32,7 +32,7 @@ def runs():
 
 def matrix(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.command_line", "matrix", *arguments, "--jobs", "1", "--json"],
+        [sys.executable, "-m", "harness.cli.command_line", "matrix", *arguments, "--jobs", "1", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

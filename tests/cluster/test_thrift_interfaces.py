@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from thriftpy2.thrift import TException, TType
 
-from clusters.fetch import fetch
-from clusters.java import find_java
-from clusters.thrift_dialects import DIALECTS
+from clusters.distribution.fetch import fetch
+from clusters.distribution.java import find_java
+from clusters.thrift.dialects import DIALECTS
 
 pytestmark = pytest.mark.cluster
 

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import SUPPORT
 
-from clusters.local import LocalProvider
+from clusters.local.provider import LocalProvider
 
 pytestmark = pytest.mark.cluster
 
-INSIDE = str(Path(__file__).with_name("inside_thrift.py"))
+INSIDE = str(SUPPORT / "inside_thrift.py")
 VERSIONS = ["0.7.10", "0.8.10", "1.0.12", "1.1.0", "1.1.12"]
 
 

@@ -9,9 +9,9 @@ from typing import get_args
 import pages
 import pytest
 
-from clusters.deployed.allowance import WORDS
-from clusters.deployed.checks import CHECKS
-from clusters.deployed.cluster_file import Allowed, ClusterFile
+from clusters.cluster_file.allowance import WORDS
+from clusters.cluster_file.model import Allowed, ClusterFile
+from clusters.doctor.checks import CHECKS
 from harness.errors import PlanError
 
 PAGE = "deployed.md"

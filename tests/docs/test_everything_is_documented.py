@@ -11,24 +11,24 @@ import pages
 import pytest
 import typer
 
-from checkers.catalogue import CATALOGUE
-from clusters.outcomes import TABLE
-from harness.command_line import application
+from checkers.findings.catalogue import CATALOGUE
+from clusters.cql.outcomes import TABLE
+from harness.cli.command_line import application
 from harness.errors import ExitCode
-from harness.history import OPERATIONS
-from harness.records import HISTORY, LOGS, OBSERVATIONS
+from harness.history.pairing import OPERATIONS
+from harness.model.observation import KINDS
+from harness.model.records import HISTORY, LOGS, OBSERVATIONS
+from harness.model.verdict import Anomaly, Verdict
 from harness.registry import load, names
-from harness.schema_observation import KINDS
-from harness.verdict import Anomaly, Verdict
-from nemeses.grudges import BUILDERS, FEWEST_NODES
-from nemeses.targets import TARGETS
-from results import pytest_plugin
-from results.pipeline import TABLES
-from results.races import RACES
-from results.rates import LATENCIES, RATES
-from results.schema_timeline import SCHEMA_TIMELINE
-from results.store import FILES
-from results.timelines import TIMELINES
+from nemeses.network.grudges import BUILDERS, FEWEST_NODES
+from nemeses.schedule.targets import TARGETS
+from results.runs import pytest_plugin
+from results.store.store import FILES
+from results.tables.pipeline import TABLES
+from results.tables.races import RACES
+from results.tables.rates import LATENCIES, RATES
+from results.tables.schema_timeline import SCHEMA_TIMELINE
+from results.tables.timelines import TIMELINES
 
 
 def everything_said() -> str:

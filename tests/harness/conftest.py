@@ -7,7 +7,7 @@ import plugins
 import pytest
 import scripted_cluster
 
-from harness.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, merge_history, merge_observations, read_clock
+from harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, merge_history, merge_observations, read_clock
 
 
 @pytest.fixture(scope="session")

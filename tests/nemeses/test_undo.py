@@ -11,19 +11,19 @@ import pytest
 from test_partition import APART, MEANS, leftovers, links, partition, without
 
 from harness.errors import ClusterError
-from harness.protocols import Fault, Guarded, Undo, Undoable
+from harness.model.protocols import Fault, Guarded, Undo, Undoable
 from harness.registry import load_all
-from nemeses import netem, packet_filter
-from nemeses.clock_skew import ClockSkew
-from nemeses.drops import Drop
-from nemeses.kill import Kill
-from nemeses.netem import Impairment
-from nemeses.packet_loss import PacketLoss
-from nemeses.partition import Partition
-from nemeses.pause import Pause
-from nemeses.restart import Restart
-from nemeses.rolling_restart import RollingRestart
-from nemeses.stop import Stop
+from nemeses.clock.clock_skew import ClockSkew
+from nemeses.network import netem, packet_filter
+from nemeses.network.drops import Drop
+from nemeses.network.netem import Impairment
+from nemeses.network.packet_loss import PacketLoss
+from nemeses.network.partition import Partition
+from nemeses.process.kill import Kill
+from nemeses.process.pause import Pause
+from nemeses.process.restart import Restart
+from nemeses.process.rolling_restart import RollingRestart
+from nemeses.process.stop import Stop
 
 WHOLE = {"n1-n2", "n1-n3", "n2-n3"}
 

@@ -27,7 +27,7 @@ def packages(modules):
 
 
 def test_no_command_waits_for_drivers_and_compilers_that_only_others_need():
-    assert not ELSEWHERE & packages(imported("from harness.command_line import application\napplication()"))
+    assert not ELSEWHERE & packages(imported("from harness.cli.command_line import application\napplication()"))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_no_command_waits_for_drivers_and_compilers_that_only_others_need():
 )
 def test_help_needs_no_arrays_and_no_module_that_does_any_work(argv):
     program = """
-from harness.command_line import main
+from harness.cli.command_line import main
 try:
     main()
 except SystemExit as done:
@@ -44,7 +44,7 @@ except SystemExit as done:
     modules = imported(program, *argv)
     assert not packages(modules) & {*ELSEWHERE, "numpy", "pyarrow", "rich"}
     assert not packages(modules) & {"checkers", "nemeses", "workloads"}
-    assert not {"clusters.fetch", "harness.plan", "results.store"} & set(modules)
+    assert not {"clusters.distribution.fetch", "harness.model.plan", "results.store.store"} & set(modules)
     # Typer asks it about the options of whatever command is named, and of the whole application about none.
     assert argv != ["--help"] or "pydantic" not in modules
 
@@ -55,7 +55,7 @@ def test_a_check_imports_its_own_checker_and_no_compiler_before_it_reads(tmp_pat
     file.write_bytes(b"PAR1")
     program = """
 import sys
-from harness.command_line import application
+from harness.cli.command_line import application
 from harness.errors import HistoryError
 try:
     application(sys.argv[1])(sys.argv[1:], standalone_mode=False)
@@ -70,5 +70,7 @@ else:
         *("checkers.elle", "checkers.elle.example", "checkers.elle.list_append", "checkers.elle.tables")
     }
     assert not [
-        name for name in modules if name.startswith(("results.distributed", "results.execution", "results.report"))
+        name
+        for name in modules
+        if name.startswith(("results.engines.checks", "results.runs.execution", "results.report"))
     ]

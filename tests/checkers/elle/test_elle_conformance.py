@@ -15,7 +15,7 @@ from shared_histories import from_json, lines
 from checkers.elle.list_append import check_list_append
 from checkers.elle.models import implied_by
 from checkers.elle.rw_register import check_rw_register
-from harness.verdict import Verdict
+from harness.model.verdict import Verdict
 
 NAMED = "Elle says that some cycle exists; we say which"
 WORSE = "the cycle that Elle shows has a worse one of fewer needs beside it in the same component"

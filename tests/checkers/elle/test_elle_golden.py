@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from harness.verdict import Verdict
 from shared_histories import SHARED, from_edn, shared
 
 from checkers.elle.list_append import check_list_append
 from checkers.elle.models import implied_by
 from checkers.elle.rw_register import check_rw_register
-from harness.verdict import Verdict
 from results.formats import edn
 
 INDEX = SHARED / "golden" / "elle-tests" / "INDEX.jsonl"

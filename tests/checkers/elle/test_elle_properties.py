@@ -16,7 +16,7 @@ from small_histories import Transaction, renamed, shifted, table
 from checkers.elle.list_append import check_list_append
 from checkers.elle.models import MODELS
 from checkers.elle.rw_register import check_rw_register
-from harness.verdict import Verdict
+from harness.model.verdict import Verdict
 
 SEEDS = st.integers(0, 1 << 32)
 KINDS = st.sampled_from(["list-append", "rw-register"])

@@ -6,7 +6,7 @@ from checkers.elle.example import example_history
 from checkers.elle.list_append import ListAppend
 from checkers.elle.rw_register import RwRegister
 from checkers.weak_isolation.isolation import WeakIsolation
-from harness.records import Records
+from harness.model.records import Records
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from checkers.elle.list_append import check_list_append
 from checkers.elle.rw_register import check_rw_register
-from harness.records import HISTORY, MOPS
+from harness.model.records import HISTORY, MOPS
 
 _TYPES = ("invoke", "ok", "fail", "info")
 

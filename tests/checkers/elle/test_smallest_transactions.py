@@ -10,7 +10,7 @@ from small_histories import history
 from checkers.elle.list_append import ListAppend, check_list_append
 from checkers.elle.rw_register import RwRegister, check_rw_register
 from harness.errors import HistoryError, PlanError
-from harness.records import Records
+from harness.model.records import Records
 
 # anomaly: (models, lines, (line of the twin, what stands there instead))
 APPENDS: dict[str, tuple[list[str], list[str], tuple[int, str]]] = {

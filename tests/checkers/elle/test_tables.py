@@ -9,8 +9,8 @@ import pytest
 
 from checkers.elle.list_append import ListAppend
 from checkers.elle.rw_register import RwRegister
-from harness.records import HISTORY, Records
-from harness.verdict import Verdict
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
 
 MicroOps = list[dict[str, Any]]
 

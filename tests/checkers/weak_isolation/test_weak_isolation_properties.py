@@ -23,7 +23,7 @@ from checkers.weak_isolation.causality import TooMuch, of_causality
 from checkers.weak_isolation.commit_order import commit_order
 from checkers.weak_isolation.isolation import check_weak_isolation
 from checkers.weak_isolation.readings import of_registers
-from harness.records import HISTORY
+from harness.model.records import HISTORY
 
 SEEDS = st.integers(0, 1 << 40)
 KINDS: Any = st.sampled_from(["rw-register", "list-append"])

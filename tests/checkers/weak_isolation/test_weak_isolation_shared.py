@@ -9,7 +9,7 @@ import pytest
 from shared_histories import SHARED, from_edn, from_json, lines, shared
 
 from checkers.weak_isolation.isolation import check_weak_isolation
-from harness.verdict import Validity
+from harness.model.verdict import Validity
 
 LEVELS = ("read-committed", "read-atomic", "causal")
 INDEX = SHARED / "golden" / "elle-tests" / "INDEX.jsonl"

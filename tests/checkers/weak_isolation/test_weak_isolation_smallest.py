@@ -9,7 +9,7 @@ from small_histories import history
 
 from checkers.weak_isolation.isolation import WeakIsolation, check_weak_isolation
 from harness.errors import HistoryError, PlanError
-from harness.records import Records
+from harness.model.records import Records
 
 LEVELS = ("read-committed", "read-atomic", "causal")
 

@@ -1,0 +1,1 @@
+"""Schema linearizability: whether schema changes have one order that explains every reading."""

@@ -1,0 +1,222 @@
+"""Schema linearizability: whether the changes of a keyspace took effect in one order that real time allows.
+
+Judges every possible DDL of one keyspace and each node's final readings (phases `settled` and `restarted`). An `ok` must
+have taken effect between its call and its answer, an `info` may have at any later time, or never; in that order each
+must have been legal (`checkers.ddl_order.model`), and the closing readings must show its outcome.
+Finds: `non-linearizable-ddl`, with a minimal witness. Sources: CEP-21, "strict linearizability of metadata changes";
+ScyllaDB, Making Schema Changes Safe with Raft, "a single defined order". Before 6.0 Cassandra never promised it: there
+a finding says what a client may not rely on.
+
+What is left open on purpose, because a false accusation is worse than a miss:
+- A `fail` is ignored. It changed nothing, and what it says may be old: 6.0 refuses in a dry run on the coordinator's own
+  metadata, which may lag behind. A no-op of IF [NOT] EXISTS is believed of any moment up to its answer, for that reason.
+- An object that no possible change of the history creates may have been there before, in any shape; from the first
+  acknowledged change that needed it, it was there.
+- Statements recorded as raw `cql` may change whatever they name: what they touch is judged `unknown`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow.compute as pc
+
+from checkers.ddl_order.components import (
+    ALWAYS,
+    Component,
+    Event,
+    components_of,
+    decide,
+    domains_of,
+    without_what_always_holds,
+)
+from checkers.ddl_order.model import change
+from checkers.ddl_order.observation import observation
+from checkers.ddl_order.variables import Change
+from checkers.ddl_order.vocabulary import vocabulary
+from checkers.ddl_order.witness import explained, shortened
+from checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema, final_readings
+from checkers.evidence.notes import Notes
+from checkers.evidence.operations import PairedOperation, operations
+from checkers.evidence.schema_changes import SchemaChanges
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.model.records import Records, keyspace_of, plain
+from harness.model.verdict import Anomaly, Verdict, combine
+
+__all__ = ["SchemaLinearizability"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLinearizability:
+    """Schema changes took effect in one order, and the closing readings show it.
+
+    `configurations_max` bounds what one search may remember (about 1 KB each where hundreds of changes hang together):
+    it ends with `unknown`, never for want of memory.
+    """
+
+    name: str = "schema-linearizability"
+    scope: Literal["keyspace", "run"] = "keyspace"
+    configurations_max: int = 150_000
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every keyspace of the records. Raises HistoryError."""
+        deadline = time.monotonic() + limit_s
+        changes = SchemaChanges(records.history)
+        possible: dict[str, list[PairedOperation]] = {}
+        for operation in changes.all:
+            keyspace = keyspace_of(operation.key)
+            if operation.possible and operation.f in SCHEMA_CHANGES and keyspace is not None:
+                possible.setdefault(keyspace, []).append(operation)
+        nodes = frozenset(node for node in pc.unique(plain(records.history)["node"]).to_pylist() if node is not None)
+        readings = final_readings(records.observations, nodes=nodes)
+        began = _began(records)
+        verdicts = []
+        for number, (keyspace, of_keyspace) in enumerate(possible.items()):
+            questions = _Questions(keyspace, of_keyspace, changes.texts(keyspace), readings, began)
+            now = time.monotonic()
+            share = now + (deadline - now) / (len(possible) - number)
+            verdicts.append(questions.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
+        if len(verdicts) == 1:
+            return verdicts[0]
+        if not verdicts:
+            reason = "nothing to judge: no schema change may have taken effect"
+            if any(operation.f == "cql" and operation.possible for operation in changes.all):
+                reason = "no schema change but raw cql, whose meaning is not known"
+            return Verdict(valid="unknown", checker=self.name, reason=reason)
+        return Verdict(
+            valid=combine(verdict.valid for verdict in verdicts),
+            checker=self.name,
+            anomalies=tuple(found for verdict in verdicts for found in verdict.anomalies),
+            stats={"keyspaces": len(verdicts), "operations": sum(map(len, possible.values()))},
+            reason="; ".join(verdict.reason for verdict in verdicts if verdict.reason is not None) or None,
+        )
+
+
+def _began(records: Records) -> Mapping[tuple[str, str], int]:
+    """When the reading of a node in a phase was begun at the earliest: (phase, node) → ns.
+
+    Observations only tell when a row was answered. What was going on already may still have been going on, so a reading
+    counts from the moment at which the conductor, or the client that read, says that it began to.
+    """
+    observed = plain(records.observations)
+    began: dict[tuple[str, str], int] = {}
+    notes = Notes(records.history)
+    for row in observed.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
+        phase = notes.began(f"final-{row['phase']}")
+        began[row["phase"], row["node"]] = min(row["time_min"], row["time_min"] if phase is None else phase)
+    history = plain(records.history)
+    for operation in operations(history.filter(pc.equal(history["f"], "read-schema"))):
+        if operation.node is not None and isinstance(operation.argument, dict):
+            place = (operation.argument.get("phase", ""), operation.node)
+            began[place] = min(began.get(place, operation.invoked), operation.invoked)
+    return began
+
+
+class _Questions:
+    """What is to be decided of one keyspace, one component after another."""
+
+    def __init__(
+        self,
+        keyspace: str,
+        possible: Sequence[PairedOperation],
+        texts: Sequence[PairedOperation],
+        readings: FinalReadings,
+        began: Mapping[tuple[str, str], int],
+    ) -> None:
+        self._possible = possible
+        self._texts = texts
+        self._readings = readings
+        self._began = began
+        self._words = vocabulary(keyspace, possible)
+        events = [*self._changes(), *self._shown()]
+        numbered = [replace(event, label=label) for label, event in enumerate(events)]
+        domains = domains_of(self._words, numbered)
+        self._components = components_of(without_what_always_holds(numbered, domains), domains)
+
+    def _changes(self) -> Iterator[Event]:
+        for operation in self._possible:
+            modelled = change(operation, self._words)
+            if modelled is not None:
+                yield Event(
+                    label=0,
+                    change=modelled,
+                    begins=ALWAYS if modelled.stale else operation.invoked,
+                    ends=operation.completed if operation.type == "ok" else None,
+                    operation=operation,
+                )
+
+    def _shown(self) -> Iterator[Event]:
+        """One event for all nodes that showed the same in a phase."""
+        for phase in PHASES:
+            alike: dict[tuple[str, ...], list[tuple[NodeSchema, Change]]] = {}
+            for schema in self._readings.of(phase):
+                seen = observation(schema, self._words)
+                alike.setdefault(tuple(guard.needs for guard in seen.alternatives[0].guards), []).append((schema, seen))
+            for group in alike.values():
+                yield Event(
+                    label=0,
+                    change=group[0][1],
+                    begins=min(self._began.get((phase, schema.node), schema.time) for schema, _ in group),
+                    ends=max(schema.time for schema, _ in group),
+                    phase=phase,
+                    nodes=tuple(schema.node for schema, _ in group),
+                )
+
+    def verdict(self, checker: str, *, deadline: float, configurations_max: int) -> Verdict:
+        """Every component's answer, combined."""
+        findings: list[Anomaly] = []
+        doubts: list[str] = []
+        configurations = 0
+        for number, component in enumerate(self._components):
+            now = time.monotonic()
+            if now > deadline:
+                doubts.append(f"the time limit was reached after {number} of {len(self._components)} parts")
+                break
+            doubt = self._doubt(component)
+            if doubt is not None:
+                doubts.append(doubt)
+                continue
+            share = now + (deadline - now) / (len(self._components) - number)
+            decision = decide(component, deadline=share, configurations_max=configurations_max)
+            configurations += decision.outcome.configurations
+            if decision.outcome.found is False:
+                findings.append(explained(decision, deadline=share))
+            elif decision.outcome.found == "unknown":
+                size = f"{len(component.events)} changes and readings of {shortened(component.objects)}"
+                doubts.append(f"{size}: {decision.outcome.reason}")
+        doubts += self._unread()
+        return Verdict(
+            valid=False if findings else "unknown" if doubts else True,
+            checker=checker,
+            anomalies=tuple(findings),
+            stats={
+                "operations": len(self._possible),
+                "components": len(self._components),
+                "largest_component": max((len(component.events) for component in self._components), default=0),
+                "configurations": configurations,
+            },
+            reason="; ".join(doubts) or None,
+        )
+
+    def _unread(self) -> Iterable[str]:
+        if not self._readings.of("settled"):
+            yield f"no node's settled reading of {self._words.keyspace}: only the answers could be judged"
+        for unread in self._readings.unread:
+            if unread.phase == "settled":
+                yield f"{unread.node} could not be read in phase settled: {unread.error}"
+
+    def _doubt(self, component: Component) -> str | None:
+        """Why this component cannot be judged although it could be searched."""
+        names = {variable.name for variable in component.variables} - {""}
+        for operation in self._texts:
+            text = str(operation.argument.get("statement", "")).lower()
+            if re.search(r"\bkeyspace\b", text) or names & set(re.findall(r"\w+", text)):
+                return f"op {operation.index} is raw cql and may change {shortened(component.objects)}: its meaning is not known"
+        for variable in component.variables:
+            if variable.kind == "routine" and len(self._words.routines[variable.name]) > 1:
+                return f"{variable.object} is declared with several argument types: overloads are not modelled"
+        return None

@@ -1,0 +1,1 @@
+"""What checkers read from a run: paired operations, schema changes, readings, notes."""

@@ -1,0 +1,360 @@
+"""Schema views: what each node itself said of the whole schema, at the end of each final phase.
+
+From observations (`harness.model.records.OBSERVATIONS`): of phase `settled` (healed, settled) and `restarted` (every node
+was restarted after that), the last complete reading of every node. A reading without a version, or with an error in
+any row, is not complete; a node without a complete reading is listed apart, with what it said instead.
+Data directories are another matter and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.model.operation import JSON
+from harness.model.records import plain
+
+__all__ = [
+    "PHASES",
+    "Aggregate",
+    "Column",
+    "FinalReadings",
+    "Function",
+    "Live",
+    "NodeSchema",
+    "Table",
+    "Unread",
+    "final_readings",
+    "sightings",
+]
+
+PHASES: Final = ("settled", "restarted")
+"""The final phases, in order; only in these a reading is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`kind` is partition_key, clustering, static or regular, or `untold`; `position` counts within the key's kind from 0."""
+
+    type: str
+    kind: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table or a view as one node's disk has it; `definition` is the whole of it as observed."""
+
+    keyspace: str
+    name: str
+    id: str | None
+    columns: Mapping[str, Column]
+    dropped_columns: frozenset[str]
+    options: Mapping[str, JSON]
+    indexes: Mapping[str, Mapping[str, JSON]]
+    base_table_id: str | None
+    base_table_name: str | None
+    definition: JSON
+
+    @property
+    def has_own_row(self) -> bool:
+        """Whether the row that carries id and options is there; 1.2 and 2.0 tell no id, but always options."""
+        return self.id is not None or bool(self.options)
+
+    @property
+    def headless(self) -> bool:
+        """Whether one half is missing: the table's own row, or every column."""
+        return self.has_own_row != bool(self.columns)
+
+    @property
+    def residue(self) -> bool:
+        """Whether nothing is left of the table but rows of its indexes."""
+        return not self.has_own_row and not self.columns and bool(self.indexes)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A user-defined function; `arguments` are (name, type)."""
+
+    arguments: tuple[tuple[str, str], ...]
+    returns: str
+    definition: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A user-defined aggregate; functions by name, as the node wrote them."""
+
+    arguments: tuple[str, ...]
+    state_function: str | None
+    state_type: str | None
+    final_function: str | None
+    definition: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a node's memory says of one object: the statement that would create it, or the columns that it serves.
+
+    A node that can describe its memory has given a statement; one that was asked for a table, its columns and types.
+    """
+
+    kind: str
+    statement: str | None = None
+    columns: Mapping[str, str] | None = None
+
+    @property
+    def told(self) -> JSON:
+        """What was told, as evidence."""
+        return self.statement if self.columns is None else dict(self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSchema:
+    """One node's complete schema in one phase. Objects by (keyspace, name), keyspaces by name.
+
+    What memory has is keyed by (kind, keyspace, name), the name of a keyspace being ""; where memory could not be
+    observed at all, everything of it is empty. `refusals` are the words in which a node that was asked for an object of
+    its disk answered that it serves none; `untold` is what it was asked for in vain.
+    """
+
+    phase: str
+    node: str
+    time: int
+    """ns since the run started, of the last row of the reading."""
+    version: str | None
+    epoch: int | None
+    told_from: str
+    """Where `keyspaces`, `tables` … are from: `disk`, or `memory` where this system's disk cannot be read (0.7–1.0)."""
+    keyspaces: Mapping[str, JSON]
+    tables: Mapping[tuple[str, str], Table]
+    views: Mapping[tuple[str, str], Table]
+    types: Mapping[tuple[str, str], tuple[tuple[str, str], ...]]
+    functions: Mapping[tuple[str, str], Function]
+    aggregates: Mapping[tuple[str, str], Aggregate]
+    live: Mapping[tuple[str, str, str], Live]
+    refusals: Mapping[tuple[str, str, str], str]
+    untold: frozenset[tuple[str, str, str]]
+
+    @property
+    def remembers(self) -> bool:
+        """Whether this node's memory was observed."""
+        return bool(self.live or self.refusals)
+
+    @property
+    def derived(self) -> frozenset[tuple[str, str, str]]:
+        """What the server keeps for its own ends: ScyllaDB's views behind indexes, and tables of captured changes."""
+        indexes = {(keyspace, index) for (keyspace, _), table in self.tables.items() for index in table.indexes}
+        views = {("view", k, name) for k, name in self.views if (k, name.removesuffix("_index")) in indexes}
+        logs = {
+            key for key in self.tables if (key[0], key[1].removesuffix("_scylla_cdc_log")) in self.tables.keys() - {key}
+        }
+        return frozenset(views | {("table", *key) for key in logs})
+
+    def objects(self) -> Iterator[tuple[str, str, str]]:
+        """(kind, keyspace, name) of all that somebody created and is on this node's disk; a keyspace's name is ""."""
+        derived = self.derived
+        yield from (told for told in self._on_disk() if told not in derived)
+
+    def _on_disk(self) -> Iterator[tuple[str, str, str]]:
+        for keyspace in self.keyspaces:
+            yield "keyspace", keyspace, ""
+        for kind, named in (
+            ("view", self.views),
+            ("type", self.types),
+            ("function", self.functions),
+            ("aggregate", self.aggregates),
+        ):
+            for keyspace, name in named:
+                yield kind, keyspace, name
+        for (keyspace, name), table in self.tables.items():
+            if table.has_own_row:  # columns alone are loaded by no server
+                yield "table", keyspace, name
+            for index in table.indexes:
+                yield "index", keyspace, index
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A node without a complete reading in a phase, and why."""
+
+    phase: str
+    node: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinalReadings:
+    """All final readings of a run (or of the part of it that a checker was given)."""
+
+    schemas: tuple[NodeSchema, ...]
+    unread: tuple[Unread, ...]
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases in which at least one node was read."""
+        return tuple(phase for phase in PHASES if any(schema.phase == phase for schema in self.schemas))
+
+    def of(self, phase: str) -> tuple[NodeSchema, ...]:
+        """The nodes that were read in that phase, by name."""
+        return tuple(schema for schema in self.schemas if schema.phase == phase)
+
+
+def final_readings(observations: pa.Table, *, nodes: frozenset[str] = frozenset()) -> FinalReadings:
+    """The last complete reading of each node in each final phase.
+
+    `nodes` are names known from elsewhere (the history): one that has no row in a phase that others were read in is
+    listed as unread, as is any node that was observed in an earlier phase. A phase without any row did not take place.
+    """
+    rows = [row for row in _rows(observations) if row["kind"] != "data-directory"]
+    known = nodes | {row["node"] for row in rows}
+    schemas: list[NodeSchema] = []
+    unread: list[Unread] = []
+    for phase in PHASES:
+        readings: dict[str, dict[int, list[dict[str, Any]]]] = {}
+        for row in rows:
+            if row["phase"] == phase:
+                readings.setdefault(row["node"], {}).setdefault(row["sample"], []).append(row)
+        for node in sorted(known) if readings else ():
+            samples = sorted(readings.get(node, {}).values(), key=lambda sample: max(row["time"] for row in sample))
+            complete = [sample for sample in samples if _is_complete(sample)]
+            if complete:
+                schemas.append(_schema(phase, node, complete[-1]))
+            else:
+                errors = [row["error"] for sample in samples for row in sample if row["error"] is not None]
+                unread.append(Unread(phase, node, errors[-1] if errors else "no reading of it was recorded"))
+    return FinalReadings(tuple(schemas), tuple(unread))
+
+
+def sightings(observations: pa.Table, kind: str) -> Iterator[tuple[int, str, str, str, str, str | None, JSON]]:
+    """(time, phase, node, keyspace, name, id, definition) of one kind in every phase, in order of time."""
+    for row in _rows(observations.filter(pc.equal(observations["kind"], kind))):
+        definition = None if row["definition"] is None else orjson.loads(row["definition"])
+        yield row["time"], row["phase"], row["node"], row["keyspace"], row["name"] or "", row["id"], definition
+
+
+def _rows(observations: pa.Table) -> Sequence[dict[str, Any]]:
+    rows: list[dict[str, Any]] = plain(observations).to_pylist()
+    return rows
+
+
+def _is_complete(sample: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the reading has all of the node's disk; that its memory could not be read is a matter of its own."""
+    on_disk = [row for row in sample if row["kind"] != "live"]
+    return any(row["kind"] == "version" for row in on_disk) and all(row["error"] is None for row in on_disk)
+
+
+def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]]) -> NodeSchema:
+    parts: dict[str, dict[tuple[str, str], Any]] = {}
+    version: str | None = None
+    epoch: int | None = None
+    told_from = "disk"
+    memory_failed = any(
+        row["kind"] == "live" and row["definition"] is None and row["error"] is not None for row in rows
+    )
+    live: dict[tuple[str, str, str], Live] = {}
+    refusals: dict[tuple[str, str, str], str] = {}
+    untold: set[tuple[str, str, str]] = set()
+    for row in rows:
+        definition = None if row["definition"] is None else orjson.loads(row["definition"])
+        if row["kind"] == "version":
+            version, epoch = row["id"], (definition or {}).get("epoch")
+            told_from = (definition or {}).get("told_from", told_from)
+        if definition is None:
+            continue
+        key = (row["keyspace"], row["name"] or "")
+        if row["kind"] == "live":
+            kind = definition.get("kind", "")
+            kind = "view" if kind.startswith("materialized") else kind
+            subject = (kind, key[0], _bare(key[1]))
+            if row["error"] is not None:
+                untold.add(subject)
+            elif "refusal" in definition:
+                refusals[subject] = definition["refusal"]
+            else:
+                live[subject] = Live(kind, definition.get("statement"), definition.get("columns"))
+        elif row["kind"] in _READERS:
+            parts.setdefault(row["kind"], {})[key] = _READERS[row["kind"]](key, row["id"], definition)
+    return NodeSchema(
+        phase=phase,
+        node=node,
+        time=max(row["time"] for row in rows),
+        version=version,
+        epoch=epoch,
+        told_from=told_from,
+        keyspaces={keyspace: value for (keyspace, _), value in parts.get("keyspace", {}).items()},
+        tables=parts.get("table", {}),
+        views=parts.get("view", {}),
+        types=parts.get("type", {}),
+        functions=parts.get("function", {}),
+        aggregates=parts.get("aggregate", {}),
+        live={} if memory_failed else live,
+        refusals=refusals,
+        untold=frozenset(untold),
+    )
+
+
+def _bare(name: str) -> str:
+    """A name as memory tells it, without a function's argument types and without quotes."""
+    return name[1:].split('"', 1)[0] if name.startswith('"') else name.split("(", 1)[0]
+
+
+def _table(key: tuple[str, str], table_id: str | None, definition: Mapping[str, Any]) -> Table:
+    columns = definition.get("columns") or {}
+    return Table(
+        keyspace=key[0],
+        name=key[1],
+        id=table_id,
+        columns={
+            name: Column(column["type"], column["kind"], _position(column["position"]))
+            for name, column in columns.items()
+        },
+        dropped_columns=frozenset(definition.get("dropped_columns") or {}),
+        options=definition.get("options") or {},
+        indexes=definition.get("indexes") or {},
+        base_table_id=definition.get("base_table_id"),
+        base_table_name=definition.get("base_table_name"),
+        definition=definition,
+    )
+
+
+def _position(told: int | None) -> int:
+    return -1 if told is None else told
+
+
+def _type(_key: tuple[str, str], _id: str | None, definition: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, cql_type) for name, cql_type in definition.get("fields") or ())
+
+
+def _function(_key: tuple[str, str], _id: str | None, definition: Mapping[str, Any]) -> Function:
+    arguments = tuple((name, cql_type) for name, cql_type in definition.get("arguments") or ())
+    return Function(arguments, definition.get("returns") or "", definition)
+
+
+def _aggregate(_key: tuple[str, str], _id: str | None, definition: Mapping[str, Any]) -> Aggregate:
+    return Aggregate(
+        tuple(definition.get("arguments") or ()),
+        definition.get("state_function"),
+        definition.get("state_type"),
+        definition.get("final_function"),
+        definition,
+    )
+
+
+def _keyspace(_key: tuple[str, str], _id: str | None, definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    return definition
+
+
+_READERS: Final = {
+    "keyspace": _keyspace,
+    "table": _table,
+    "view": _table,
+    "type": _type,
+    "function": _function,
+    "aggregate": _aggregate,
+}

@@ -1,0 +1,83 @@
+"""Paired operations as Python values, for checkers that reason about a few thousand schema changes at most.
+
+Checkers of millions of reads and writes stay in Arrow; this is for the ones that explain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+import pyarrow as pa
+
+from harness.ddl.cql import statement
+from harness.history.pairing import pair
+from harness.model.operation import JSON
+
+__all__ = ["PairedOperation", "operations"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedOperation:
+    """One operation with both its ends. `completed` null: it may take effect at any time after `invoked` (ns)."""
+
+    index: int
+    process: int
+    type: Literal["ok", "fail", "info"]
+    f: str
+    node: str | None
+    key: str | None
+    invoked: int
+    completed: int | None
+    argument: JSON
+    value: JSON
+    error: str | None
+
+    @property
+    def possible(self) -> bool:
+        """Whether it may have happened at all."""
+        return self.type != "fail"
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the client was told that it happened, and it was not a no-op of IF [NOT] EXISTS."""
+        return self.type == "ok" and not (isinstance(self.value, dict) and self.value.get("applied") is False)
+
+    def entirely_before(self, other: PairedOperation) -> bool:
+        """Whether this one had certainly taken effect, or never would, before the other began.
+
+        Intervals are closed: at the same nanosecond the clock cannot tell them apart, and they count as concurrent.
+        """
+        return self.type != "info" and self.completed is not None and self.completed < other.invoked
+
+    def text(self) -> str:
+        """The operation as a line of an explanation: `op 412: p3 n1 ALTER TABLE … -> ok at 8.214 s`."""
+        try:
+            what = statement(self.f, self.argument)
+        except (KeyError, TypeError):
+            what = f"{self.f} {self.key or ''}".rstrip()
+        outcome = self.type if self.error is None else f"{self.type} ({self.error})"
+        when = "" if self.completed is None else f" at {self.completed / 1e9:.3f} s"
+        return f"op {self.index}: p{self.process} {self.node or '-'} {what} -> {outcome}{when}"
+
+
+def operations(history: pa.Table) -> Sequence[PairedOperation]:
+    """Every operation of the history (`harness.model.records.HISTORY`), ordered by invocation. Raises HistoryError."""
+    return [
+        PairedOperation(
+            index=row["index"],
+            process=row["process"],
+            type=row["type"],
+            f=row["f"],
+            node=row["node"],
+            key=row["key"],
+            invoked=row["invoked"],
+            completed=row["completed"],
+            argument=None if row["argument"] is None else orjson.loads(row["argument"]),
+            value=None if row["value"] is None else orjson.loads(row["value"]),
+            error=row["error"],
+        )
+        for row in pair(history).to_pylist()
+    ]

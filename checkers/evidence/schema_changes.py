@@ -1,0 +1,140 @@
+"""Schema effects: which operations may have created, removed or changed an object, and in which order.
+
+An operation is *possible* if it was acknowledged or its outcome is unknown; a `fail` and an acknowledged no-op of
+IF [NOT] EXISTS did nothing. A statement in free text (f = "cql") may have done anything to the keyspaces it concerns.
+`b` *can follow* `a` unless it had certainly taken effect before `a` began.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.evidence.operations import PairedOperation, operations
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.model.records import keyspace_of, plain
+
+__all__ = ["SchemaChanges", "SchemaObject", "can_follow", "target"]
+
+_KIND_OF: Final = {
+    "alter-keyspace": "keyspace",
+    "add-column": "table",
+    "drop-column": "table",
+    "rename-column": "table",
+    "alter-options": "table",
+    "add-field": "type",
+    "rename-field": "type",
+}
+
+# What a statement begins with when it leaves the schema alone.
+_HARMLESS: Final = frozenset(
+    {"select", "insert", "update", "delete", "begin", "use", "truncate", "list", "grant", "revoke", "describe", "desc"}
+)
+
+
+class SchemaObject(NamedTuple):
+    """What a schema change is about; the name of a keyspace is ""."""
+
+    kind: str
+    keyspace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """As verdicts name it: `keyspace` or `keyspace.name`."""
+        return f"{self.keyspace}.{self.name}" if self.name else self.keyspace
+
+
+def target(operation: PairedOperation) -> SchemaObject:
+    """The object that a schema change of `harness.ddl.schema_changes` creates, changes or drops."""
+    kind = _KIND_OF.get(operation.f) or operation.f.split("-", 1)[1]
+    return SchemaObject(kind, operation.argument["keyspace"], operation.argument.get("name", ""))
+
+
+def can_follow(later: PairedOperation, earlier: PairedOperation) -> bool:
+    """Whether an order in which `later` takes effect after `earlier` agrees with real time."""
+    return not later.entirely_before(earlier)
+
+
+class SchemaChanges:
+    """The possible schema changes of a history, by the object they are about."""
+
+    def __init__(self, history: pa.Table) -> None:
+        """Read the schema changes of a history (`harness.model.records.HISTORY`). Raises HistoryError."""
+        told = plain(history)
+        concerned = pc.is_in(told["f"], value_set=pa.array(sorted(SCHEMA_CHANGES | {"cql"})))
+        self.all: Sequence[PairedOperation] = operations(told.filter(concerned))
+        """Every schema change, failed ones too, in order of invocation."""
+        self.possible: Sequence[PairedOperation] = [
+            operation
+            for operation in self.all
+            if operation.f != "cql" and (operation.acknowledged or operation.type == "info")
+        ]
+        self._texts = [operation for operation in self.all if operation.f == "cql" and _may_change(operation)]
+        self._texts_of: dict[str, Sequence[PairedOperation]] = {}
+        self._by_target: dict[SchemaObject, list[PairedOperation]] = {}
+        for operation in self.possible:
+            self._by_target.setdefault(target(operation), []).append(operation)
+
+    @property
+    def objects(self) -> Iterable[SchemaObject]:
+        """Every object that a possible change is about, sorted."""
+        return sorted(self._by_target)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether any schema change at all, free text included, was acknowledged."""
+        return any(operation.acknowledged for operation in (*self.possible, *self._texts))
+
+    def on(self, subject: SchemaObject) -> Sequence[PairedOperation]:
+        """The possible changes of this very object, in order of invocation."""
+        return self._by_target.get(subject, ())
+
+    def creates(self, subject: SchemaObject) -> Sequence[PairedOperation]:
+        """The possible CREATEs of this object."""
+        return [operation for operation in self.on(subject) if operation.f.startswith("create-")]
+
+    def drops(self, subject: SchemaObject) -> Sequence[PairedOperation]:
+        """The possible operations after which this object is gone: its own DROPs and those of its keyspace.
+
+        A table takes its indexes with it: the DROPs of every table that a possible CREATE put the index on count.
+        """
+        subjects = [subject]
+        if subject.kind != "keyspace":
+            subjects.append(SchemaObject("keyspace", subject.keyspace, ""))
+        if subject.kind == "index":
+            tables = {operation.argument["table"] for operation in self.creates(subject)}
+            subjects += [SchemaObject("table", subject.keyspace, table) for table in sorted(tables)]
+        found = [operation for s in subjects for operation in self.on(s) if operation.f.startswith("drop-")]
+        return [operation for operation in found if operation.f != "drop-column"]
+
+    def texts(self, keyspace: str) -> Sequence[PairedOperation]:
+        """The possible statements in free text that may have changed anything in this keyspace."""
+        if keyspace not in self._texts_of:
+            self._texts_of[keyspace] = [text for text in self._texts if _concerns(text, keyspace)]
+        return self._texts_of[keyspace]
+
+    def failed(self, subject: SchemaObject) -> Iterator[PairedOperation]:
+        """The CREATEs of this object that certainly did nothing."""
+        for operation in self.all:
+            if operation.type == "fail" and operation.f == f"create-{subject.kind}" and target(operation) == subject:
+                yield operation
+
+
+def _may_change(operation: PairedOperation) -> bool:
+    if not operation.possible:
+        return False
+    words = str(operation.argument["statement"]).split(None, 1)
+    return not words or words[0].lower() not in _HARMLESS
+
+
+def _concerns(operation: PairedOperation, keyspace: str) -> bool:
+    """Whether the statement may be about this keyspace: by its key, by no key at all, or by a word of its text."""
+    told = keyspace_of(operation.key)
+    if told is None or told == keyspace:
+        return True
+    return re.search(rf"\b{re.escape(keyspace)}\b", str(operation.argument["statement"])) is not None

@@ -1,0 +1,1 @@
+"""What checkers report: the catalogue of anomalies, and explanations."""

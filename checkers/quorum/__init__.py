@@ -1,0 +1,1 @@
+"""Checkers of quorum reads and writes, and of logged batches."""

@@ -1,0 +1,1 @@
+"""Checkers of rows: what was acknowledged, what was read, what can be written."""

@@ -1,0 +1,1 @@
+"""Checkers of the run itself: restarts, logs, availability, faults."""

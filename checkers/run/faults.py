@@ -1,0 +1,60 @@
+"""Faults: whether what was planned really happened to the cluster.
+
+A fault counts only when its effect was read back from the system (packets dropped, a process gone, a clock shifted).
+Judges the conductor's notes `faults-planned`, `fault-begins`, `fault-ends`, `fault-failed` and `fault-skipped`. Never accuses the cluster:
+a run whose faults did not happen is `unknown`, because nothing was shown about a cluster under faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from checkers.evidence.notes import told
+from harness.model.records import Records
+from harness.model.verdict import Verdict
+
+__all__ = ["Faults"]
+
+_NOTES: Final = ("faults-planned", "fault-begins", "fault-ends", "fault-failed", "fault-skipped")
+
+
+class Faults:
+    """Whether every fault of the run was injected, seen and undone."""
+
+    name = "faults"
+    scope: Final = "run"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
+        """True if there was nothing to inject or all of it was seen; unknown, with the reason, otherwise."""
+        notes = [(event["f"], value) for event, value in told(records.history) if event["f"] in _NOTES]
+        counts = Counter(f for f, _ in notes)
+        planned = sum(note["count"] for f, note in notes if f == "faults-planned")
+        begun = {note["id"] for f, note in notes if f == "fault-begins"}
+        ended = {note["id"] for f, note in notes if f == "fault-ends"}
+        doubts = [
+            f"{note['nemesis']} (fault {note['id']}) failed to {note.get('stage', 'inject')}: {note.get('error')}"
+            for f, note in notes
+            if f == "fault-failed"
+        ]
+        doubts += [
+            f"{note['nemesis']} (fault {note['id']}) had no effect that could be seen"
+            for f, note in notes
+            if f == "fault-ends" and _unseen(note)
+        ]
+        doubts += [f"fault {number} was begun and never ended" for number in sorted(begun - ended)]
+        if counts["fault-skipped"] and not begun:
+            doubts.append(f"all {counts['fault-skipped']} faults were skipped")
+        elif planned and not begun and not doubts:
+            doubts.append(f"the main phase ended before the first of {planned} planned faults began")
+        stats = {name: counts[name] for name in _NOTES[1:] if counts[name]}
+        if not doubts:
+            return Verdict(valid=True, checker=self.name, stats=stats)
+        return Verdict(valid="unknown", checker=self.name, stats=stats, reason="; ".join(doubts))
+
+
+def _unseen(note: Mapping[str, Any]) -> bool:
+    """A healing that read back that nothing had been hit; a nemesis that does not say is believed."""
+    effect = note.get("effect")
+    return isinstance(effect, dict) and effect.get("observed") is False

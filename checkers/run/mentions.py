@@ -1,0 +1,102 @@
+"""Mentions: which objects of the history a server's words are about, and who raced for them.
+
+Servers name an object as `keyspace.name`, a table by its id, or say no more than `index i`; the last counts only if
+the history knows one object of that kind and name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.evidence.operations import PairedOperation
+from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from harness.model.operation import NEMESIS
+from harness.model.records import plain
+
+__all__ = ["Mentions"]
+
+_QUALIFIED: Final = re.compile(r"(?<![\w.])\"?(\w+)\"?\.\"?(\w+)")
+_ID: Final = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}(?![0-9a-f])")
+_BARE: Final = re.compile(r"\b(keyspace|table|view|type|function|aggregate|index) [`'\"]?(\w+)(?![\w.])", re.IGNORECASE)
+
+
+class Mentions:
+    """What a history and its observations know by name."""
+
+    def __init__(self, history: pa.Table, observations: pa.Table) -> None:
+        """Read both tables (`harness.model.records`). Raises HistoryError."""
+        self._changes = SchemaChanges(history)
+        self._objects = {target(operation) for operation in self._changes.all if operation.f != "cql"}
+        self._by_key: dict[str, set[SchemaObject]] = {}
+        for known in self._objects:
+            self._by_key.setdefault(known.key, set()).add(known)
+        self._races = _races(history)
+        tables = plain(observations.filter(pc.is_in(observations["kind"], value_set=pa.array(["table", "view"]))))
+        # 1.2 and 2.0 tell no ids, and yet speak of tables by them.
+        self._by_id = {_hashed_id(known): known.key for known in self._objects if known.kind == "table"}
+        self._by_id |= {
+            row["id"]: f"{row['keyspace']}.{row['name']}"
+            for row in tables.select(["id", "keyspace", "name"])
+            .group_by(["id", "keyspace", "name"])
+            .aggregate([])
+            .to_pylist()
+            if row["id"] is not None
+        }
+
+    def keys(self, text: str) -> Sequence[str]:
+        """The objects of the history that the text names, as `keyspace` or `keyspace.name`, in its order."""
+        found = [(match.start(), f"{match[1]}.{match[2]}") for match in _QUALIFIED.finditer(text)]
+        found += [(match.start(), self._by_id.get(match[0].replace("-", ""), "")) for match in _ID.finditer(text)]
+        found += [(match.start(), self._only(match[1].lower(), match[2])) for match in _BARE.finditer(text)]
+        return list(dict.fromkeys(key for _, key in sorted(found) if key in self._by_key))
+
+    def changes(self, keys: Iterable[str]) -> Sequence[PairedOperation]:
+        """The possible changes of these objects, and of what was contested with them, in order of invocation.
+
+        Contested is whatever may have changed in the same keyspace since its race began; where no race was noted, what
+        overlaps a change of the object itself.
+        """
+        subjects = {subject for key in keys for subject in self._by_key.get(key, ())}
+        own = [operation for operation in self._changes.possible if target(operation) in subjects]
+        keyspaces = {subject.keyspace for subject in subjects}
+        chosen = {operation.index for operation in own}
+        for operation in self._changes.possible:
+            keyspace = target(operation).keyspace
+            if keyspace in keyspaces and self._is_contested(operation, keyspace, own):
+                chosen.add(operation.index)
+        return [operation for operation in self._changes.possible if operation.index in chosen]
+
+    def _is_contested(self, operation: PairedOperation, keyspace: str, own: Sequence[PairedOperation]) -> bool:
+        if keyspace in self._races:
+            return operation.invoked >= self._races[keyspace]
+        return any(
+            can_follow(operation, other) and can_follow(other, operation)
+            for other in own
+            if target(other).keyspace == keyspace
+        )
+
+    def _only(self, kind: str, name: str) -> str:
+        if kind == "keyspace":
+            return name
+        known = [subject for subject in self._objects if subject.kind == kind and subject.name == name]
+        return known[0].key if len(known) == 1 else ""
+
+
+def _hashed_id(table: SchemaObject) -> str:
+    """The id that a server of 1.2 or 2.0 makes of a table's names, as 32 hex digits."""
+    digest = hashlib.md5(f"{table.keyspace}{table.name}".encode(), usedforsecurity=False).digest()
+    return UUID(bytes=digest, version=3).hex
+
+
+def _races(history: pa.Table) -> Mapping[str, int]:
+    """When the first race of each keyspace was noted (ns)."""
+    told = plain(history.select(["process", "f", "key", "time"]))
+    noted = told.filter(pc.and_(pc.equal(told["process"], NEMESIS), pc.equal(told["f"], "race"))).drop_columns("f")
+    return {row["key"]: row["time"] for row in reversed(noted.to_pylist()) if row["key"] is not None}

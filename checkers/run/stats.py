@@ -1,0 +1,80 @@
+"""Stats: how many operations of each kind succeeded, failed, or are of unknown outcome, and with what errors.
+
+Judges every operation of a client. Accuses nobody: a kind of operation that never succeeded is told in `stats`, and a history
+in which nothing at all succeeded is `unknown`. Errors of unknown outcome, which no table of outcomes explains, are
+counted by their first words (`unhandled`), with the index of one of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.history.pairing import ends
+from harness.model.records import Records, plain
+from harness.model.verdict import Verdict
+
+__all__ = ["Stats"]
+
+_TOLD_MOST: Final = 20
+_ERROR_MOST: Final = 400  # characters; the pattern looks at each of them again and again
+_NUMBERS: Final = re.compile(r"[\w.-]*\d[\w.:-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Counts by kind of operation and outcome."""
+
+    name: str = "stats"
+    scope: Literal["run", "keyspace"] = "run"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
+        """Count. Raises HistoryError."""
+        invocation, completion = ends(records.history)
+        if not len(invocation):
+            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no client did anything")
+        events = plain(records.history.select(["index", "type", "f", "error"]))
+        functions = events["f"].take(pa.array(invocation))
+        answers = events.take(pa.array(completion, mask=completion < 0))
+        types = pc.fill_null(answers["type"], "info")
+        counted = pa.table({"f": functions, "type": types}).group_by(["f", "type"]).aggregate([([], "count_all")])
+        by_function: dict[str, dict[str, int]] = {}
+        for row in counted.sort_by([("f", "ascending"), ("type", "ascending")]).to_pylist():
+            by_function.setdefault(row["f"], {"ok": 0, "fail": 0, "info": 0})[row["type"]] = row["count_all"]
+        succeeded = sum(counts["ok"] for counts in by_function.values())
+        return Verdict(
+            valid=True if succeeded else "unknown",
+            checker=self.name,
+            stats={
+                "operations": len(invocation),
+                "ok": succeeded,
+                "by_function": by_function,
+                "never_succeeded": [f for f, counts in by_function.items() if not counts["ok"]],
+                "unhandled": _unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
+            },
+            reason=None if succeeded else "no operation succeeded",
+        )
+
+
+def _unhandled(answers: pa.Table, types: Any) -> list[dict[str, Any]]:
+    """Errors of unknown outcome by their text without numbers and names that hold any, most frequent first."""
+    kinds: Counter[str] = Counter()
+    examples: dict[str, tuple[int, str]] = {}
+    unknown = answers.filter(pa.array(types == "info")).filter(
+        pc.is_valid(answers.filter(pa.array(types == "info"))["error"])
+    )
+    for row in unknown.select(["index", "error"]).to_pylist():
+        error = row["error"][:_ERROR_MOST]
+        kind = _NUMBERS.sub("…", error.partition("\n")[0])[:120]
+        kinds[kind] += 1
+        examples.setdefault(kind, (row["index"], error))
+    return [
+        {"error": kind, "count": count, "index": examples[kind][0], "example": examples[kind][1]}
+        for kind, count in kinds.most_common(_TOLD_MOST)
+    ]

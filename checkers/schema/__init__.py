@@ -1,0 +1,1 @@
+"""Checkers of the schema that nodes have in the end."""

@@ -1,0 +1,316 @@
+"""Alterations: whether every acknowledged alteration shows in what the nodes have in the end.
+
+Each column name of a table, each option of a table or keyspace, and each field of a type is a register of its own. An
+acknowledged setting of it must show in every final reading, unless another possible operation that can follow it wrote
+the same register, and then the reading must be explained by that one. Whatever creates, drops or renames the object,
+its keyspace or the attribute explains anything, as does a statement in free text.
+Finds: `lost-column`, `undead-column`, `lost-option`, `lost-field`.
+Source: the ScyllaDB talk, concurrent changes to the same object can be lost; CASSANDRA-10250.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from checkers.evidence.node_schemas import NodeSchema, sightings
+from checkers.evidence.operations import PairedOperation
+from checkers.evidence.option_values import can_be
+from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from checkers.findings.catalogue import anomaly
+from checkers.findings.explanation import explain, listing, names, seconds, where
+from checkers.schema.judge import Case, Findings, judge
+from harness.model.operation import JSON
+from harness.model.records import Records
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["Alterations"]
+
+_PRESENT: Final = "present"
+_ABSENT: Final = "absent"
+_UNTOLD: Final = object()
+"""What a node says of an attribute whose object it lacks, or of an option that it does not list: nothing."""
+
+
+class Alterations:
+    """Acknowledged columns, options and fields are there; dropped columns are not."""
+
+    name = "alterations"
+    scope: Literal["keyspace", "run"] = "keyspace"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every attribute that an acknowledged operation set. Unknown without final readings."""
+        return judge(self.name, records, _find, limit_s=limit_s)
+
+
+class _Attribute(NamedTuple):
+    """One register: `aspect` is column, option or field."""
+
+    subject: SchemaObject
+    aspect: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """An acknowledged operation gave the attribute this value."""
+
+    source: PairedOperation
+    value: JSON
+
+
+def _find(case: Case) -> Findings:
+    registers = _Registers(case.changes)
+    sights = _Sights(case)
+    for attribute in sorted(registers.judged):
+        yield _judge_attribute(case, registers, attribute, sights)
+
+
+def _judge_attribute(case: Case, registers: _Registers, attribute: _Attribute, sights: _Sights) -> Anomaly | None:
+    lost: dict[int, _Setting] = {}
+    readings: dict[str, dict[str, JSON]] = {}
+    for schema in case.readings.schemas:
+        found = _reading(schema, attribute)
+        if found is _UNTOLD:
+            continue
+        for setting in registers.settings(attribute):
+            if not _explained(attribute, found, setting, registers.overwriters(attribute, setting.source)):
+                lost[setting.source.index] = setting
+                readings.setdefault(schema.phase, {})[schema.node] = found
+    if not readings:
+        return None
+    # Of settings one after another only the last matters: the earlier ones were rightly replaced.
+    last = [s for s in lost.values() if not any(s.source.entirely_before(other.source) for other in lost.values())]
+    return _anomaly(case, registers, attribute, last, readings, sights.last(attribute, last))
+
+
+def _explained(
+    attribute: _Attribute, found: JSON, setting: _Setting, overwriters: Iterable[tuple[PairedOperation, JSON]]
+) -> bool:
+    if _matches(attribute, found, setting.value):
+        return True
+    return any(value is _UNTOLD or _matches(attribute, found, value) for _, value in overwriters)
+
+
+def _matches(attribute: _Attribute, found: JSON, wanted: JSON) -> bool:
+    return can_be(found, wanted) if attribute.aspect == "option" else bool(found == wanted)
+
+
+# ── who wrote what ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Registers:
+    """Every attribute that possible operations set, and what may have been done to its object as a whole."""
+
+    def __init__(self, changes: SchemaChanges) -> None:
+        self._changes = changes
+        self._writes: dict[_Attribute, list[tuple[PairedOperation, JSON]]] = {}
+        for operation in changes.possible:
+            for attribute, value in _writes(operation):
+                self._writes.setdefault(attribute, []).append((operation, value))
+        self.judged = [attribute for attribute in self._writes if self.settings(attribute)]
+
+    def settings(self, attribute: _Attribute) -> Sequence[_Setting]:
+        """The acknowledged operations that certainly set this attribute, and to what."""
+        return [
+            _Setting(operation, value)
+            for operation, value in self._writes[attribute]
+            if value is not _UNTOLD and _certainly_applied(operation)
+        ]
+
+    def overwriters(self, attribute: _Attribute, source: PairedOperation) -> Iterator[tuple[PairedOperation, JSON]]:
+        """Other possible operations that can follow `source`, and what they set; `_UNTOLD` if it may be anything."""
+        for operation, value in self._writes[attribute]:
+            if operation is not source and can_follow(operation, source):
+                yield operation, value
+        for operation in self._upheavals(attribute.subject):
+            if operation is not source and can_follow(operation, source):
+                yield operation, _UNTOLD
+
+    def _upheavals(self, subject: SchemaObject) -> Iterator[PairedOperation]:
+        keyspace = SchemaObject("keyspace", subject.keyspace, "")
+        for whole in {subject, keyspace}:
+            for operation in self._changes.on(whole):
+                if operation.f.startswith(("create-", "drop-")) and operation.f != "drop-column":
+                    yield operation
+        yield from self._changes.texts(subject.keyspace)
+
+    def writers(self, attribute: _Attribute) -> Sequence[PairedOperation]:
+        """All possible operations on this attribute."""
+        return [operation for operation, _ in self._writes[attribute]]
+
+
+def _certainly_applied(operation: PairedOperation) -> bool:
+    """Acknowledged, and if it said IF NOT EXISTS, known not to have been a no-op."""
+    told = operation.value if isinstance(operation.value, dict) else {}
+    guarded = operation.argument.get("if_not_exists") or operation.argument.get("if_exists")
+    return operation.acknowledged and (not guarded or told.get("applied") is True)
+
+
+def _writes(operation: PairedOperation) -> Iterator[tuple[_Attribute, JSON]]:
+    """What one operation sets; `_UNTOLD` for an attribute that it moves away or in from another name."""
+    subject, told = target(operation), operation.argument
+    match operation.f:
+        case "create-table":
+            yield from ((_Attribute(subject, "column", column[0]), _PRESENT) for column in told["columns"])
+            yield from _options(subject, told.get("options") or {})
+        case "alter-options":
+            yield from _options(subject, told["options"])
+        case "create-keyspace" | "alter-keyspace":
+            yield from _options(subject, {"replication": told["replication"]})
+        case "create-type":
+            yield from ((_Attribute(subject, "field", field[0]), _PRESENT) for field in told["fields"])
+        case "add-column" | "add-field":
+            aspect = operation.f.removeprefix("add-")
+            yield _Attribute(subject, aspect, told[aspect][0]), _PRESENT
+        case "drop-column":
+            yield _Attribute(subject, "column", told["column"]), _ABSENT
+        case "rename-column" | "rename-field":
+            aspect = operation.f.removeprefix("rename-")
+            yield _Attribute(subject, aspect, told[aspect]), _UNTOLD
+            yield _Attribute(subject, aspect, told["to"]), _UNTOLD
+
+
+def _options(subject: SchemaObject, options: Mapping[str, JSON]) -> Iterator[tuple[_Attribute, JSON]]:
+    return ((_Attribute(subject, "option", name), value) for name, value in options.items() if name.lower() != "id")
+
+
+# ── what was read ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reading(schema: NodeSchema, attribute: _Attribute) -> JSON:
+    subject = attribute.subject
+    key = (subject.keyspace, subject.name)
+    if subject.kind == "keyspace":
+        return schema.keyspaces.get(subject.keyspace, {}).get(attribute.name, _UNTOLD)
+    if subject.kind == "type":
+        fields = schema.types.get(key)
+        return _UNTOLD if fields is None else _presence(attribute.name in dict(fields))
+    table = schema.tables.get(key) or schema.views.get(key)
+    if table is None or table.residue:
+        return _UNTOLD
+    if attribute.aspect == "option":
+        return table.options.get(attribute.name, _UNTOLD)
+    return _presence(attribute.name in table.columns)
+
+
+def _presence(there: bool) -> str:
+    return _PRESENT if there else _ABSENT
+
+
+class _Sights:
+    """Every reading of the run, in all phases, of the objects that something was lost of; read when first asked for."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._told: dict[str, dict[SchemaObject, list[tuple[int, str, Mapping[str, Any]]]]] = {}
+
+    def last(self, attribute: _Attribute, settings: Sequence[_Setting]) -> tuple[int, str] | None:
+        """When (ns) and on which node the attribute last had one of these values, since it was first asked for."""
+        asked = min(setting.source.invoked for setting in settings)
+        for time, node, definition in reversed(self._of(attribute.subject)):
+            if time < asked:
+                return None
+            found = _SHOWN[attribute.subject.kind](definition, attribute)
+            if found is not _UNTOLD and any(_matches(attribute, found, setting.value) for setting in settings):
+                return time, node
+        return None
+
+    def _of(self, subject: SchemaObject) -> Sequence[tuple[int, str, Mapping[str, Any]]]:
+        if subject.kind not in self._told:
+            told = self._told[subject.kind] = {}
+            for time, _, node, keyspace, name, _, definition in sightings(
+                self._case.records.observations, subject.kind
+            ):
+                if definition is not None:
+                    told.setdefault(SchemaObject(subject.kind, keyspace, name), []).append((time, node, definition))
+        return self._told[subject.kind].get(subject, ())
+
+
+def _shown_of_table(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
+    if attribute.aspect == "option":
+        return (definition.get("options") or {}).get(attribute.name, _UNTOLD)
+    return _presence(attribute.name in (definition.get("columns") or {}))
+
+
+def _shown_of_type(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
+    return _presence(any(field[0] == attribute.name for field in definition.get("fields") or ()))
+
+
+def _shown_of_keyspace(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
+    return definition.get(attribute.name, _UNTOLD)
+
+
+_SHOWN: Final[Mapping[str, Callable[[Mapping[str, Any], _Attribute], JSON]]] = {
+    "keyspace": _shown_of_keyspace,
+    "table": _shown_of_table,
+    "type": _shown_of_type,
+}
+
+
+# ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _anomaly(
+    case: Case,
+    registers: _Registers,
+    attribute: _Attribute,
+    lost: Sequence[_Setting],
+    readings: Mapping[str, Mapping[str, JSON]],
+    last_seen: tuple[int, str] | None,
+) -> Anomaly:
+    sources = [setting.source for setting in lost]
+    rivals = _rivals(case, registers, attribute, sources)
+    kind = "undead-column" if all(setting.value == _ABSENT for setting in lost) else f"lost-{attribute.aspect}"
+    subject = f"{attribute.aspect} {attribute.name} of {attribute.subject.kind} {attribute.subject.key}"
+    required = listing(dict.fromkeys(_told(attribute, setting.value) for setting in lost))
+    return anomaly(
+        kind,
+        objects=[attribute.subject.key],
+        nodes=[node for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in (*sources, *rivals)],
+        evidence={
+            attribute.aspect: attribute.name,
+            "readings": readings,
+            "last_seen": {"time_ns": last_seen[0], "node": last_seen[1]} if last_seen else None,
+        },
+        explanation=explain(
+            [*sources, *rivals],
+            f"{names(len(sources))} {'was' if len(sources) == 1 else 'were'} acknowledged, and nothing that can have "
+            f"come later set it otherwise, so {subject} must be {required}.",
+            f"{_shown(attribute, readings)}. {_sight(last_seen)}",
+        ),
+    )
+
+
+def _rivals(
+    case: Case, registers: _Registers, attribute: _Attribute, sources: Sequence[PairedOperation]
+) -> Sequence[PairedOperation]:
+    """Other possible changes of the object that took place beside the lost ones: the likely cause, none an excuse."""
+    changes = [
+        other
+        for other in case.changes.on(attribute.subject)
+        if other not in sources and any(can_follow(other, source) for source in sources)
+    ]
+    own = registers.writers(attribute)
+    return sorted(changes, key=lambda other: (other not in own, other.index))[:4]
+
+
+def _told(attribute: _Attribute, value: JSON) -> str:
+    return str(value) if attribute.aspect != "option" else repr(value)
+
+
+def _shown(attribute: _Attribute, readings: Mapping[str, Mapping[str, JSON]]) -> str:
+    groups: dict[str, dict[str, list[str]]] = {}
+    for phase, nodes in readings.items():
+        for node, found in nodes.items():
+            groups.setdefault(_told(attribute, found), {}).setdefault(phase, []).append(node)
+    return "; ".join(f"{where(phases, 'shows', 'show')} it {told}" for told, phases in groups.items())
+
+
+def _sight(last: tuple[int, str] | None) -> str:
+    if last is None:
+        return "No reading since then showed it so."
+    time, node = last
+    return f"It was last seen so on {node} at {seconds(time)}."

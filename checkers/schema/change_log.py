@@ -1,0 +1,448 @@
+"""Change log: whether the log of changes that every node keeps is one log, never shrinks, and holds what was acknowledged.
+
+Judges nodes that keep such a log (observations of kind `log`: ScyllaDB's group 0), their epochs in every reading, and
+the group that each says it belongs to. A state machine that is replicated by a log has the same entries in the same order
+wherever two copies overlap, and a change is acknowledged only when it is one of them. A copy that ends earlier is only
+behind: unless the node had caught up by a read barrier first, nothing is held against it that others have later.
+Finds: `forked-log`, `forgotten-change`, `unlogged-change`, `divided-group`.
+Source: ScyllaDB, Making Schema Changes Safe with Raft; Ongaro and Ousterhout 2014; CEP-21, "strict linearizability".
+
+What is left open on purpose, because a false accusation is worse than a miss:
+- A node that was started between two readings without a barrier may show less in the second one.
+- An ALTER KEYSPACE may be a change of the topology, which the log describes in other words; raw `cql` may be anything.
+- Old entries are deleted after a while, and only the newest are read: what is older than the log is not missed in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.evidence.node_schemas import PHASES
+from checkers.evidence.notes import Notes
+from checkers.evidence.operations import PairedOperation
+from checkers.findings.catalogue import anomaly
+from checkers.findings.explanation import explain, listing, phase_text, seconds
+from checkers.schema.judge import Case, Findings, judge
+from harness.ddl.cql import statement
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.model.operation import JSON
+from harness.model.records import Records, plain
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["ChangeLog"]
+
+_STATEMENT: Final = re.compile(r'CQL DDL statement: "(?P<text>.*)"', re.DOTALL)
+_UNTOLD: Final = frozenset({"alter-keyspace"})
+_IN_USE: Final = "use_post_raft_procedures"
+_KEPT_NS: Final = 45 * 60 * 10**9
+"""Entries younger than this are there: ScyllaDB keeps them for a week, releases of 2026 for an hour."""
+_TOLD_MOST: Final = 5
+
+
+class Change(NamedTuple):
+    """One entry. A later one has a higher epoch."""
+
+    epoch: int
+    id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLog:
+    """One node's log and group as it told them in its last complete reading of a final phase."""
+
+    phase: str
+    node: str
+    began: int
+    """When the first row of the reading was answered (ns): the log was asked for later."""
+    changes: Sequence[Change]
+    caught_up: bool
+    """Whether the node had passed a read barrier before."""
+    cut: bool
+    """Whether older entries than these may be there."""
+    group: Mapping[str, Any]
+
+    @property
+    def statements(self) -> Counter[str]:
+        """How often each statement stands in it."""
+        found = (_STATEMENT.fullmatch(change.description) for change in self.changes)
+        return Counter(_spaced(match["text"]) for match in found if match is not None)
+
+
+class ChangeLog:
+    """One log of changes on every node, with all that was acknowledged."""
+
+    name = "change-log"
+    scope: Literal["keyspace", "run"] = "run"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge logs, epochs and groups. Stats: entries by phase and node, and how many readings had a barrier."""
+        logs = _logs(records)
+        if not logs:
+            reason = "nothing to judge: no node keeps a log of changes"
+            return Verdict(valid="unknown", checker=self.name, reason=reason)
+        verdict = judge(self.name, records, partial(_find, logs), limit_s=limit_s)
+        entries: dict[str, dict[str, int]] = {}
+        for log in logs:
+            entries.setdefault(log.phase, {})[log.node] = len(log.changes)
+        barriers = sum(log.caught_up for log in logs)
+        return replace(
+            verdict,
+            stats={**verdict.stats, "entries": entries, "readings": len(logs), "readings_after_a_barrier": barriers},
+        )
+
+
+def _find(logs: Sequence[NodeLog], case: Case) -> Findings:
+    yield from _forked(logs)
+    yield from _forgotten(logs, case.records)
+    yield from _unlogged(logs, case)
+    yield from _divided(logs)
+
+
+# ── one log ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _forked(logs: Sequence[NodeLog]) -> Findings:
+    """A finding for each node that lacks an entry between two of its own."""
+    known: dict[Change, NodeLog] = {}
+    for log in logs:
+        for change in log.changes:
+            known.setdefault(change, log)
+    missing: dict[str, dict[str, list[Change]]] = {}
+    for log in logs:
+        if not log.changes:
+            continue
+        first, last, own = log.changes[0], log.changes[-1], frozenset(log.changes)
+        lacking = [change for change in known if first.epoch <= change.epoch <= last.epoch and change not in own]
+        if lacking:
+            missing.setdefault(log.node, {})[log.phase] = sorted(lacking)
+    for node in sorted({log.node for log in logs}):
+        yield _fork(node, missing[node], logs, known) if node in missing else None
+
+
+def _fork(
+    node: str,
+    missing: Mapping[str, Sequence[Change]],
+    logs: Sequence[NodeLog],
+    known: Mapping[Change, NodeLog],
+) -> Anomaly:
+    phase, lacking = next(iter(missing.items()))
+    own = next(log for log in logs if (log.phase, log.node) == (phase, node))
+    change, other = lacking[0], known[lacking[0]]
+    later = next(entry for entry in own.changes if entry.epoch >= change.epoch)
+    return anomaly(
+        "forked-log",
+        nodes=[node, *(known[change].node for change in lacking)],
+        evidence={
+            "missing": {phase: [*map(list, found[:_TOLD_MOST])] for phase, found in missing.items()},
+            "missing_count": {phase: len(found) for phase, found in missing.items()},
+        },
+        explanation=explain(
+            [
+                f"E1 = {_told(change)}, in the log of {other.node} {phase_text(other.phase)}",
+                f"E2 = {_told(later)}, in the log of {node} {phase_text(phase)}",
+            ],
+            "every node applies the same changes in one order, and E1 is older than E2: who has E2 has E1.",
+            f"{node} has E2, older entries too, and {_count(len(lacking), 'entry', 'entries')} of others' not: E1 is missing.",
+        ),
+    )
+
+
+# ── a log that only grows ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Sight(NamedTuple):
+    """A node's newest epoch in one reading."""
+
+    time: int
+    node: str
+    phase: str
+    epoch: int
+    caught_up: bool
+
+
+def _forgotten(logs: Sequence[NodeLog], records: Records) -> Findings:
+    """A finding for each node that showed an older state than it had shown before, or than it must have known of."""
+    notes = Notes(records.history)
+    nodes = {log.node for log in logs}
+    sights = [sight for sight in _sights(records.observations, notes) if sight.node in nodes]
+    for node in sorted(nodes):
+        own = [sight for sight in sights if sight.node == node]
+        doubtful = (_older_than_before(now, own, sights, notes) for now in _worth_a_look(own))
+        yield next((found for found in doubtful if found is not None), None)
+
+
+def _worth_a_look(own: Sequence[_Sight]) -> Iterator[_Sight]:
+    newest = 0
+    for sight in own:
+        if sight.epoch < newest or sight.caught_up:
+            yield sight
+        newest = max(newest, sight.epoch)
+
+
+def _older_than_before(now: _Sight, own: Sequence[_Sight], sights: Sequence[_Sight], notes: Notes) -> Anomaly | None:
+    began = notes.began(f"final-{now.phase}")
+    earlier = [then for then in own if then.time < now.time and (now.caught_up or not _started(notes, then, now))]
+    if now.caught_up and began is not None:
+        earlier += [then for then in sights if then.time < began]
+    newest = max(earlier, key=lambda then: then.epoch, default=None)
+    if newest is None or newest.epoch <= now.epoch:
+        return None
+    then, also = (
+        ("a node forgets no change that it applied.", "")
+        if newest.node == now.node
+        else (
+            "whoever passed a read barrier has every change that anybody had applied before.",
+            " after a read barrier",
+        )
+    )
+    return anomaly(
+        "forgotten-change",
+        nodes=[now.node, newest.node],
+        evidence={"then": newest._asdict(), "now": now._asdict()},
+        explanation=explain(
+            [f"E1 = epoch {newest.epoch}, shown by {newest.node} at {seconds(newest.time)}"],
+            then,
+            f"{now.node} showed epoch {now.epoch} at {seconds(now.time)}{also}.",
+        ),
+    )
+
+
+def _started(notes: Notes, then: _Sight, now: _Sight) -> bool:
+    """Whether the node may have been started anew between two readings; a start is noted when it is over."""
+    starts = [start for start in notes.starts if start.node == now.node]
+    return any(then.time < start.time and start.time - start.seconds * 1e9 < now.time for start in starts) or any(
+        now.node in fault.nodes for fault in notes.active(then.time, now.time)
+    )
+
+
+def _sights(observations: pa.Table, notes: Notes) -> Iterator[_Sight]:
+    rows = plain(observations)
+    for row in rows.filter(pc.equal(rows["kind"], "version")).sort_by("time").to_pylist():
+        told = orjson.loads(row["definition"] or "{}")
+        if told.get("epoch") is not None:
+            caught_up = (row["phase"], row["node"]) in notes.caught_up or _passed(told)
+            yield _Sight(row["time"], row["node"], row["phase"], told["epoch"], caught_up)
+
+
+# ── acknowledged changes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unlogged(logs: Sequence[NodeLog], case: Case) -> Findings:
+    """A finding for each statement that was acknowledged oftener than it stands in a log that must have it."""
+    notes = Notes(case.records.history)
+    acknowledged = [
+        operation
+        for operation in case.changes.all
+        if operation.acknowledged and operation.f in SCHEMA_CHANGES - _UNTOLD
+    ]
+    lacking: dict[str, list[tuple[NodeLog, int]]] = {}
+    asked: dict[str, Sequence[PairedOperation]] = {}
+    doubts: dict[str, None] = {}
+    for copies, due in _must_have(logs, acknowledged, notes):
+        young = [one for one in due if not copies[0].cut and copies[0].began - one.invoked < _KEPT_NS]
+        if len(young) < len(due):
+            doubts[f"{len(due) - len(young)} changes may be older than the log of {copies[0].node}"] = None
+        told = Counter[str]()
+        for log in copies:
+            told |= log.statements
+        by_text = _by_text(young)
+        if by_text and not told.keys() & by_text.keys():
+            doubts[f"the log of {listing(log.node for log in copies)} names none of the statements"] = None
+            continue
+        for text, operations in by_text.items():
+            asked[text] = operations
+            if told[text] < len(operations):
+                lacking.setdefault(text, []).extend((log, told[text]) for log in copies)
+    yield from doubts
+    for text in sorted(asked):
+        yield _unlogged_anomaly(asked[text], lacking[text]) if text in lacking else None
+
+
+def _must_have(
+    logs: Sequence[NodeLog], acknowledged: Sequence[PairedOperation], notes: Notes
+) -> Iterator[tuple[Sequence[NodeLog], Sequence[PairedOperation]]]:
+    """Copies of which one at least must have these changes.
+
+    Each copy by itself that caught up after they were acknowledged. Else all of them together, before nodes are
+    restarted: a coordinator has applied what it acknowledges, and still has it if it was not started since.
+    """
+    for log in logs:
+        began = notes.began(f"final-{log.phase}")
+        if log.caught_up and began is not None:
+            yield [log], [one for one in acknowledged if _completed(one) < began]
+    settled = [log for log in logs if log.phase == PHASES[0]]
+    if settled:
+        began = min(log.began for log in settled)
+        nodes = {log.node for log in settled}
+        yield (
+            settled,
+            [
+                one
+                for one in acknowledged
+                if _completed(one) < began
+                and one.node in nodes
+                and not any(start.node == one.node and one.invoked < start.time < began for start in notes.starts)
+            ],
+        )
+
+
+def _completed(operation: PairedOperation) -> int:
+    assert operation.completed is not None, "it was acknowledged"
+    return operation.completed
+
+
+def _by_text(operations: Iterable[PairedOperation]) -> Mapping[str, Sequence[PairedOperation]]:
+    found: dict[str, list[PairedOperation]] = {}
+    for operation in operations:
+        found.setdefault(_spaced(statement(operation.f, operation.argument)), []).append(operation)
+    return found
+
+
+def _unlogged_anomaly(operations: Sequence[PairedOperation], logs: Sequence[tuple[NodeLog, int]]) -> Anomaly:
+    phase = logs[0][0].phase
+    nodes = sorted({log.node for log, _ in logs})
+    often = {log.phase: dict[str, int]() for log, _ in logs}
+    for log, count in logs:
+        often[log.phase][log.node] = count
+    held = max(count for log, count in logs if log.phase == phase)
+    return anomaly(
+        "unlogged-change",
+        objects=sorted({operation.key for operation in operations if operation.key is not None}),
+        nodes=nodes,
+        ops=[operation.index for operation in operations],
+        evidence={"acknowledged": len(operations), "in_the_log": often},
+        explanation=explain(
+            operations,
+            "each of them is an entry of the log of changes: a change is acknowledged once it was applied from there.",
+            f"{phase_text(phase)} the log of {listing(nodes)} has {_count(held, 'entry', 'entries')} of that statement.",
+        ),
+    )
+
+
+# ── the group ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _divided(logs: Sequence[NodeLog]) -> Findings:
+    """A finding for each phase in which nodes tell of different groups, members or states of the ring's nodes."""
+    for log in logs:
+        if "error" in log.group:
+            yield f"{log.node} did not tell its group: {log.group['error']}"
+        state = log.group.get("upgrade_state")
+        if state is not None and state != _IN_USE:
+            yield f"group 0 is not in use on {log.node}, which says {state}"
+    for phase in PHASES:
+        of_phase = [log for log in logs if log.phase == phase and log.group and "error" not in log.group]
+        # Without a barrier a node may not have heard yet of the last change of members.
+        caught_up = [log for log in of_phase if log.caught_up]
+        told = {
+            "ids of the group": {log.node: log.group.get("id") for log in of_phase},
+            "members of the group": {log.node: log.group.get("members") for log in caught_up},
+            "states of the ring's nodes": {log.node: log.group.get("nodes") for log in caught_up},
+        }
+        apart: dict[str, JSON] = {
+            what: by_node
+            for what, by_node in told.items()
+            if any(value != next(iter(by_node.values())) for value in by_node.values())
+        }
+        strangers = {log.node: found for log in caught_up if (found := _strangers(log.group))}
+        if strangers:
+            apart["nodes in the ring and in the group"] = strangers
+        if of_phase:
+            yield _division(phase, of_phase, apart) if apart else None
+
+
+def _strangers(group: Mapping[str, Any]) -> Sequence[str]:
+    """Normal nodes of the ring that are no members of the group, and the other way round, while nothing moves."""
+    nodes, topology = group.get("nodes"), group.get("topology") or {}
+    if not nodes or group.get("members") is None or topology.get("transition_state") is not None:
+        return []
+    normal = {host for host, state in nodes.items() if state == "normal"}
+    return sorted(normal ^ set(group["members"]))
+
+
+def _division(phase: str, logs: Sequence[NodeLog], apart: Mapping[str, JSON]) -> Anomaly:
+    return anomaly(
+        "divided-group",
+        nodes=[log.node for log in logs],
+        evidence={phase: dict(apart)},
+        explanation=explain(
+            [],
+            "all nodes are members of one group, which decides about every change of the schema and of the ring.",
+            f"{phase_text(phase)} they tell of different {listing(apart)}.",
+        ),
+    )
+
+
+# ── what nodes told ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _logs(records: Records) -> Sequence[NodeLog]:
+    """Of each final phase and node the last reading that has a log."""
+    rows, caught_up = plain(records.observations), Notes(records.history).caught_up
+    wanted = pc.and_(
+        pc.is_in(rows["kind"], value_set=pa.array(["version", "log"])),
+        pc.is_in(rows["phase"], value_set=pa.array(PHASES)),
+    )
+    readings: dict[tuple[str, str, int], dict[str, Mapping[str, Any]]] = {}
+    began: dict[tuple[str, str, int], int] = {}
+    for row in rows.filter(wanted).sort_by("time").to_pylist():
+        if row["definition"] is not None and row["error"] is None:
+            place = (row["phase"], row["node"], row["sample"])
+            readings.setdefault(place, {})[row["kind"]] = orjson.loads(row["definition"])
+            began.setdefault(place, row["time"])
+    latest = {
+        place[:2]: place
+        for place in sorted(began, key=began.__getitem__)
+        if "changes" in readings[place].get("log", {})
+    }
+    return [
+        _log(place, began[place], readings[place], place[:2] in caught_up)
+        for _, place in sorted(latest.items(), key=_in_order)
+    ]
+
+
+def _in_order(entry: tuple[tuple[str, str], Any]) -> tuple[int, str]:
+    (phase, node), _ = entry
+    return PHASES.index(phase), node
+
+
+def _log(place: tuple[str, str, int], began: int, reading: Mapping[str, Mapping[str, Any]], caught_up: bool) -> NodeLog:
+    version = reading.get("version", {})
+    changes = sorted(
+        Change(epoch, identity, description or "") for identity, epoch, description in reading["log"]["changes"]
+    )
+    return NodeLog(
+        phase=place[0],
+        node=place[1],
+        began=began,
+        changes=changes,
+        caught_up=caught_up or _passed(version),
+        cut=bool(reading["log"].get("cut")),
+        group=version.get("group0") or {},
+    )
+
+
+def _passed(version: Mapping[str, Any]) -> bool:
+    return (version.get("barrier") or {}).get("passed") is True
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split()).removesuffix(";")
+
+
+def _told(change: Change) -> str:
+    return f"epoch {change.epoch}, {change.description or change.id}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many}"

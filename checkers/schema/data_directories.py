@@ -1,0 +1,234 @@
+"""Data directories: whether each table's rows lie in one place on each node's disk, and nobody dropped it in secret.
+
+Judges what the nodes keep on disk (observations of kind `data-directory`: since 2.1 `<table>-<id>`, live if it holds rows
+of its own) against the node's final schema and the possible DROPs. Each DROP may leave a directory behind, so a table
+may have one live directory more than it was dropped; a snapshot `dropped-…` needs a possible DROP.
+Finds: `divided-data-directory`, `unexplained-snapshot`. Source: CASSANDRA-5202 and CASSANDRA-10699; in 4.0 to 5.0 the
+loser of two racing CREATE TABLE drops its own table, with the rows in it. Up to 2.0 directories bear no id, and there is
+nothing to judge.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from checkers.evidence.node_schemas import PHASES, FinalReadings, final_readings, sightings
+from checkers.evidence.operations import PairedOperation
+from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
+from checkers.findings.catalogue import anomaly
+from checkers.findings.explanation import explain, listing, names, phase_text
+from harness.model.operation import JSON
+from harness.model.records import Records
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["DataDirectories"]
+
+# `dropped-<ms>-<table>`, and from 6.0 on `<ms>-dropped-<table>`.
+_DROPPED: Final = re.compile(r"(?:\d+-)?dropped-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Directory:
+    """One directory of one table on one node; `id` is what its name ends in."""
+
+    phase: str
+    node: str
+    id: str | None
+    live: bool
+    snapshots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table with its directories, and what may have happened to it."""
+
+    keyspace: str
+    name: str
+    directories: Sequence[_Directory]
+    creates: Sequence[PairedOperation]
+    drops: Sequence[PairedOperation]
+    refused: Sequence[PairedOperation]
+    """The last DROPs that certainly did nothing."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.keyspace}.{self.name}"
+
+
+class DataDirectories:
+    """Every table's rows lie in one directory of each node, under the id by which the node knows the table."""
+
+    name = "data-directories"
+    scope: Literal["keyspace", "run"] = "keyspace"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every table that the history creates. Unknown if no disk was looked at. Raises HistoryError."""
+        ends = time.monotonic() + limit_s
+        found = _directories(records)
+        if not found:
+            return Verdict(
+                valid="unknown",
+                checker=self.name,
+                reason="nothing to judge: no data directory of any table was observed",
+            )
+        if all(directory.id is None for directories in found.values() for directory in directories):
+            return Verdict(
+                valid="unknown",
+                checker=self.name,
+                reason="nothing to judge: no data directory bears an id, so a table can only have one",
+            )
+        changes = SchemaChanges(records.history)
+        readings = final_readings(records.observations)
+        anomalies: list[Anomaly] = []
+        doubts = list(_unobserved(readings, found))
+        judged = 0
+        for (keyspace, name), directories in found.items():
+            if time.monotonic() > ends:
+                doubts.append(f"the time limit of {limit_s:g} s passed after {judged} tables")
+                break
+            table = _table(keyspace, name, directories, changes)
+            if table is None:
+                continue
+            judged += 1
+            anomalies += [finding for finding in (_divided(table, readings), _dropped(table)) if finding is not None]
+        if not judged and not doubts:
+            doubts.append("nothing to judge: the history creates none of the tables on disk")
+        return Verdict(
+            valid=False if anomalies else "unknown" if doubts else True,
+            checker=self.name,
+            anomalies=tuple(anomalies),
+            stats={"tables": judged, "directories": sum(map(len, found.values()))},
+            reason="; ".join(doubts) or None,
+        )
+
+
+def _directories(records: Records) -> Mapping[tuple[str, str], Sequence[_Directory]]:
+    found: dict[tuple[str, str], list[_Directory]] = {}
+    for _, phase, node, keyspace, name, identity, definition in sightings(records.observations, "data-directory"):
+        if phase in PHASES and definition is not None:
+            directory = _Directory(
+                phase=phase,
+                node=node,
+                id=identity,
+                live=bool(definition.get("live")),
+                snapshots=tuple(definition.get("snapshots") or ()),
+            )
+            found.setdefault((keyspace, name), []).append(directory)
+    return dict(sorted(found.items()))
+
+
+def _unobserved(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[str]:
+    """The nodes that show tables and whose disk was not looked at: a table has its directory from the first moment."""
+    looked_at = {(directory.phase, directory.node) for directories in found.values() for directory in directories}
+    for schema in readings.schemas:
+        if schema.tables and (schema.phase, schema.node) not in looked_at:
+            yield f"{phase_text(schema.phase)} nobody looked at the disk of {schema.node}"
+
+
+def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:
+    """Null if the table is not the history's own, or raw statements may have done anything to it."""
+    if changes.texts(keyspace):
+        return None
+    table, view = (SchemaObject(kind, keyspace, name) for kind in ("table", "view"))
+    creates = [operation for subject in (table, view) for operation in changes.creates(subject)]
+    # A view may go with its base.
+    bases = {create.argument["base"] for create in changes.creates(view)}
+    subjects = [table, view, *(SchemaObject("table", keyspace, base) for base in sorted(bases))]
+    drops = {operation.index: operation for subject in subjects for operation in changes.drops(subject)}
+    refused = [operation for operation in changes.all if operation.type == "fail" and _would_drop(operation, table)]
+    return _Table(keyspace, name, directories, creates, list(drops.values()), refused[-2:]) if creates else None
+
+
+def _would_drop(operation: PairedOperation, table: SchemaObject) -> bool:
+    if operation.f not in {"drop-table", "drop-view", "drop-keyspace"}:
+        return False
+    subject = target(operation)
+    return subject.keyspace == table.keyspace and subject.name in {"", table.name}
+
+
+# ── two places ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _divided(table: _Table, readings: FinalReadings) -> Anomaly | None:
+    known = {(s.phase, s.node): t.id for s in readings.schemas if (t := _of(s.tables, s.views, table)) is not None}
+    lines: list[str] = []
+    evidence: list[JSON] = []
+    nodes: list[str] = []
+    for (phase, node), live in _live(table):
+        schema_id = known.get((phase, node))
+        strangers = [d for d in live if schema_id is not None and d.id is not None and d.id != schema_id]
+        if len(live) <= 1 + len(table.drops) and not (strangers and not table.drops):
+            continue
+        ids = listing(f"{d.id}" for d in live)
+        lines.append(
+            f"{phase_text(phase)} {node} keeps rows of {table.key} under {ids}, and knows it as {schema_id or 'nothing'}"
+        )
+        evidence.append({"phase": phase, "node": node, "live": [d.id for d in live], "schema": schema_id})
+        nodes.append(node)
+    if not lines:
+        return None
+    lives = "one life" if not table.drops else f"at most {1 + len(table.drops)} lives"
+    return anomaly(
+        "divided-data-directory",
+        objects=[table.key],
+        nodes=nodes,
+        ops=[operation.index for operation in (*table.creates, *table.drops)],
+        evidence=evidence,
+        explanation=explain(
+            [*table.creates, *table.drops],
+            f"{table.key} had {lives} between its possible creations and drops, each with one id and one directory.",
+            "; ".join(lines) + ".",
+        ),
+    )
+
+
+def _of(tables: Mapping[tuple[str, str], JSON], views: Mapping[tuple[str, str], JSON], table: _Table) -> JSON:
+    key = (table.keyspace, table.name)
+    return tables.get(key) or views.get(key)
+
+
+def _live(table: _Table) -> Iterator[tuple[tuple[str, str], Sequence[_Directory]]]:
+    """The live directories of each node in each phase, one an id."""
+    places: dict[tuple[str, str], dict[str | None, _Directory]] = {}
+    for directory in table.directories:
+        if directory.live:
+            places.setdefault((directory.phase, directory.node), {})[directory.id] = directory
+    for place, live in sorted(places.items(), key=lambda entry: (PHASES.index(entry[0][0]), entry[0][1])):
+        yield place, [live[identity] for identity in sorted(live, key=str)]
+
+
+# ── secret drops ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dropped(table: _Table) -> Anomaly | None:
+    if table.drops:
+        return None
+    seen: dict[str, dict[str, str | None]] = {}
+    for directory in table.directories:
+        for snapshot in directory.snapshots:
+            if _DROPPED.match(snapshot):
+                seen.setdefault(directory.node, {})[snapshot] = directory.id
+    if not seen:
+        return None
+    told = [
+        f"{node} has the snapshot {snapshot} of id {identity}"
+        for node, snapshots in sorted(seen.items())
+        for snapshot, identity in sorted(snapshots.items())
+    ]
+    return anomaly(
+        "unexplained-snapshot",
+        objects=[table.key],
+        nodes=seen,
+        ops=[operation.index for operation in (*table.creates, *table.refused)],
+        evidence={node: dict(sorted(snapshots.items())) for node, snapshots in sorted(seen.items())},
+        explanation=explain(
+            [*table.creates, *table.refused],
+            f"{names(len(table.creates))} can have created {table.key}, and nobody can have dropped it or its keyspace"
+            + (": every DROP was refused." if table.refused else "."),
+            f"a server takes a snapshot `dropped-…` only when it drops a table: {'; '.join(told)}.",
+        ),
+    )

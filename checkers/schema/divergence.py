@@ -1,0 +1,393 @@
+"""Divergence: whether all nodes have one schema in the end, on disk and in memory, whatever their versions say.
+
+Judges each node's final reading against the others' and against itself. Equal versions are never enough: up to 5.0 a
+version is a digest of what is on disk, and a coordinator may have something else in memory.
+Finds: `schema-disagreement` (versions differ), `hidden-divergence` (versions are equal, schemas are not),
+`memory-disk-divergence` (a node serves another schema than the one it has on disk).
+Source: the 0.7 document, "Concurrency"; the 1.1 document, schema disagreement; CEP-21; CASSANDRA-15843, CASSANDRA-18291.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.evidence.node_schemas import Live, NodeSchema, Table, final_readings
+from checkers.evidence.operations import PairedOperation
+from checkers.evidence.schema_changes import SchemaObject, target
+from checkers.findings.catalogue import anomaly
+from checkers.findings.explanation import explain, listing, phase_text, where
+from checkers.schema.judge import Case, Findings, judge
+from harness.model.operation import JSON, NEMESIS
+from harness.model.records import Records, plain
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["Divergence"]
+
+_DIFFERENCES_MOST: Final = 20
+_KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
+_APART: Final = {"disk": "differences_on_disk", "memory": "differences_in_memory"}
+_CREATE_TABLE: Final = re.compile(r"\bCREATE\s+TABLE\b[^(]*\(", re.IGNORECASE)
+
+
+class Divergence:
+    """One schema, one version, on every node; in memory what is on disk."""
+
+    name = "divergence"
+    scope: Literal["keyspace", "run"] = "run"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge versions, disks and memories. Unknown if a node could not be read after the cluster settled.
+
+        Stats: versions and epochs by phase and node, and how long agreement took, from the conductor's `settle` notes.
+        """
+        verdict = judge(self.name, records, _find, limit_s=limit_s, needs_changes=True)
+        return Verdict(
+            valid=verdict.valid,
+            checker=verdict.checker,
+            anomalies=verdict.anomalies,
+            stats={**verdict.stats, **_stats(records)},
+            reason=verdict.reason,
+        )
+
+
+def _find(case: Case) -> Findings:
+    yield _disagreement(case)
+    yield from _hidden(case)
+    yield from _forgotten(case)
+
+
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _disagreement(case: Case) -> Anomaly | None:
+    settles = _settles(case.records.history)
+    readings: dict[str, dict[str, NodeSchema]] = {}
+    for phase in case.readings.phases:
+        schemas = case.readings.of(phase)
+        versions = {schema.version for schema in schemas}
+        if len(versions) < 2 or None in versions or _still_moving(case, settles.get(phase)):
+            continue
+        readings[phase] = {schema.node: schema for schema in schemas}
+    if not readings:
+        return None
+    evidence = {
+        phase: {
+            "versions": {node: schema.version for node, schema in nodes.items()},
+            "settle": settles.get(phase),
+            "differing_objects": len(differences := _differences(list(nodes.values()))),
+            _APART[_told_from(nodes.values())]: differences[:_DIFFERENCES_MOST],
+        }
+        for phase, nodes in readings.items()
+    }
+    acknowledged = [operation for operation in case.changes.all if operation.acknowledged]
+    last = sorted(acknowledged, key=lambda operation: operation.completed or 0)[-1:]
+    return anomaly(
+        "schema-disagreement",
+        nodes=[node for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in last],
+        evidence=evidence,
+        explanation=explain(
+            last,
+            "the last acknowledged schema change was T1, and a cluster at rest comes to one schema version.",
+            "; ".join(_versions_apart(phase, told) for phase, told in evidence.items()) + ".",
+        ),
+    )
+
+
+def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
+    groups: dict[str, list[str]] = {}
+    for node, version in told["versions"].items():
+        groups.setdefault(version, []).append(node)
+    settle = told["settle"] or {}
+    waited = f" (after {settle['seconds']} s of waiting)" if "seconds" in settle else ""
+    shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
+    place = next(place for place, name in _APART.items() if name in told)
+    apart = told[_APART[place]]
+    more = [f"{told['differing_objects'] - 4} more objects"] if told["differing_objects"] > 4 else []
+    sides = {"disk": "disks", "memory": "memories"}[place]
+    schemas = (
+        f"and their {sides} differ in {listing([*apart[:4], *more])}" if apart else f"while their {sides} are equal"
+    )
+    return f"{phase_text(phase)}{waited} the versions are {shown}, {schemas}"
+
+
+def _still_moving(case: Case, settle: Mapping[str, Any] | None) -> bool:
+    """Whether versions may differ at the reading without fault: they had met, and an unanswered change came late."""
+    agreed = settle is not None and settle.get("agreed") is True
+    return agreed and any(operation.type == "info" for operation in case.changes.all)
+
+
+def _settles(history: pa.Table) -> Mapping[str, Mapping[str, Any]]:
+    """Phase → the conductor's last note of how settling ended. Without a phase, the n-th note is of the n-th phase."""
+    told = plain(history)
+    notes = told.filter(pc.and_(pc.equal(told["process"], NEMESIS), pc.equal(told["f"], "settle")))
+    settles: dict[str, Mapping[str, Any]] = {}
+    unnamed = iter(("settled", "restarted"))
+    for text in notes["value"].to_pylist():
+        value = orjson.loads(text) if text is not None else {}
+        phase = value.get("phase") or next(unnamed, "restarted")
+        settles[phase] = value
+    return settles
+
+
+# ── disks and memories of several nodes ──────────────────────────────────────────────────────────────────────────────
+
+
+def _differences(schemas: Sequence[NodeSchema]) -> list[str]:
+    """The objects, as `kind keyspace.name`, that are not the same on all these nodes, on disk where it could be read."""
+    disks = [_disk(schema) for schema in schemas]
+    subjects = sorted(set().union(*disks))
+    return [
+        f"{subject.kind} {subject.key}"
+        for subject in subjects
+        if any(disk.get(subject) != disks[0].get(subject) for disk in disks)
+    ]
+
+
+def _told_from(schemas: Iterable[NodeSchema]) -> str:
+    """`memory` if that is all that some of these nodes told, else `disk`."""
+    return "memory" if any(schema.told_from == "memory" for schema in schemas) else "disk"
+
+
+def _hidden(case: Case) -> Iterator[Anomaly | None]:
+    found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
+    judged: set[SchemaObject] = set()
+    for phase in case.readings.phases:
+        schemas = case.readings.of(phase)
+        versions = {schema.version for schema in schemas}
+        if len(versions) != 1 or None in versions:
+            continue
+        remembering = [schema for schema in schemas if schema.remembers]
+        untold = {SchemaObject(*subject) for schema in remembering for subject in schema.untold}
+        whole = {schema.node: _disk(schema) for schema in schemas}
+        remembered = {schema.node: _memory(schema) for schema in remembering}
+        # Nodes whose disk cannot be read tell the whole of their memory in its place.
+        on_disk = _told_from(schemas) == "disk"
+        for place, sides in (("on disk", whole), ("in memory", remembered)) if on_disk else (("in memory", whole),):
+            for subject in set().union(*sides.values()):
+                judged.add(subject)
+                if place == "in memory" and subject in untold:
+                    continue
+                told = {node: side.get(subject) for node, side in sides.items()}
+                if any(definition != next(iter(told.values())) for definition in told.values()):
+                    found.setdefault((subject, place), {})[phase] = told
+    for subject in sorted(judged):
+        places = {place: found[subject, place] for place in ("on disk", "in memory") if (subject, place) in found}
+        yield _hidden_anomaly(case, subject, places) if places else None
+
+
+def _hidden_anomaly(
+    case: Case, subject: SchemaObject, places: Mapping[str, Mapping[str, Mapping[str, JSON]]]
+) -> Anomaly:
+    suspects = _suspects(case, subject)
+    versions = {phase: case.readings.of(phase)[0].version for readings in places.values() for phase in readings}
+    agreed = listing(sorted({str(version) for version in versions.values()}))
+    return anomaly(
+        "hidden-divergence",
+        objects=[subject.key],
+        nodes=[node for readings in places.values() for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in suspects],
+        evidence={"versions": versions, "definitions": places},
+        explanation=explain(
+            suspects,
+            f"all nodes report the schema version {agreed}, so all must have the same {subject.kind} {subject.key}.",
+            "; ".join(_apart(place, readings) for place, readings in places.items()) + ".",
+        ),
+    )
+
+
+def _apart(place: str, readings: Mapping[str, Mapping[str, JSON]]) -> str:
+    """Who has which: `in memory n1 lacks it, n2 and n3 have definition A (after the cluster settled)`."""
+    letters: dict[bytes, str] = {}
+    told: dict[str, list[str]] = {}
+    for phase, nodes in readings.items():
+        groups: dict[str, list[str]] = {}
+        for node, definition in nodes.items():
+            text = orjson.dumps(definition, option=orjson.OPT_SORT_KEYS)
+            if definition is not None:
+                letters.setdefault(text, chr(ord("A") + len(letters)))
+            groups.setdefault(letters.get(text, ""), []).append(node)
+        parts = [
+            f"definition {letter} on {listing(held)}" if letter else f"none on {listing(held)}"
+            for letter, held in groups.items()
+        ]
+        told.setdefault(listing(parts), []).append(phase_text(phase))
+    return "; ".join(f"{listing(when)} there is {place} {parts}" for parts, when in told.items())
+
+
+def _disk(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
+    """What a node has on disk, as comparable values; a table with its id."""
+    disk: dict[SchemaObject, JSON] = {
+        SchemaObject("keyspace", keyspace, ""): definition for keyspace, definition in schema.keyspaces.items()
+    }
+    for kind, tables in (("table", schema.tables), ("view", schema.views)):
+        for (keyspace, name), table in tables.items():
+            disk[SchemaObject(kind, keyspace, name)] = {"id": table.id, **table.definition}
+    for (keyspace, name), fields in schema.types.items():
+        disk[SchemaObject("type", keyspace, name)] = [list(field) for field in fields]
+    for (keyspace, name), function in schema.functions.items():
+        disk[SchemaObject("function", keyspace, name)] = function.definition
+    for (keyspace, name), aggregate in schema.aggregates.items():
+        disk[SchemaObject("aggregate", keyspace, name)] = aggregate.definition
+    return disk
+
+
+def _memory(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
+    return {SchemaObject(*key): _comparable(live) for key, live in schema.live.items() if key[0] in _KINDS}
+
+
+def _comparable(live: Live) -> JSON:
+    return _spelled(live.statement or "") if live.columns is None else dict(sorted(live.columns.items()))
+
+
+def _spelled(statement: str) -> str:
+    """The statement with single spaces and sorted maps: a coordinator may keep a map in the order it was typed in."""
+    text = " ".join(statement.split())
+    return re.sub(r"\{([^{}]*)\}", lambda found: f"{{{', '.join(sorted(re.split(r', *', found[1])))}}}", text)
+
+
+# ── one node's memory and its own disk ───────────────────────────────────────────────────────────────────────────────
+
+
+def _forgotten(case: Case) -> Iterator[Anomaly | None]:
+    # A kind that no node's memory ever tells of is not told by this system at all, and nothing follows from that.
+    kinds = frozenset(kind for schema in case.readings.schemas for kind, _, _ in (*schema.live, *schema.refusals))
+    found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
+    judged: set[SchemaObject] = set()
+    for schema in case.readings.schemas:
+        if not schema.remembers:
+            continue
+        judged |= set(_disk(schema))
+        for subject, text, evidence in _own_differences(schema, kinds):
+            found.setdefault((subject, text), {}).setdefault(schema.phase, {})[schema.node] = evidence
+    for subject, text in sorted(found):
+        yield _forgotten_anomaly(case, subject, text, found[subject, text])
+    yield from [None] * len(judged - {subject for subject, _ in found})
+
+
+def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tuple[SchemaObject, str, JSON]]:
+    """(object, what is wrong, evidence) for all that this node's memory and disk tell differently."""
+    left_out = {SchemaObject(*told) for told in (*schema.derived, *schema.untold)} | _halves(schema)
+    disk = {subject for subject in map(SchemaObject._make, schema.objects()) if subject.kind in kinds} - left_out
+    memory = {subject for subject in map(SchemaObject._make, schema.live) if subject.kind in _KINDS} - left_out
+    only_memory, only_disk = memory - disk, disk - memory
+    for side, wrong in ((only_memory, "only in memory, not on disk"), (only_disk, "only on disk, not in memory")):
+        for subject in side:
+            keyspace = SchemaObject("keyspace", subject.keyspace, "")
+            if subject == keyspace or keyspace not in side:
+                live = schema.live.get(subject)
+                yield subject, wrong, live.told if live else schema.refusals.get(subject)
+    for kind, tables in (("table", schema.tables), ("view", schema.views)):
+        for key, table in tables.items():
+            live = schema.live.get((kind, *key))
+            if live is not None and not table.headless:
+                yield from _columns_apart(SchemaObject(kind, *key), table, live)
+
+
+def _halves(schema: NodeSchema) -> set[SchemaObject]:
+    """Headless tables: no node can have them in memory, and that they are on disk is told elsewhere."""
+    return {
+        SchemaObject(kind, keyspace, name)
+        for kind, tables in (("table", schema.tables), ("view", schema.views))
+        for (keyspace, name), table in tables.items()
+        if table.headless
+    }
+
+
+def _columns_apart(subject: SchemaObject, table: Table, live: Live) -> Iterator[tuple[SchemaObject, str, JSON]]:
+    if live.columns is not None:
+        remembered = frozenset(live.columns)
+        extra = remembered - table.columns.keys()
+    else:
+        declared = _declared_columns(live.statement or "")
+        if declared is None:
+            return
+        remembered = declared
+        # A statement for restoring a table may declare dropped columns too, so as to drop them again.
+        extra = remembered - table.columns.keys() - table.dropped_columns
+    lacking = table.columns.keys() - remembered
+    if extra or lacking:
+        parts = [f"{_columns(extra)} in memory only"] if extra else []
+        parts += [f"{_columns(lacking)} on disk only"] if lacking else []
+        yield subject, f"with {listing(parts)}", {"memory": sorted(remembered), "disk": sorted(table.columns)}
+
+
+def _columns(names: Iterable[str]) -> str:
+    told = sorted(names)
+    return f"column{'s' if len(told) > 1 else ''} {listing(told)}"
+
+
+def _declared_columns(statement: str) -> frozenset[str] | None:
+    """The column names of a CREATE TABLE statement; None if it is none that can be read."""
+    opening = _CREATE_TABLE.search(statement)
+    if opening is None:
+        return None
+    columns: set[str] = set()
+    for part in _top_level(statement[opening.end() :]):
+        name = re.match(r'\s*(?:"((?:[^"]|"")+)"|(\w+))\s+(\S+)', part)
+        if name is None:
+            return None
+        if name[1] is None and name[2].upper() == "PRIMARY" and name[3].upper().startswith("KEY"):
+            continue
+        columns.add(name[2].lower() if name[1] is None else name[1].replace('""', '"'))
+    return frozenset(columns)
+
+
+def _top_level(text: str) -> Iterator[str]:
+    """The parts between the commas of the outermost bracket, up to the one that closes it."""
+    depth, start = 0, 0
+    for position, letter in enumerate(text):
+        if letter == ")" and depth == 0:
+            yield text[start:position]
+            return
+        if letter == "," and depth == 0:
+            yield text[start:position]
+            start = position + 1
+        depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(letter, 0)
+
+
+def _forgotten_anomaly(
+    case: Case, subject: SchemaObject, text: str, readings: Mapping[str, Mapping[str, JSON]]
+) -> Anomaly:
+    suspects = _suspects(case, subject)
+    return anomaly(
+        "memory-disk-divergence",
+        objects=[subject.key],
+        nodes=[node for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in suspects],
+        evidence={"difference": text, "readings": readings},
+        explanation=explain(
+            suspects,
+            f"a node must serve the {subject.kind} {subject.key} that it has on disk, and no other, or its next restart changes the schema.",
+            f"{where(readings, 'has', 'have')} {subject.kind} {subject.key} {text}.",
+        ),
+    )
+
+
+def _suspects(case: Case, subject: SchemaObject) -> Sequence[PairedOperation]:
+    """The last possible changes of the object, and DROPs of its keyspace."""
+    return [
+        operation
+        for operation in case.changes.possible
+        if target(operation).key == subject.key
+        or (operation.f == "drop-keyspace" and target(operation).keyspace == subject.keyspace)
+    ][-6:]
+
+
+def _stats(records: Records) -> Mapping[str, JSON]:
+    readings = final_readings(records.observations)
+    settles = _settles(records.history)
+    return {
+        "versions": {phase: {s.node: s.version for s in readings.of(phase)} for phase in readings.phases},
+        "epochs": {
+            phase: {s.node: s.epoch for s in readings.of(phase) if s.epoch is not None} for phase in readings.phases
+        },
+        "agreed": {phase: told.get("agreed") for phase, told in settles.items()},
+        "agreement_s": {phase: told.get("seconds") for phase, told in settles.items() if told.get("agreed")},
+    }

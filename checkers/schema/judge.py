@@ -1,0 +1,79 @@
+"""Judgement: from a checker's findings to its verdict, with the three ways of not knowing.
+
+A structure checker looks at one thing after another and yields a finding or nothing for each. Here it is decided what
+that makes together: false if anything was found; unknown if there was nothing to read, if a node that should have
+been read was not, if one of the things could not be decided, or if time ran out; true otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow.compute as pc
+
+from checkers.evidence.node_schemas import FinalReadings, final_readings
+from checkers.evidence.schema_changes import SchemaChanges
+from harness.model.records import Records, plain
+from harness.model.verdict import Anomaly, Validity, Verdict
+
+__all__ = ["Case", "Findings", "judge"]
+
+Findings: TypeAlias = Iterator[Anomaly | str | None]
+"""One element for each thing that was judged: what was found, or None; a text says why it could not be decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a structure checker looks at: who asked for what, and what every node has in the end."""
+
+    changes: SchemaChanges
+    readings: FinalReadings
+    records: Records
+
+
+def judge(
+    checker: str, records: Records, find: Callable[[Case], Findings], *, limit_s: float, needs_changes: bool = False
+) -> Verdict:
+    """The verdict on everything that `find` yields before the time limit.
+
+    `needs_changes`: without any acknowledged schema change there is nothing to judge. (A keyspace among many may well
+    have none; a whole run must.) Raises HistoryError.
+    """
+    ends = time.monotonic() + limit_s
+    nodes = frozenset(node for node in pc.unique(plain(records.history)["node"]).to_pylist() if node is not None)
+    case = Case(SchemaChanges(records.history), final_readings(records.observations, nodes=nodes), records)
+    if not case.readings.schemas:
+        return Verdict(valid="unknown", checker=checker, reason="nothing to judge: no final reading of any node")
+    if needs_changes and not case.changes.acknowledged:
+        return Verdict(valid="unknown", checker=checker, reason="nothing to judge: no schema change was acknowledged")
+    anomalies: list[Anomaly] = []
+    judged = 0
+    reasons: list[str] = _unread(case.readings)
+    late = False
+    for finding in find(case):
+        if late:
+            reasons.append(f"the time limit of {limit_s:g} s passed after {judged} objects")
+            break
+        judged += 1
+        if isinstance(finding, str):
+            reasons.append(finding)
+        elif finding is not None:
+            anomalies.append(finding)
+        late = time.monotonic() > ends
+    valid: Validity = False if anomalies else "unknown" if reasons else True
+    stats = {"judged": judged, "nodes": len({schema.node for schema in case.readings.schemas})}
+    return Verdict(
+        valid=valid, checker=checker, anomalies=tuple(anomalies), stats=stats, reason="; ".join(reasons) or None
+    )
+
+
+def _unread(readings: FinalReadings) -> list[str]:
+    """Nodes without a reading in the first final phase. One that did not survive the restart is judged elsewhere."""
+    return [
+        f"{unread.node} could not be read in phase {unread.phase}: {unread.error}"
+        for unread in readings.unread
+        if unread.phase == readings.phases[0]
+    ]

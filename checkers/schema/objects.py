@@ -1,0 +1,252 @@
+"""Objects: whether what was created is there, what was dropped is gone, and nothing else exists.
+
+Judges every keyspace, table, view, type, function, aggregate and index of each node's final reading against the
+possible CREATEs and DROPs. Dropping a keyspace drops what is in it; dropping a table drops its indexes.
+Finds: `resurrected-object`, `vanished-object`, `unexplained-object`.
+
+A keyspace needs a CREATE KEYSPACE to exist. `DROP KEYSPACE k` and `CREATE TABLE k.t` may both be acknowledged, and in no
+order of the two can k exist afterwards: before the DROP the CREATE is undone by it, after the DROP there is nothing to
+create a table in. So k is resurrected, with t in it; that t vanished would be legal.
+Source: the 0.7 document, "Handling Failure" (an instant database); the ScyllaDB talk, shadowed keyspaces; CASSANDRA-5631.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from checkers.evidence.node_schemas import NodeSchema
+from checkers.evidence.operations import PairedOperation
+from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from checkers.findings.catalogue import anomaly
+from checkers.findings.explanation import explain, names, where
+from checkers.schema.judge import Case, Findings, judge
+from harness.model.records import Records
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["Objects"]
+
+_Places: TypeAlias = Mapping[str, frozenset[str]]
+"""Phase → nodes."""
+
+
+class Objects:
+    """Acknowledged CREATEs and DROPs show in what exists."""
+
+    name = "objects"
+    scope: Literal["keyspace", "run"] = "keyspace"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge the existence of every object. Unknown without final readings."""
+        return judge(self.name, records, _find, limit_s=limit_s)
+
+
+def _find(case: Case) -> Findings:
+    present = {
+        (schema.phase, schema.node): frozenset(SchemaObject(*told) for told in schema.objects())
+        for schema in case.readings.schemas
+    }
+    subjects = set(case.changes.objects).union(*present.values())
+    undead: set[SchemaObject] = set()
+    missing: dict[SchemaObject, _Places] = {}
+    # Keyspaces first: what is in a resurrected or vanished one is told with it.
+    for subject in sorted(subjects, key=lambda s: (s.kind != "keyspace", s)):
+        keyspace = SchemaObject("keyspace", subject.keyspace, "")
+        here = _places(case.readings.schemas, present, subject, there=True)
+        gone = _places(case.readings.schemas, present, subject, there=False)
+        resurrected = _resurrected(case, subject, here, told_with=keyspace if keyspace in undead else None)
+        vanished = _vanished(case, subject, _apart_from(gone, missing.get(keyspace, {})))
+        if resurrected and subject == keyspace:
+            undead.add(keyspace)
+        if vanished and subject == keyspace:
+            missing[keyspace] = gone
+        yield resurrected or vanished or _unexplained(case, subject, here)
+
+
+def _places(
+    schemas: Iterable[NodeSchema],
+    present: Mapping[tuple[str, str], frozenset[SchemaObject]],
+    subject: SchemaObject,
+    *,
+    there: bool,
+) -> _Places:
+    places: dict[str, frozenset[str]] = {}
+    for schema in schemas:
+        if (subject in present[schema.phase, schema.node]) == there:
+            places[schema.phase] = places.get(schema.phase, frozenset()) | {schema.node}
+    return places
+
+
+def _apart_from(places: _Places, others: _Places) -> _Places:
+    left = {phase: nodes - others.get(phase, frozenset()) for phase, nodes in places.items()}
+    return {phase: nodes for phase, nodes in left.items() if nodes}
+
+
+def _told(places: _Places) -> Mapping[str, Sequence[str]]:
+    return {phase: sorted(nodes) for phase, nodes in places.items()}
+
+
+# ── dropped, and there ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _resurrected(case: Case, subject: SchemaObject, here: _Places, *, told_with: SchemaObject | None) -> Anomaly | None:
+    if not here or case.changes.texts(subject.keyspace):
+        return None
+    creates = case.changes.creates(subject)
+    final_drops = [
+        drop
+        for drop in _certain_drops(case.changes, subject)
+        if not any(can_follow(create, drop) for create in creates)
+    ]
+    if told_with is not None:
+        final_drops = [drop for drop in final_drops if target(drop) != told_with]
+    if not final_drops:
+        return None
+    drop = final_drops[-1]
+    late = [other for other in _within(case.changes, subject) if other is not drop and can_follow(other, drop)][:6]
+    evidence: dict[str, Any] = {"exists": _told(here)}
+    if subject.kind == "keyspace":
+        evidence["contents"] = _contents(case.readings.schemas, subject)
+    return anomaly(
+        "resurrected-object",
+        objects=[subject.key],
+        nodes=_nodes(here),
+        ops=[operation.index for operation in (drop, *late)],
+        evidence=evidence,
+        explanation=explain(
+            [drop, *late],
+            f"T1 was acknowledged and removes {subject.kind} {subject.key}, and no CREATE of it can have come after T1."
+            + _no_creators(subject, late),
+            f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",
+        ),
+    )
+
+
+def _certain_drops(changes: SchemaChanges, subject: SchemaObject) -> Sequence[PairedOperation]:
+    """The acknowledged operations after which the object cannot have been there."""
+    tables = {create.argument["table"] for create in changes.creates(subject)} if subject.kind == "index" else set()
+    return [
+        drop
+        for drop in changes.drops(subject)
+        # An index that may have been on either of two tables does not certainly go with one of them.
+        if drop.acknowledged and not (target(drop).kind == "table" and subject.kind == "index" and len(tables) != 1)
+    ]
+
+
+def _within(changes: SchemaChanges, subject: SchemaObject) -> Iterable[PairedOperation]:
+    """Other changes of the object, and of what is in it if it is a keyspace."""
+    for operation in changes.possible:
+        concerned = target(operation)
+        if concerned == subject or (subject.kind == "keyspace" and concerned.keyspace == subject.keyspace):
+            yield operation
+
+
+def _no_creators(subject: SchemaObject, late: Sequence[PairedOperation]) -> str:
+    if not late:
+        return ""
+    verb = "creates" if len(late) == 1 else "create"
+    told = f" {names(len(late), after=1)} may have, but {verb} no {subject.kind} {subject.key}"
+    return f"{told}: before T1 it is undone by T1, after T1 it must be refused." if len(late) == 1 else f"{told}."
+
+
+def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[str, Any]:
+    """Phase → node → what the node has in the keyspace, as `kind keyspace.name`."""
+    contents: dict[str, dict[str, list[str]]] = {}
+    for schema in schemas:
+        inside = [SchemaObject(*told) for told in schema.objects()]
+        told = sorted(f"{s.kind} {s.key}" for s in inside if s.keyspace == keyspace.keyspace and s != keyspace)
+        contents.setdefault(schema.phase, {})[schema.node] = told
+    return contents
+
+
+# ── created, and not there ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _vanished(case: Case, subject: SchemaObject, gone: _Places) -> Anomaly | None:
+    if not gone or case.changes.texts(subject.keyspace):
+        return None
+    removals = _possible_removals(case.changes, subject)
+    creates = [
+        create
+        for create in case.changes.creates(subject)
+        if create.acknowledged and not any(can_follow(removal, create) for removal in removals)
+    ]
+    if not creates:
+        return None
+    create = creates[-1]
+    before = [removal for removal in removals if removal.acknowledged][-3:]
+    return anomaly(
+        "vanished-object",
+        objects=[subject.key],
+        nodes=_nodes(gone),
+        ops=[operation.index for operation in (create, *before)],
+        evidence={"absent": _told(gone)},
+        explanation=explain(
+            [create, *before],
+            f"T1 was acknowledged, and no possible DROP of {subject.kind} {subject.key}"
+            + ("" if subject.kind == "keyspace" else " or of its keyspace")
+            + " can have come after it"
+            + (f": {names(len(before), after=1)} had been completed before." if before else "."),
+            f"{where(gone, 'lacks', 'lack')} {subject.kind} {subject.key}.",
+        ),
+    )
+
+
+def _possible_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[PairedOperation]:
+    """Whatever may have taken the object away: its drops, and for an index or a view the loss of what it stands on."""
+    removals = list(changes.drops(subject))
+    creates = changes.creates(subject)
+    if subject.kind == "index":
+        grounds = {(create.argument["table"], create.argument["column"]) for create in creates}
+        for table, column in sorted(grounds):
+            alters = changes.on(SchemaObject("table", subject.keyspace, table))
+            removals += [
+                a for a in alters if a.f in {"drop-column", "rename-column"} and a.argument["column"] == column
+            ]
+    if subject.kind == "view":
+        for base in sorted({create.argument["base"] for create in creates}):
+            removals += [o for o in changes.on(SchemaObject("table", subject.keyspace, base)) if o.f == "drop-table"]
+    return removals
+
+
+# ── there, and never created ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unexplained(case: Case, subject: SchemaObject, here: _Places) -> Anomaly | None:
+    """Only in a keyspace that this history certainly created: elsewhere an object may be older than the run."""
+    keyspace = SchemaObject("keyspace", subject.keyspace, "")
+    births = [create for create in case.changes.creates(keyspace) if _certainly_created(create)]
+    if not here or not births or subject == keyspace or case.changes.texts(subject.keyspace):
+        return None
+    if case.changes.creates(subject):
+        return None
+    failed = list(case.changes.failed(subject))
+    return anomaly(
+        "unexplained-object",
+        objects=[subject.key],
+        nodes=_nodes(here),
+        ops=[operation.index for operation in (births[0], *failed)],
+        evidence={"exists": _told(here)},
+        explanation=explain(
+            [births[0], *failed],
+            f"the keyspace was created by T1, so nothing in it is older than this history, and {_nobody(failed)}.",
+            f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",
+        ),
+    )
+
+
+def _certainly_created(create: PairedOperation) -> bool:
+    if not create.acknowledged:
+        return False
+    told = create.value if isinstance(create.value, dict) else {}
+    return not create.argument.get("if_not_exists") or told.get("applied") is True
+
+
+def _nobody(failed: Sequence[PairedOperation]) -> str:
+    if not failed:
+        return "nobody asked for this object"
+    return f"{names(len(failed), after=1)} failed: nothing else asked for this object"
+
+
+def _nodes(places: _Places) -> Iterable[str]:
+    return (node for nodes in places.values() for node in nodes)

@@ -1,0 +1,196 @@
+"""Table ids: whether all nodes know each table under one id, the same all along, and no other table's.
+
+Judges each node's final schema readings, and for changes every reading of the run.
+Finds: `conflicting-table-ids` (nodes differ in the end), `changing-table-id` (more ids were seen than the possible
+DROPs account for), `shared-table-id` (two names, one id).
+Source: CEP-21, "Racing CREATE TABLE statements"; the Cassandra 1.1 document, ID collisions; CASSANDRA-10699, -3794.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from checkers.evidence.node_schemas import PHASES, sightings
+from checkers.evidence.operations import PairedOperation
+from checkers.evidence.schema_changes import SchemaObject, can_follow
+from checkers.findings.catalogue import anomaly
+from checkers.findings.explanation import explain, listing, names, phase_text, seconds, where
+from checkers.schema.judge import Case, Findings, judge
+from harness.model.records import Records
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["TableIds"]
+
+
+class TableIds:
+    """One table, one id: on every node, until somebody drops it."""
+
+    name = "table-ids"
+    scope: Literal["keyspace", "run"] = "keyspace"
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge ids of tables and views. Unknown without final readings."""
+        return judge(self.name, records, _find, limit_s=limit_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """When an id was first and last met under a name, and on which nodes."""
+
+    first: int
+    last: int
+    nodes: tuple[str, ...]
+
+
+def _find(case: Case) -> Findings:
+    final = _final_ids(case)
+    seen = _seen_ids(case)
+    for subject in sorted(final.keys() | seen.keys()):
+        conflict = _conflict(case, subject, final.get(subject, {}), seen.get(subject, {}))
+        yield conflict or _change(case, subject, seen.get(subject, {}))
+    yield from _shared(case, final)
+
+
+def _final_ids(case: Case) -> Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]:
+    """Table or view → phase → node → id."""
+    ids: dict[SchemaObject, dict[str, dict[str, str]]] = {}
+    for schema in case.readings.schemas:
+        for kind, tables in (("table", schema.tables), ("view", schema.views)):
+            for (keyspace, name), table in tables.items():
+                if table.id is not None:
+                    subject = SchemaObject(kind, keyspace, name)
+                    ids.setdefault(subject, {}).setdefault(schema.phase, {})[schema.node] = table.id
+    return ids
+
+
+def _seen_ids(case: Case) -> Mapping[SchemaObject, Mapping[str, _Seen]]:
+    """Table or view → every id it was ever seen under, in order of first sight."""
+    seen: dict[SchemaObject, dict[str, _Seen]] = {}
+    for kind in ("table", "view"):
+        for time, _, node, keyspace, name, table_id, definition in sightings(case.records.observations, kind):
+            if table_id is None or definition is None:
+                continue
+            ids = seen.setdefault(SchemaObject(kind, keyspace, name), {})
+            before = ids.get(table_id, _Seen(time, time, ()))
+            ids[table_id] = _Seen(before.first, time, tuple(sorted({*before.nodes, node})))
+    return seen
+
+
+def _conflict(
+    case: Case, subject: SchemaObject, final: Mapping[str, Mapping[str, str]], seen: Mapping[str, _Seen]
+) -> Anomaly | None:
+    readings = {phase: nodes for phase, nodes in final.items() if len(set(nodes.values())) > 1}
+    if not readings:
+        return None
+    creates = case.changes.creates(subject)
+    return anomaly(
+        "conflicting-table-ids",
+        objects=[subject.key],
+        nodes=[node for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in creates],
+        evidence={"ids": readings, "seen": _timeline(seen)},
+        explanation=explain(
+            creates,
+            f"{_acknowledged(creates)}a table has one id on every node, for its rows travel under it.",
+            "; ".join(
+                f"{where({phase: nodes}, 'knows', 'know')} {subject.key} as {_by_id(nodes)}"
+                for phase, nodes in readings.items()
+            )
+            + ".",
+        ),
+    )
+
+
+def _change(case: Case, subject: SchemaObject, seen: Mapping[str, _Seen]) -> Anomaly | None:
+    if len(seen) < 2 or case.changes.texts(subject.keyspace):
+        return None
+    # Every life of a table has one id, and only a DROP that a CREATE can follow ends one life and allows the next.
+    # Which DROP explains which change need not be known: there must be enough of them.
+    creates = case.changes.creates(subject)
+    ends = [drop for drop in case.changes.drops(subject) if any(can_follow(create, drop) for create in creates)]
+    if len(seen) <= 1 + len(ends):
+        return None
+    drops = (
+        f"only {names(len(ends), after=len(creates))} can have ended a life of it"
+        if ends
+        else "nobody can have dropped it"
+    )
+    return anomaly(
+        "changing-table-id",
+        objects=[subject.key],
+        nodes=[node for sight in seen.values() for node in sight.nodes],
+        ops=[operation.index for operation in (*creates, *ends)],
+        evidence={"ids": _timeline(seen)},
+        explanation=explain(
+            [*creates, *ends],
+            f"{_acknowledged(creates)}{drops}, so {subject.key} can have had {_times(1 + len(ends))} at most.",
+            "it was seen as "
+            + listing(
+                f"{table_id} ({listing(sight.nodes)}, {seconds(sight.first)} to {seconds(sight.last)})"
+                for table_id, sight in seen.items()
+            )
+            + ".",
+        ),
+    )
+
+
+def _shared(case: Case, final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]) -> Iterator[Anomaly]:
+    owners: dict[tuple[str, ...], dict[str, Any]] = {}
+    for phase in PHASES:
+        subjects: dict[str, dict[SchemaObject, list[str]]] = {}
+        for subject, phases in final.items():
+            for node, table_id in phases.get(phase, {}).items():
+                subjects.setdefault(table_id, {}).setdefault(subject, []).append(node)
+        for table_id, holders in subjects.items():
+            if len(holders) > 1:
+                told = {subject.key: sorted(nodes) for subject, nodes in sorted(holders.items())}
+                owners.setdefault(tuple(told), {})[phase] = {"id": table_id, "nodes": told}
+    for keys, phases in sorted(owners.items()):
+        yield _shared_anomaly(case, keys, phases, [s for s in sorted(final) if s.key in keys])
+
+
+def _shared_anomaly(
+    case: Case, keys: Sequence[str], phases: Mapping[str, Any], subjects: Sequence[SchemaObject]
+) -> Anomaly:
+    creates = [operation for subject in subjects for operation in case.changes.creates(subject)]
+    told: dict[str, list[str]] = {}
+    for phase, found in phases.items():
+        holders = listing(f"of {key} on {listing(nodes)}" for key, nodes in found["nodes"].items())
+        told.setdefault(f"{found['id']} is the id {holders}", []).append(phase_text(phase))
+    return anomaly(
+        "shared-table-id",
+        objects=keys,
+        nodes=[node for found in phases.values() for nodes in found["nodes"].values() for node in nodes],
+        ops=[operation.index for operation in creates],
+        evidence=phases,
+        explanation=explain(
+            creates,
+            f"{listing(keys)} are {len(keys)} tables, and rows are stored by table id.",
+            "; ".join(f"{listing(when)} {holders}" for holders, when in told.items()) + ".",
+        ),
+    )
+
+
+def _acknowledged(creates: Sequence[PairedOperation]) -> str:
+    acknowledged = sum(create.acknowledged for create in creates)
+    return f"{acknowledged} CREATEs of it were acknowledged, and " if acknowledged > 1 else ""
+
+
+def _times(count: int) -> str:
+    return "one id" if count == 1 else f"{count} ids"
+
+
+def _by_id(nodes: Mapping[str, str]) -> str:
+    holders: dict[str, list[str]] = {}
+    for node, table_id in sorted(nodes.items()):
+        holders.setdefault(table_id, []).append(node)
+    return listing(f"{table_id} ({listing(held)})" for table_id, held in holders.items())
+
+
+def _timeline(seen: Mapping[str, _Seen]) -> Mapping[str, Any]:
+    return {
+        table_id: {"first_ns": sight.first, "last_ns": sight.last, "nodes": list(sight.nodes)}
+        for table_id, sight in seen.items()
+    }

@@ -1,0 +1,1 @@
+"""Checkers of data workloads, one kind of value each."""

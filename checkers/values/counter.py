@@ -1,0 +1,132 @@
+"""Counters: is every read within what was surely added and what may have been?
+
+Judges, key by key, `add` (an integer), `increment` and `decrement` (by one, or by their value) and `read` (an integer).
+A read lies between the sum of the additions that were answered before it began and of those that may have taken effect
+before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search.
+Finds: `counter-out-of-bounds`. Source: the counter test of the field (Kingsbury).
+"""  # noqa: D400 - the question it answers
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from checkers.evidence.operation_lines import OperationLines
+from checkers.evidence.operations import PairedOperation
+from checkers.findings.catalogue import anomaly
+from checkers.values.data_calls import calls_by_key, key_of
+from harness.errors import HistoryError
+from harness.model.records import Records
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["Counter"]
+
+_Numbers: TypeAlias = npt.NDArray[np.int64]
+_ADDING: Final = ("add", "increment", "decrement")
+_TOLD_MOST: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counter:
+    """Every read of a counter is within its bounds. `start` is its value before the first addition."""
+
+    name: str = "counter"
+    scope: Literal["run", "keyspace"] = "run"
+    start: int = 0
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
+        """Judge every counter. Raises HistoryError for an addition that is no integer."""
+        counters = {
+            key: calls
+            for key, calls in calls_by_key(records.history, (*_ADDING, "read"), defining=_ADDING).items()
+            if _is_counter(calls)
+        }
+        if not counters:
+            reason = "nothing to judge: no counter was added to and read"
+            return Verdict(valid="unknown", checker=self.name, reason=reason)
+        operations = OperationLines(records.history)
+        anomalies: list[Anomaly] = []
+        out_of_bounds = reads = additions = 0
+        for key, calls in counters.items():
+            bounds = _Bounds(calls, self.start)
+            wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
+            told = wrong[: _TOLD_MOST - len(anomalies)]
+            anomalies += [bounds.told(key, int(at), len(wrong), operations) for at in told]
+            out_of_bounds += len(wrong)
+            reads += len(bounds.reads)
+            additions += len(calls) - len(bounds.reads)
+        stats = {"counters": len(counters), "reads": reads, "additions": additions, "out_of_bounds": out_of_bounds}
+        return Verdict(
+            valid=False if anomalies else True if reads else "unknown",
+            checker=self.name,
+            anomalies=tuple(anomalies),
+            stats=stats,
+            reason=None if reads else "no read of a counter was answered",
+        )
+
+
+def _is_counter(calls: Sequence[PairedOperation]) -> bool:
+    """Whether what was read of this key are integers, and what was added: a set is added to and read, too."""
+    answers = [call.value for call in calls if call.f == "read" and call.type == "ok"]
+    if any(type(value) is not int for value in answers if value is not None):
+        return False
+    return bool(answers) or any(call.f in {"increment", "decrement"} for call in calls)
+
+
+class _Bounds:
+    """The bounds of every read of one counter."""
+
+    def __init__(self, calls: Sequence[PairedOperation], start: int) -> None:
+        self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and call.value is not None]
+        self.values = _exact([read.value for read in self.reads])
+        possible = [call for call in calls if call.f in _ADDING and call.possible]
+        amounts = _exact([start, *(_amount(call) for call in possible)])[1:]
+        begun = np.array([call.invoked for call in possible], np.int64)
+        certain = np.array([call.type == "ok" for call in possible], bool)
+        ended = np.array([call.completed if call.type == "ok" else 0 for call in possible], np.int64)
+        read_from = np.array([read.invoked for read in self.reads], np.int64)
+        read_to = np.array([read.completed for read in self.reads], np.int64)
+        ups, downs = amounts > 0, amounts < 0
+        # Intervals are closed: what ends in the instant in which a read begins need not have come before it.
+        surely = [_sums(ended[certain & some], amounts[certain & some], read_from, "left") for some in (ups, downs)]
+        possibly = [_sums(begun[some], amounts[some], read_to, "right") for some in (ups, downs)]
+        self.lowest = start + surely[0] + possibly[1]
+        self.highest = start + possibly[0] + surely[1]
+
+    def told(self, key: str | None, at: int, count: int, operations: OperationLines) -> Anomaly:
+        read = self.reads[at]
+        (line,) = operations.lines([read.index])
+        low, high = int(self.lowest[at]), int(self.highest[at])
+        more = f" So are {count - 1} more reads." if count > 1 else ""
+        return anomaly(
+            "counter-out-of-bounds",
+            objects=key_of(key),
+            nodes=[] if read.node is None else [read.node],
+            ops=[read.index],
+            evidence={"read": read.value, "lowest": low, "highest": high, "reads": count},
+            explanation=f"Let  T1 = {line}\nThen what was surely added when it began, and what may have been when it ended, make "
+            f"it at least {low} and at most {high}.\n     But it read {read.value}, which is out of bounds.{more}",
+        )
+
+
+def _exact(numbers: Sequence[int]) -> npt.NDArray[Any]:
+    """Numbers whose sums are exact: Python's own, slow and of any size, where machine words might run over."""
+    return np.array(numbers, np.int64 if sum(map(abs, numbers)) < 1 << 62 else object)
+
+
+def _amount(call: PairedOperation) -> int:
+    amount = 1 if call.argument is None and call.f != "add" else call.argument
+    if type(amount) is not int:
+        raise HistoryError(f"the {call.f} of index {call.index} wants an integer, and has {amount!r}")
+    return -amount if call.f == "decrement" else amount
+
+
+def _sums(times: _Numbers, amounts: npt.NDArray[Any], until: _Numbers, side: Literal["left", "right"]) -> Any:
+    """For each moment of `until`, the sum of the amounts whose time lies before it (with `right`: or in it)."""
+    order = np.argsort(times, kind="stable")
+    sums = np.concatenate([[0], np.cumsum(amounts[order])])
+    return sums[np.searchsorted(times[order], until, side=side)]

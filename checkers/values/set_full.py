@@ -1,0 +1,328 @@
+"""Sets: what became of every element that was added?
+
+Judges, key by key, `add` of one element and `read` of all of them (a list). For each element: when it was *known*
+(its add was answered, or a read showed it), the last read that showed it, and the last that did not.
+Finds: `lost-element`, `stale-element` (only where every read must be fresh), `duplicated-element`, `unexpected-element`.
+Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
+
+| an element is | if |
+|---|---|
+| lost | a read that began after it was known lacks it, and no read that ended after that one began shows it |
+| stale | a read that began after it was known lacks it, and a later one shows it |
+| stable | no read that began after it was known lacks it, and at least one shows it |
+| never read | it was added for certain, and no read began after that |
+| recovered | nobody knew whether its add succeeded, and a read showed it |
+"""  # noqa: D400 - the question it answers
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from checkers.evidence.operation_lines import OperationLines, shortened
+from checkers.evidence.operations import PairedOperation
+from checkers.findings.catalogue import anomaly
+from checkers.values.data_calls import calls_by_key, key_of
+from harness.model.operation import JSON
+from harness.model.records import Records
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["SetFull"]
+
+_TOLD_MOST: Final = 10  # of one kind in one set
+_ALL_MOST: Final = 100  # in all sets; of those beyond nothing is told
+_UNREAD_MOST: Final = 3
+_EVIDENCE_MOST: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFull:
+    """Elements that were added stay, and are there once only.
+
+    `fresh`: a read must show every element known before it began (a linearizable set); otherwise a late element is
+    counted as stale, and only one that never comes back is lost.
+    """
+
+    name: str = "set-full"
+    scope: Literal["run", "keyspace"] = "run"
+    fresh: bool = False
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every set."""
+        deadline = time.monotonic() + limit_s
+        sets = {
+            key: calls
+            for key, calls in calls_by_key(records.history, ("add", "read"), defining=("add",)).items()
+            if _is_set(calls)
+        }
+        if not sets:
+            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no set was added to and read")
+        operations = OperationLines(records.history)
+        anomalies: list[Anomaly] = []
+        reasons: list[str] = []
+        unread: list[str] = []
+        stats: Counter[str] = Counter()
+        latencies: list[int] = []
+        for number, (key, calls) in enumerate(sets.items()):
+            if time.monotonic() > deadline:
+                reasons.append(f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets")
+                break
+            timeline = _Timeline(calls)
+            if len(anomalies) < _ALL_MOST:
+                anomalies += timeline.findings(key, operations, fresh=self.fresh)
+            stats.update(timeline.counts())
+            latencies += timeline.latencies()
+            if not timeline.reads:
+                unread.append(key or "the set")
+        if unread:
+            more = f" and {len(unread) - _UNREAD_MOST} more" if len(unread) > _UNREAD_MOST else ""
+            reasons.append(
+                f"{', '.join(unread[:_UNREAD_MOST])}{more} {'was' if len(unread) == 1 else 'were'} never read"
+            )
+        return Verdict(
+            valid=False if anomalies else "unknown" if reasons else True,
+            checker=self.name,
+            anomalies=tuple(anomalies),
+            stats={"sets": len(sets), **stats, **_quantiles(latencies)},
+            reason="; ".join(reasons) or None,
+        )
+
+
+def _is_set(calls: Sequence[PairedOperation]) -> bool:
+    """Whether reads of this key are of elements; a counter is added to and read, too."""
+    return all(isinstance(call.value, list | None) for call in calls if call.f == "read" and call.type == "ok")
+
+
+def _quantiles(latencies: Sequence[int]) -> Mapping[str, JSON]:
+    """How long it took until every read showed an element, in ms."""
+    if not latencies:
+        return {}
+    found = np.quantile(np.array(latencies), [0.5, 0.99, 1.0]) / 1e6
+    return dict(zip(("stable_median_ms", "stable_p99_ms", "stable_slowest_ms"), found.round(3).tolist(), strict=True))
+
+
+@dataclass(slots=True)
+class _Element:
+    """What is known of one element. Times are ns; runs are stretches of reads, by position, that show it."""
+
+    value: JSON
+    adds: list[PairedOperation] = field(default_factory=list)
+    known: int | None = None
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    outcome: str = ""
+    lacking: int | None = None  # the last read that began after it was known and lacks it
+    shown: int | None = None  # the last read that shows it
+
+    @property
+    def certain(self) -> bool:
+        return any(add.type == "ok" for add in self.adds)
+
+
+class _Timeline:
+    """Every element of one set, and the reads that do and do not show it."""
+
+    def __init__(self, calls: Sequence[PairedOperation]) -> None:
+        self.reads = [call for call in calls if call.f == "read" and call.type == "ok"]
+        self.reads.sort(key=lambda read: read.invoked)
+        self.elements: dict[Hashable, _Element] = {}
+        self.unexpected: dict[Hashable, PairedOperation] = {}
+        self.duplicated: dict[Hashable, PairedOperation] = {}
+        for call in calls:
+            if call.f == "add" and call.possible:
+                self.elements.setdefault(_hashable(call.argument), _Element(call.argument)).adds.append(call)
+        self._run_through()
+        self._invoked = np.array([read.invoked for read in self.reads], np.int64)
+        ends = np.array([_end(read) for read in self.reads], np.int64)
+        self._latest_end = _RangeMaximum(ends)
+        self._earliest_end = _RangeMaximum(-ends)
+        for element in self.elements.values():
+            self._place(element)
+
+    def _run_through(self) -> None:
+        """Reads as differences to the read before: a set that only grows costs no more than its last reading."""
+        before: frozenset[Hashable] = frozenset()
+        since: dict[Hashable, int] = {}
+        for position, read in enumerate(self.reads):
+            values = [_hashable(value) for value in read.value or ()]
+            here = frozenset(values)
+            if len(here) < len(values):
+                for value, count in Counter(values).items():
+                    if count > 1:
+                        self.duplicated.setdefault(value, read)
+            for value in here - before:
+                since[value] = position
+                if value not in self.elements:
+                    self.unexpected.setdefault(value, read)
+            for value in before - here:
+                self._end_run(value, since.pop(value), position)
+            before = here
+        for value, begin in since.items():
+            self._end_run(value, begin, len(self.reads))
+
+    def _end_run(self, value: Hashable, begin: int, end: int) -> None:
+        element = self.elements.get(value)
+        if element is not None:
+            element.runs.append((begin, end))
+
+    def _place(self, element: _Element) -> None:
+        """When it was known, the last reads that show it and lack it, and what that makes of it."""
+        answers = [add.completed for add in element.adds if add.type == "ok" and add.completed is not None]
+        answers += [-self._earliest_end.of(begin, end) for begin, end in element.runs]
+        element.known = min(answers, default=None)
+        element.runs.sort()
+        last = element.runs[-1][1] - 1 if element.runs else None
+        element.shown = last
+        if element.known is None:
+            element.outcome = "unknown"
+            return
+        after = int(np.searchsorted(self._invoked, element.known, side="right"))
+        element.lacking = self._last_lacking(element, after)
+        if element.lacking is None:
+            read_after = any(end > after for _, end in element.runs)
+            element.outcome = "stable" if read_after else "never-read"
+            return
+        began = int(self._invoked[element.lacking])
+        shown_later = any(self._latest_end.of(begin, end) >= began for begin, end in element.runs)
+        element.outcome = "stale" if shown_later else "lost"
+
+    def _last_lacking(self, element: _Element, after: int) -> int | None:
+        """The last read from position `after` on that lacks the element."""
+        candidate = len(self.reads) - 1
+        for begin, end in reversed(element.runs):
+            if candidate >= end:
+                break
+            candidate = begin - 1
+        return candidate if candidate >= after else None
+
+    def counts(self) -> Mapping[str, int]:
+        outcomes = Counter(element.outcome for element in self.elements.values())
+        recovered = sum(not element.certain and bool(element.runs) for element in self.elements.values())
+        return {
+            "elements": len(self.elements),
+            "reads": len(self.reads),
+            "lost": outcomes["lost"],
+            "stale": outcomes["stale"],
+            "stable": outcomes["stable"],
+            "never_read": outcomes["never-read"],
+            "recovered": recovered,
+            "duplicated": len(self.duplicated),
+            "unexpected": len(self.unexpected),
+        }
+
+    def latencies(self) -> list[int]:
+        """For each element that is there to stay, how long after it was known a read still lacked it (ns)."""
+        found = []
+        for element in self.elements.values():
+            if element.outcome in {"stable", "stale"} and element.known is not None:
+                late = 0 if element.lacking is None else int(self._invoked[element.lacking]) - element.known
+                found.append(max(0, late))
+        return found
+
+    # ── what is told ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def findings(self, key: str | None, operations: OperationLines, *, fresh: bool) -> Sequence[Anomaly]:
+        found: list[Anomaly] = []
+        lost = [element for element in self.elements.values() if element.outcome == "lost"]
+        stale = [element for element in self.elements.values() if element.outcome == "stale"] if fresh else []
+        for kind, elements in (("lost-element", lost), ("stale-element", stale)):
+            found += [
+                self._of_element(kind, key, element, len(elements), operations) for element in elements[:_TOLD_MOST]
+            ]
+        for value, read in list(self.duplicated.items())[:_TOLD_MOST]:
+            found.append(self._of_read("duplicated-element", key, value, read, operations))
+        for value, read in list(self.unexpected.items())[:_TOLD_MOST]:
+            found.append(self._of_read("unexpected-element", key, value, read, operations))
+        return found
+
+    def _of_element(
+        self, kind: str, key: str | None, element: _Element, count: int, operations: OperationLines
+    ) -> Anomaly:
+        assert element.lacking is not None
+        assert element.known is not None
+        add = next((add for add in element.adds if add.type == "ok"), element.adds[0])
+        lacking = self.reads[element.lacking]
+        shown = None if element.shown is None else self.reads[element.shown]
+        told = [add, *([shown] if shown is not None else []), lacking]
+        lines = operations.lines([call.index for call in told])
+        last = f"T{len(told)}"
+        seen = "no read ever showed it" if shown is None else "T2 is the last that shows it"
+        more = f" {count - 1} more elements fared alike." if count > 1 else ""
+        let = "\n".join(f"{'Let ' if n == 0 else '    '} T{n + 1} = {line}" for n, line in enumerate(lines))
+        return anomaly(
+            kind,
+            objects=key_of(key),
+            nodes=[call.node for call in told if call.node is not None],
+            ops=[call.index for call in told],
+            evidence={
+                "element": element.value,
+                "known_ns": element.known,
+                "last_lacking_ns": lacking.invoked,
+                "last_shown_ns": None if shown is None else shown.invoked,
+                "runs": element.runs[-_EVIDENCE_MOST:],
+                "elements": count,
+            },
+            explanation=f"{let}\nThen {shortened(_json(element.value))} was in the set from {element.known / 1e9:.6f} s on.\n"
+            f"     But {last} began after that and lacks it; {seen}.{more}",
+        )
+
+    def _of_read(
+        self, kind: str, key: str | None, value: Hashable, read: PairedOperation, operations: OperationLines
+    ) -> Anomaly:
+        (line,) = operations.lines([read.index])
+        element = shortened(_json(_original(value)))
+        if kind == "duplicated-element":
+            but = f"T1 shows {element} more than once."
+        else:
+            but = f"T1 shows {element}, and no add of it may have succeeded."
+        return anomaly(
+            kind,
+            objects=key_of(key),
+            nodes=[] if read.node is None else [read.node],
+            ops=[read.index],
+            evidence={"element": _original(value)},
+            explanation=f"Let  T1 = {line}\nThen it shows a set: what was added, and each of it once.\n     But {but}",
+        )
+
+
+class _RangeMaximum:
+    """The greatest of any stretch, in two look-ups (a sparse table)."""
+
+    def __init__(self, values: npt.NDArray[np.int64]) -> None:
+        self._levels = [values]
+        width = 1
+        while 2 * width <= len(values):
+            level = self._levels[-1]
+            self._levels.append(np.maximum(level[:-width], level[width:]))
+            width *= 2
+
+    def of(self, begin: int, end: int) -> int:
+        level = (end - begin).bit_length() - 1
+        values = self._levels[level]
+        return int(max(values[begin], values[end - (1 << level)]))
+
+
+def _end(read: PairedOperation) -> int:
+    assert read.completed is not None
+    return read.completed
+
+
+def _hashable(value: JSON) -> Hashable:
+    """Equal where the JSON is: 1 and true are two elements."""
+    if type(value) is int or type(value) is str:
+        return value
+    return (orjson.dumps(value, option=orjson.OPT_SORT_KEYS),)
+
+
+def _original(value: Hashable) -> Any:
+    return orjson.loads(value[0]) if isinstance(value, tuple) else value
+
+
+def _json(value: JSON) -> str:
+    return orjson.dumps(value).decode()

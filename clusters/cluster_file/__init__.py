@@ -1,0 +1,1 @@
+"""The cluster file: a deployed cluster as its owner describes it."""

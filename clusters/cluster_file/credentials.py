@@ -1,0 +1,111 @@
+"""Credentials: where a user name and a password are, and never what they are.
+
+A cluster file, a plan, a pickle and a log hold references only. What they refer to is read by the process that opens a
+session, at the moment it does, and taken out of every text that the session brings back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from clusters.cluster_file.local_path import LocalPath
+from harness.errors import EnvironmentLacks
+
+__all__ = ["CredentialReference", "Credentials", "Login"]
+
+_ENVIRONMENT_NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_HIDDEN: Final = "***"
+
+
+class CredentialReference(BaseModel):
+    """One secret: the name of an environment variable, or the path of a file that nobody else may read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    env: str | None = Field(default=None, pattern=_ENVIRONMENT_NAME)
+    file: LocalPath | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> CredentialReference:
+        if (self.env is None) == (self.file is None):
+            raise ValueError('a secret is in one place; write { env = "NAME" } or { file = "/path" }')
+        return self
+
+    def resolve(self) -> str:
+        """The secret; of a file without the line's end. Raises EnvironmentLacks, which tells the place and not the secret."""
+        return self._from_environment(self.env) if self.env is not None else self._from_file(Path(str(self.file)))
+
+    def _from_environment(self, name: str) -> str:
+        value = os.environ.get(name, "")
+        if not value:
+            raise EnvironmentLacks(
+                f"the environment variable {name}, to which the cluster file refers, is not set: export it"
+            )
+        return value
+
+    def _from_file(self, path: Path) -> str:
+        try:
+            with path.open("rb") as file:
+                # Of the file that was opened: its name may lead elsewhere by now.
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                content = file.read()
+        except OSError as error:
+            raise EnvironmentLacks(
+                f"{path}, to which the cluster file refers for a secret, cannot be read: {error.strerror}"
+            ) from error
+        if mode & _OTHERS:
+            raise EnvironmentLacks(f"{path} holds a secret and has mode {mode:04o}: chmod 600 {path}")
+        try:
+            secret = content.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise EnvironmentLacks(f"{path} is to hold one line of text, and holds something else") from None
+        if not secret or "\n" in secret:
+            raise EnvironmentLacks(
+                f"{path} is to hold one line with the secret, and holds {'more' if secret else 'none'}"
+            )
+        return secret
+
+    def __str__(self) -> str:
+        return f"${self.env}" if self.env is not None else str(self.file)
+
+
+class Credentials(BaseModel):
+    """Who a session is for. Picklable: it goes to other processes as two references."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    username: CredentialReference
+    password: CredentialReference
+
+    def resolve(self) -> Login:
+        """The secrets themselves. Raises EnvironmentLacks as `CredentialReference.resolve` does."""
+        return Login(self.username.resolve(), self.password.resolve())
+
+    def __str__(self) -> str:
+        return f"user name from {self.username}, password from {self.password}"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """User name and password, for as long as a session is open; what prints it prints neither."""
+
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+
+    def hide(self, text: str) -> str:
+        """The text without them, where they stand as words of their own.
+
+        As words: with the superuser's default, `cassandra`, the name of every Java class would be taken out, too, and
+        by those names errors are told apart.
+        """
+        for secret in (self.password, self.username):
+            text = re.sub(rf"(?<![\w./]){re.escape(secret)}(?!\w|[./]\w)", _HIDDEN, text)
+        return text

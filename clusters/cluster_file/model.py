@@ -1,0 +1,289 @@
+"""Cluster file: what a deployed cluster is, how it is reached, and what may be done to it, in the words of its owner.
+
+TOML, checked as a whole: whatever is wrong is told at once, with its line and what to write instead. It holds no
+secret, only where one is, so it may lie in a run's folder. Nothing is ever injected that `allow` does not list.
+"""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from clusters.cluster_file.credentials import Credentials
+from clusters.cluster_file.local_path import LocalPath
+from clusters.cluster_file.tls import Tls
+from harness.run.runner import CLUSTER_FILE
+
+__all__ = [
+    "Allowed",
+    "Become",
+    "Clock",
+    "ClusterFile",
+    "Commands",
+    "Docker",
+    "Jump",
+    "NodeTable",
+    "Paths",
+    "Process",
+    "Service",
+    "Ssh",
+    "SshAccess",
+    "Systemd",
+    "Tls",
+]
+
+Allowed: TypeAlias = Literal["partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors", "topology"]
+"""What an owner may allow."""
+
+_SECRET_NAME: Final = re.compile(r"passw|secret|token|credential|api_?key", re.IGNORECASE)
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(
+            "a packet filter knows nodes by number, not by name; write the IP address at which the other nodes know it"
+        ) from None
+
+
+def _path_on_node(text: str) -> str:
+    if not PurePosixPath(text).is_absolute() or ".." in PurePosixPath(text).parts:
+        raise ValueError("a path on a node begins at the root and goes down; write it from /")
+    return text
+
+
+def _plain_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    for name in environment:
+        if _SECRET_NAME.search(name):
+            raise ValueError(
+                f"{name} looks like a secret, which has no place in this file; let the service set it itself"
+            )
+    return environment
+
+
+Address: TypeAlias = Annotated[str, AfterValidator(_address)]
+NodePath: TypeAlias = Annotated[str, AfterValidator(_path_on_node)]
+Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
+Argv: TypeAlias = Annotated[tuple[Text, ...], Field(min_length=1)]
+Fingerprint: TypeAlias = Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}=?$")]
+
+
+class _Table(BaseModel):
+    # An input in an error may be a secret that somebody wrote where none belongs.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False)
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Jump(_Table):
+    """A host through which the nodes are reached. What it lacks is as for the nodes, but for host, port and fingerprint."""
+
+    host: Text
+    port: Port = 22
+    user: Text | None = None
+    key: LocalPath | None = None
+    known_hosts: LocalPath | None = None
+    fingerprint: Fingerprint | None = None
+
+
+class Ssh(_Table):
+    """How SSH gets to the nodes; of all of them in `[ssh]`, of one in its `ssh`."""
+
+    host: Text | None = None
+    """None: the node's address."""
+    port: Port | None = None
+    user: Text | None = None
+    key: LocalPath | None = None
+    agent: bool | None = None
+    """Whether the keys of an SSH agent may be used; unless said otherwise, where no key is named."""
+    known_hosts: LocalPath | None = None
+    fingerprint: Fingerprint | None = None
+    """Of the host's key; then known_hosts is not asked."""
+    jump: Jump | None = None
+
+
+class Become(_Table):
+    """How commands become root's."""
+
+    method: Literal["sudo", "none"] = "sudo"
+    """`none`: the user of the connection is root already."""
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """The command as root; without a password, or not at all."""
+        return [*(["sudo", "-n", "--"] if self.method == "sudo" else []), *command]
+
+
+class Systemd(_Table):
+    """The server is a unit of systemd's."""
+
+    kind: Literal["systemd"] = "systemd"
+    unit: Text = "cassandra"
+
+
+class Commands(_Table):
+    """The server is started, stopped, killed and asked for by commands of the owner's, each an argument vector."""
+
+    kind: Literal["commands"]
+    start: Argv
+    stop: Argv
+    kill: Argv
+    status: Argv
+    """Prints the server's process id; exits with another code than 0 where it does not run."""
+
+
+class Process(_Table):
+    """The server is a command that the harness starts by itself; in a container the image's own, unless said otherwise."""
+
+    kind: Literal["process"] = "process"
+    command: tuple[Text, ...] = ()
+    environment: Annotated[Mapping[str, str], AfterValidator(_plain_environment)] = Field(default_factory=dict)
+    user: Text | None = None
+    """Who the server runs as; None: root, or whom the image names."""
+
+
+Service: TypeAlias = Systemd | Commands | Process
+
+
+class Paths(_Table):
+    """Where things lie on every node."""
+
+    logs: Annotated[tuple[NodePath, ...], Field(min_length=1)] = ("/var/log/cassandra/system.log",)
+    data: Annotated[tuple[NodePath, ...], Field(min_length=1)] = ("/var/lib/cassandra/data",)
+    state: NodePath = "/run/schemaquake"
+    """What the harness itself leaves on a node while a run lasts; on a file system that a reboot empties."""
+
+
+class Clock(_Table):
+    """How a node's wall clock is skewed."""
+
+    method: Literal["settime", "libfaketime", "none"] = "none"
+    library: NodePath | None = None
+    """libfaketime.so.1 on the nodes; None: where the distributions put it."""
+    offset_file: NodePath | None = None
+    """What the library reads the offset from; None: in `paths.state`, where the harness starts the server itself."""
+
+
+class Docker(_Table):
+    """Containers."""
+
+    image: Text | None = None
+    nodes: Annotated[int, Field(ge=1, le=250)] | None = None
+    """How many; None: as --nodes says."""
+    memory: Annotated[str, Field(pattern=r"^[1-9][0-9]*[bkmg]$")] | None = None
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    network: Text | None = None
+    """An existing one that the containers join; None: one of the run's own."""
+    host: Text | None = None
+    """The engine's socket, for example unix:///run/docker.sock; None: as the docker command would find it."""
+
+
+class NodeTable(_Table):
+    """One node of those that are there already."""
+
+    address: Address
+    """At which the other nodes know it, and clients: an IP address."""
+    ssh: Ssh = Ssh()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshAccess:
+    """How SSH gets to one host: what the file says of it, and of all of them."""
+
+    host: str
+    port: int
+    user: str
+    key: Path | None
+    agent: bool
+    known_hosts: Path | None
+    """None: the user's own, and the machine's."""
+    fingerprint: str | None
+    jump: SshAccess | None = None
+
+
+def _usual_service(document: Mapping[str, Any]) -> Service:
+    return Systemd() if document.get("provider") == "ssh" else Process()
+
+
+def _usual_clock(document: Mapping[str, Any]) -> Clock:
+    return Clock(method="settime" if document.get("provider") == "ssh" else "libfaketime")
+
+
+class ClusterFile(_Table):
+    """The whole file."""
+
+    provider: Literal["ssh", "docker"]
+    system: Annotated[str, Field(pattern=r"^[a-z]+:[0-9]+\.[0-9]+[\w.+-]*$")] | None = None
+    keyspace_prefix: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")] = "sq"
+    allow: tuple[Allowed, ...] = ()
+    max_fault_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    cql_port: Port = 9042
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+    ssh: Ssh = Ssh()
+    become: Become = Become()
+    service: Annotated[Service, Field(discriminator="kind")] = Field(default_factory=_usual_service)
+    paths: Paths = Paths()
+    clock: Clock = Field(default_factory=_usual_clock)
+    docker: Docker = Docker()
+    nodes: Annotated[tuple[NodeTable, ...], Field(max_length=250)] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> ClusterFile:
+        """The file, checked. Raises PlanError with every error in it, a line each: `FILE:LINE: what is wrong; what to do`."""
+        from clusters.cluster_file.parse import read  # noqa: PLC0415 - it reads into this class
+
+        return read(path)
+
+    @classmethod
+    def of_run(cls, folder: Path) -> ClusterFile:
+        """The file that a run was given, from its folder. Raises PlanError as `read` does."""
+        return cls.read(folder / CLUSTER_FILE)
+
+    @property
+    def node_count(self) -> int | None:
+        """How many nodes there are, if the file says so."""
+        return len(self.nodes) or self.docker.nodes
+
+    @cached_property
+    def addresses(self) -> Mapping[str, str]:
+        """By name: n1, n2, … in the order of the file. Of containers, whose addresses the engine gives, none."""
+        return {f"n{number}": node.address for number, node in enumerate(self.nodes, 1)}
+
+    def access(self, name: str) -> SshAccess:
+        """How SSH gets to that node: its own `ssh`, then `[ssh]`, then what the ssh command would do. Raises KeyError."""
+        node = dict(zip(self.addresses, self.nodes, strict=True))[name]
+        said = {**self.ssh.model_dump(exclude_none=True), **node.ssh.model_dump(exclude_none=True)}
+        jump: Jump | None = node.ssh.jump or self.ssh.jump
+        target = _access(said, host=node.ssh.host or node.address)
+        if jump is None:
+            return target
+        inherited = {key: entry for key, entry in said.items() if key in {"user", "key", "agent", "known_hosts"}}
+        through = _access({**inherited, **jump.model_dump(exclude_none=True)}, host=jump.host)
+        return replace(target, jump=through)
+
+
+def _access(said: Mapping[str, Any], *, host: str) -> SshAccess:
+    key = said.get("key")
+    return SshAccess(
+        host=host,
+        port=said.get("port", 22),
+        user=said.get("user") or getpass.getuser(),
+        key=key,
+        agent=said.get("agent", key is None),
+        known_hosts=said.get("known_hosts"),
+        fingerprint=said.get("fingerprint"),
+    )

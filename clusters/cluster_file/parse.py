@@ -1,0 +1,297 @@
+"""Cluster file reading: from a TOML text to a checked `ClusterFile`, or to every error in it with line and remedy.
+
+The parser tells of types and tables; what contradicts what is asked of the text as it is, so that one wrong key hides
+no other error. No sentence repeats a value that could be a secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from clusters.cluster_file.lines import KeyPath, key_lines, line_of
+from clusters.cluster_file.model import Allowed, ClusterFile, Commands, Process, Systemd
+from harness.errors import PlanError
+
+__all__ = ["read"]
+
+_SERVICES: Final[Mapping[str, type[BaseModel]]] = {"systemd": Systemd, "commands": Commands, "process": Process}
+
+_SECRET: Final = re.compile(r"passw|passphrase|secret|token|credential", re.IGNORECASE)
+
+_EXAMPLES: Final[Mapping[str, str]] = {
+    "provider": 'provider = "ssh"',
+    "system": 'system = "cassandra:5.0.9"',
+    "keyspace_prefix": 'keyspace_prefix = "sq", a lower-case identifier of at most 16 characters',
+    "allow": 'allow = ["partition", "kill"]',
+    "max_fault_seconds": "max_fault_seconds = 60, more than 0 and at most 3600",
+    "cql_port": "cql_port = 9042",
+    "username": 'username = { env = "CQL_USER" } or username = { file = "/etc/schemaquake/user" }',
+    "password": 'password = { env = "CQL_PASSWORD" } or password = { file = "/etc/schemaquake/password" }',
+    "env": 'env = "CQL_PASSWORD", the name of an environment variable',
+    "file": 'file = "/etc/schemaquake/password"',
+    "credentials": '[credentials] with username = { env = "CQL_USER" } and password = { env = "CQL_PASSWORD" }',
+    "nodes": '[[nodes]] with address = "10.0.0.1", once a node',
+    "address": 'address = "10.0.0.1"',
+    "ssh": 'ssh = { port = 2222 } of one node, or [ssh] with user = "cassandra" of all',
+    "host": 'host = "bastion.example.org"',
+    "port": "port = 22",
+    "user": 'user = "cassandra"',
+    "key": 'key = "~/.ssh/id_ed25519"',
+    "known_hosts": 'known_hosts = "~/.ssh/known_hosts"',
+    "fingerprint": 'fingerprint = "SHA256:…", 43 characters as `ssh-keygen -lf` prints them',
+    "agent": "agent = true",
+    "jump": 'jump = { host = "bastion.example.org", user = "you" }',
+    "service": 'kind = "systemd" with unit = "cassandra", or kind = "commands" or "process"',
+    "kind": 'kind = "systemd", "commands" or "process"',
+    "unit": 'unit = "cassandra"',
+    "start": 'start = ["/etc/init.d/cassandra", "start"]',
+    "stop": 'stop = ["/etc/init.d/cassandra", "stop"]',
+    "kill": 'kill = ["pkill", "-KILL", "-f", "CassandraDaemon"]',
+    "status": 'status = ["cat", "/run/cassandra/cassandra.pid"], which prints the process id',
+    "command": 'command = ["/opt/cassandra/bin/cassandra", "-f"]',
+    "environment": 'environment = { MAX_HEAP_SIZE = "1G" }',
+    "logs": 'logs = ["/var/log/cassandra/system.log"]',
+    "data": 'data = ["/var/lib/cassandra/data"]',
+    "state": 'state = "/run/schemaquake"',
+    "memory": 'memory = "1g"',
+    "cpus": "cpus = 1.0",
+    "image": 'image = "cassandra:5.0"',
+    "ca": 'ca = "~/certificates/ca.pem"',
+    "verify_hostname": "verify_hostname = true",
+}
+
+_TYPES: Final[Mapping[str, str]] = {
+    "string_type": "is to be a text in quotes",
+    "int_type": "is to be a whole number",
+    "float_type": "is to be a number",
+    "finite_number": "is to be a number",
+    "bool_type": "is to be true or false",
+    "tuple_type": "is to be a list, in [ ]",
+    "is_instance_of": "is to be a text in quotes",
+    "model_type": "is to be a table",
+    "mapping_type": "is to be a table",
+    "dict_type": "is to be a table",
+    "model_attributes_type": "is to be a table",
+    "string_pattern_mismatch": "is not written as such a thing is",
+    "string_too_short": "is empty",
+    "too_short": "is empty",
+    "too_long": "has too many entries",
+    "greater_than": "is too small",
+    "greater_than_equal": "is too small",
+    "less_than_equal": "is too large",
+    "union_tag_invalid": "is of no kind that is known",
+    "union_tag_not_found": "is of no kind that is known",
+}
+
+
+def read(path: Path) -> ClusterFile:
+    """As `ClusterFile.read`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"the cluster file {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PlanError(f"{path}:1: this is no text in UTF-8; TOML is, write the file anew") from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(_no_toml(path, text, str(error))) from error
+    problems = [_problem(error, document) for error in _errors(document)] + list(_contradictions(document))
+    if problems:
+        lines = key_lines(text)
+        told = sorted({(line_of(lines, where), what) for where, what in problems})
+        raise PlanError("\n".join(f"{path}:{line}: {what}" for line, what in told))
+    return ClusterFile.model_validate(_frozen(document))
+
+
+def _no_toml(path: Path, text: str, said: str) -> str:
+    found = re.search(r"\(at line (\d+), column \d+\)$|\(at end of document\)$", said)
+    line = int(found[1]) if found and found[1] else max(1, len(text.splitlines()))
+    what = said[: found.start()].strip() if found else said
+    # The parser's words end in the piece of text that it stumbled over.
+    return f"{path}:{line}: this is no TOML: {re.split(r'[:(]', what)[0].strip()}; see the example in docs/deployed.md"
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as the tuples that a frozen table holds."""
+    if isinstance(value, dict):
+        return {key: _frozen(entry) for key, entry in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _errors(document: Mapping[str, Any]) -> Sequence[ErrorDetails]:
+    try:
+        ClusterFile.model_validate(_frozen(document))
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_input=False)
+        # What is usual depends on the provider; that this one is wrong is said where it is wrong.
+        return [each for each in told if each["type"] != "default_factory_not_called"]
+    return []
+
+
+# ── what the tables say of types and keys ────────────────────────────────────────────────────────────────────────────
+
+
+def _problem(error: ErrorDetails, document: Mapping[str, Any]) -> tuple[KeyPath, str]:
+    """Where, and the sentence."""
+    where = _place(error["loc"])
+    kind, context = error["type"], error.get("ctx", {})
+    name = _spelled(where)
+    if (secret := _written_out(where, kind, document)) is not None:
+        return where, secret
+    match kind:
+        case "extra_forbidden":
+            return where, _unknown_key(where, document)
+        case "missing":
+            return where, f"{name} is missing; add {_example(where)}"
+        case "literal_error":
+            said = _value_at(document, where)
+            told = f"{name} cannot be {said!r}" if isinstance(said, str) else f"{name} is of no known kind"
+            return where, f"{told}; write {context['expected']}"
+        case "value_error":
+            return where, f"{name}: {context['error']}"
+        case _ if kind in _TYPES:
+            return where, f"{name} {_TYPES[kind]}; write it like {_example(where)}"
+    return where, f"{name}: {error['msg'][:1].lower()}{error['msg'][1:]}; write it like {_example(where)}"
+
+
+def _place(location: tuple[str | int, ...]) -> KeyPath:
+    """Without the kind of service, which the parser puts between."""
+    if location[:1] == ("service",) and len(location) > 1 and location[1] in _SERVICES:
+        return (location[0], *location[2:])
+    return location
+
+
+def _spelled(where: KeyPath) -> str:
+    """`nodes[3].ssh.port`; people count from one."""
+    text = ""
+    for part in where:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _example(where: KeyPath) -> str:
+    named = [part for part in where if isinstance(part, str)]
+    return _EXAMPLES.get(named[-1], f"{named[-1]} = …") if named else "…"
+
+
+def _value_at(document: Any, where: KeyPath) -> Any:
+    """What stands there; None where nothing does."""
+    for part in where:
+        if isinstance(document, dict) and isinstance(part, str):
+            document = document.get(part)
+        elif isinstance(document, list) and isinstance(part, int) and part < len(document):
+            document = document[part]
+        else:
+            return None
+    return document
+
+
+def _written_out(where: KeyPath, kind: str, document: Mapping[str, Any]) -> str | None:
+    """What to say of a secret in the text; None if this error is of something else."""
+    key = where[-1] if where else ""
+    of_a_user = where[:1] == ("credentials",) and key in {"username", "password"}
+    if kind == "missing" or not isinstance(key, str) or isinstance(_value_at(document, where), dict | list):
+        return None
+    if of_a_user:
+        return f"{_spelled(where)} is written out, and this file is copied into every run; write {_example(where)}"
+    if kind == "extra_forbidden" and _SECRET.search(key):
+        remedy = (
+            "take it out: SSH gets in by a key or an agent, and sudo without a password"
+            if "ssh" in where or "become" in where
+            else f"write, in [credentials], {_EXAMPLES['password']}"
+        )
+        return f"{_spelled(where)} is written out, and this file is copied into every run; {remedy}"
+    return None
+
+
+def _unknown_key(where: KeyPath, document: Mapping[str, Any]) -> str:
+    table, key = _spelled(where[:-1]), str(where[-1])
+    known = _keys_of(where[:-1], document)
+    near = difflib.get_close_matches(key, known, n=1)
+    remedy = f'did you mean "{near[0]}"?' if near else "take it out."
+    return f'{table or "the file"} has no key "{key}"; {remedy} Known: {", ".join(known)}'
+
+
+def _keys_of(where: KeyPath, document: Mapping[str, Any]) -> list[str]:
+    """The keys that the table at that place may have."""
+    model: type[BaseModel] = ClusterFile
+    for part in where:
+        if part == "service":
+            kind = _value_at(document, ("service", "kind"))
+            model = _SERVICES.get(str(kind), Systemd)
+        elif isinstance(part, str):
+            model = _model_in(model.model_fields[part].annotation)
+    return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel]:
+    """The table that a field holds, alone or in a list, or nothing instead."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(_model_in(each) for each in get_args(annotation) if each not in {type(None), ...})
+
+
+# ── what contradicts what ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Of keys that are right alone and wrong together; whatever is not of its type was told already."""
+    provider, nodes = document.get("provider"), document.get("nodes")
+    if provider == "ssh":
+        yield from _of_ssh(document, nodes)
+    elif provider == "docker":
+        yield from _of_docker(document)
+    yield from _repeated(document)
+    method = _value_at(document, ("clock", "method"))
+    allowed = document.get("allow")
+    if method == "none" and isinstance(allowed, list) and "clock" in allowed:
+        yield ("clock", "method"), 'allow has "clock", and clock.method = "none" cannot skew one; take one of them out'
+
+
+def _of_ssh(document: Mapping[str, Any], nodes: Any) -> Iterator[tuple[KeyPath, str]]:
+    if nodes is None or nodes == []:
+        yield ("nodes",), f"there is no node; add {_EXAMPLES['nodes']}"
+    if "docker" in document:
+        yield ("docker",), 'provider = "ssh" has no containers; take [docker] out, or write provider = "docker"'
+    service = document.get("service")
+    if isinstance(service, dict) and service.get("kind") == "process" and not service.get("command"):
+        yield ("service",), f"a process of a host needs its command; add {_EXAMPLES['command']}"
+
+
+def _of_docker(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    for table in ("nodes", "ssh", "become"):
+        if table in document:
+            remedy = "[docker] nodes = 3 says how many" if table == "nodes" else "the engine reaches them as root"
+            yield (table,), f"containers are made for the run and have no {table}; take it out: {remedy}"
+    if _value_at(document, ("clock", "method")) == "settime":
+        yield (
+            ("clock", "method"),
+            'containers share the clock of their host, which is nobody\'s to set; write method = "libfaketime"',
+        )
+    if _value_at(document, ("service", "kind")) in {"systemd", "commands"}:
+        yield ("service", "kind"), 'a container has one process and no services; write kind = "process"'
+
+
+def _repeated(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    nodes = document.get("nodes")
+    addresses = [node.get("address") for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+    for address, times in Counter(each for each in addresses if isinstance(each, str)).items():
+        if times > 1:
+            last = len(addresses) - 1 - addresses[::-1].index(address)
+            yield ("nodes", last, "address"), f"{address} is the address of {times} nodes; give each its own"
+    allowed = document.get("allow")
+    words = allowed if isinstance(allowed, list) else []
+    for word in get_args(Allowed):
+        if (times := words.count(word)) > 1:
+            last = len(words) - 1 - words[::-1].index(word)
+            yield ("allow", last), f'allow has "{word}" {times} times; once is enough'

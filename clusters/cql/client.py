@@ -1,0 +1,371 @@
+"""CQL client: one session with one coordinator over the native protocol.
+
+A driver that helps would destroy the experiment, so every kindness is off: one contact point that is also the only
+allowed host, no retries, no speculative execution, no metadata refresh, no wait for schema agreement, a fixed protocol
+version. What remains tells exactly what one coordinator answered to one statement.
+
+Version 1 of the protocol is Cassandra 1.2's, 2 is 2.0's, 3 is 2.1's, 4 is 2.2's and later. Values are written into the
+statements, for version 1 cannot bind them in a query, and nothing is fetched in pages, which version 1 does not know.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
+from uuid import UUID
+
+from cassandra import AuthenticationFailed, ConsistencyLevel, OperationTimedOut
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolicy, WhiteListRoundRobinPolicy
+from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
+from cassandra.query import SimpleStatement, dict_factory
+
+from clusters.cql.error_words import error_words
+from clusters.cql.last_look import LastLook
+from clusters.cql.outcomes import Outcome, classify
+from clusters.cql.queries import completion_of, prepared, reads_only
+from clusters.cql.schema import memory_differs, read_schema, read_version
+from clusters.cql.scylla_outcomes import TABLE as GROUP0_OUTCOMES
+from clusters.cql.scylla_rest import REST_PORT, read_barrier
+from harness.ddl.cql import statement
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.errors import NodeUnreachable
+from harness.model.observation import Observation
+from harness.model.operation import JSON, Completion
+from harness.model.queries import Query
+from harness.model.steps import Invoke
+from harness.wait import until
+
+if TYPE_CHECKING:  # a local cluster has neither, and their checks take long to import in every worker's process
+    from clusters.cluster_file.credentials import Credentials
+    from clusters.cluster_file.tls import Tls
+
+__all__ = ["CqlClient", "CqlConnector"]
+
+_OWN_OUTCOMES: Final[Mapping[str, Sequence[Outcome]]] = {"group0": GROUP0_OUTCOMES}
+"""By era, what its errors mean where that is not what they mean elsewhere."""
+_READS: Final = frozenset({"read-rows", "know-table", "read-schema"})
+_SECONDS_TO_CONNECT: Final = 20.0
+_SECONDS_TO_RECONNECT: Final = 1.5
+_READINGS_MAX: Final = 4
+_SECONDS_TO_READ: Final = 8.0
+_SECONDS_FOR_A_MERGE: Final = 0.5
+
+
+class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is untyped
+    """Tells a schema change from a no-op: IF NOT EXISTS on what exists comes back without a schema_change result.
+
+    The driver forgets the kind of a result; the payload of a response is the one thing it hands through, and here it is
+    filled in after decoding, so that it serves in protocol versions which have no payloads, too.
+    """
+
+    @classmethod
+    def decode_message(cls, *arguments: Any, **named: Any) -> Any:
+        message = super().decode_message(*arguments, **named)
+        if getattr(message, "kind", None) == RESULT_KIND_SCHEMA_CHANGE:
+            message.custom_payload = {"schema_change": b"1"}
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class CqlConnector:
+    """Where the nodes are, and which dialect they speak; picklable. Of secrets it knows where they are, no more."""
+
+    addresses: Mapping[str, str]
+    port: int
+    protocol_version: int
+    era: str
+    credentials: Credentials | None = None
+    tls: Tls | None = None
+    rest_port: int = REST_PORT
+    """Where ScyllaDB's REST interface is asked for read barriers."""
+
+    def connect(self, node: str, *, request_timeout_s: float) -> CqlClient:
+        """A session pinned to that node; raises NodeUnreachable after 20 s, EnvironmentLacks for a secret that is not there."""
+        return CqlClient(
+            node,
+            self.addresses[node],
+            port=self.port,
+            protocol_version=self.protocol_version,
+            era=self.era,
+            request_timeout_s=request_timeout_s,
+            credentials=self.credentials,
+            tls=self.tls,
+            rest_port=self.rest_port,
+        )
+
+
+class CqlClient:
+    """The session. Not thread-safe: a worker's own. Whatever it says, it says without its login."""
+
+    def __init__(
+        self,
+        node: str,
+        address: str,
+        *,
+        port: int,
+        protocol_version: int,
+        era: str,
+        request_timeout_s: float,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
+        rest_port: int = REST_PORT,
+    ) -> None:
+        self._node = node
+        self._address = address
+        self._era = era
+        self._rest_port = rest_port
+        self._credentials = credentials
+        self._login = None if credentials is None else credentials.resolve()
+        self._timeout_s = request_timeout_s
+        logging.getLogger("cassandra").setLevel(logging.CRITICAL)  # a dying node is our subject, not the driver's news
+        profile = ExecutionProfile(
+            load_balancing_policy=WhiteListRoundRobinPolicy([address]),
+            retry_policy=FallthroughRetryPolicy(),
+            request_timeout=request_timeout_s,
+            row_factory=dict_factory,
+            consistency_level=ConsistencyLevel.ONE,
+        )
+        driver = partial(
+            Cluster,
+            [address],
+            port=port,
+            protocol_version=protocol_version,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            reconnection_policy=ConstantReconnectionPolicy(0.5, max_attempts=None),
+            schema_metadata_enabled=False,
+            token_metadata_enabled=False,
+            max_schema_agreement_wait=0,
+            schema_event_refresh_window=-1,
+            topology_event_refresh_window=-1,
+            status_event_refresh_window=-1,
+            idle_heartbeat_interval=0,  # a paused node is not a dead one
+            monitor_reporting_enabled=False,
+            connect_timeout=5,
+            control_connection_timeout=5,
+            auth_provider=None
+            if self._login is None
+            else PlainTextAuthProvider(self._login.username, self._login.password),
+            ssl_context=None if tls is None else tls.context(),
+        )
+        self._cluster, self._session = self._connect(driver, address, port)
+        self._last_look = LastLook()
+
+    def _connect(self, driver: Callable[[], Cluster], address: str, port: int) -> tuple[Cluster, Session]:
+        refusal: BaseException | None = None
+
+        def attempt() -> tuple[Cluster, Session] | None:
+            nonlocal refusal
+            cluster = driver()  # anew every time: one whose first connection fails has shut itself down
+            try:
+                return cluster, cluster.connect()
+            except (NoHostAvailable, OperationTimedOut) as error:
+                cluster.shutdown()
+                refusal = error
+                return None
+
+        try:
+            cluster, session = until(attempt, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
+        except TimeoutError as error:
+            if self._credentials is not None and _is_of_credentials(refusal):
+                raise NodeUnreachable(
+                    f"node {self._node} refused the login at {address}:{port} ({self._credentials}): check both"
+                ) from error
+            raise NodeUnreachable(
+                f"node {self._node} did not accept a session at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: "
+                f"{self._without_login(str(refusal))}"
+            ) from error
+        session.client_protocol_handler = _SchemaChangeSeen
+        return cluster, session
+
+    def invoke(self, operation: Invoke) -> Completion:
+        """Send it, and class what comes back; an error of any kind becomes a completion."""
+        try:
+            return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
+        except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
+            outcome = classify(error, on=_kind(operation), own=_OWN_OUTCOMES.get(self._era, ()))
+            return Completion(type=outcome.means, error=self._without_login(error_words(error)))
+
+    def _without_login(self, text: str) -> str:
+        """Servers name the user in what they refuse."""
+        return text if self._login is None else self._login.hide(text)
+
+    def read(self, text: str) -> Sequence[Mapping[str, Any]]:
+        """The rows of a statement that only reads. Raises NodeUnreachable in the words of whatever the node answered instead."""
+        try:
+            self._await_connection()
+            return self._rows(text)
+        except Exception as error:  # noqa: BLE001 - whatever a broken node answers, it is not this
+            words = self._without_login(error_words(error))
+            raise NodeUnreachable(f"node {self._node} did not answer `{text}`: {words}") from None
+
+    def _invoke(self, operation: Invoke) -> Completion:
+        self._await_connection()
+        value = operation.value
+        text = statement(operation.f, value)
+        consistency = ConsistencyLevel.name_to_value[value.get("consistency", "ONE")]
+        future = self._session.execute_async(
+            SimpleStatement(text, consistency_level=consistency, fetch_size=None), timeout=self._timeout_s
+        )
+        rows = future.result()
+        if operation.f == "read-rows":
+            return Completion(type="ok", value={**value, "rows": [_row(row) for row in rows]})
+        if operation.f in SCHEMA_CHANGES and (value.get("if_exists") or value.get("if_not_exists")):
+            return Completion(type="ok", value={**value, "applied": bool(future.custom_payload)})
+        return Completion(type="ok", value=value)
+
+    def _ask(self, operation: Invoke, query: Query) -> Completion:
+        """A data workload's own CQL. Its writes are stamped by the coordinator: its clock is what faults skew."""
+        self._await_connection()
+        self._session.use_client_timestamp = False
+        try:
+            future = self._session.execute_async(prepared(query), timeout=self._timeout_s)
+        finally:
+            self._session.use_client_timestamp = True
+        return completion_of(operation, list(future.result()))
+
+    def _await_connection(self) -> None:
+        """Give a broken connection a moment to come back before sending; nothing was sent yet, so this is no retry.
+
+        It also keeps a worker whose node is down from failing thousands of operations a second.
+        """
+
+        def connected() -> bool:
+            return any(state["open_count"] for state in self._session.get_pool_state().values())
+
+        with suppress(TimeoutError):
+            until(connected, deadline_s=_SECONDS_TO_RECONNECT, what="a connection", every_s=0.1)
+
+    def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
+        """The node's account of its schema; see `clusters.cql.schema`."""
+        try:
+            self._await_connection()
+            if not complete:
+                version, epoch = read_version(self._rows, self._era)
+                if version == self._last_look.version:
+                    return [self._version(phase, sample, version, epoch)]
+            barrier = self._barrier() if complete else None
+            observed = self._read_schema(phase, sample, complete=complete, barrier=barrier)
+        except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
+            return [self._version(phase, sample, None, None, error=self._without_login(error_words(error)))]
+        return observed if complete else self._last_look.changes(observed)
+
+    def _barrier(self) -> JSON:
+        """Of group 0: have the node catch up before a reading that judges; null elsewhere."""
+        if self._era != "group0":
+            return None
+        return read_barrier(
+            self._address, port=self._rest_port, timeout_s=min(self._timeout_s, _SECONDS_TO_READ)
+        ).told()
+
+    def _read_schema(self, phase: str, sample: int, *, complete: bool, barrier: JSON) -> Sequence[Observation]:
+        """A reading during which the node's schema stood still, if it does so within a few tries.
+
+        The tables are read one after another; a change in between would look like a table without columns. And a server
+        writes its disk before its memory, and its version last: where the two differ, a merge may be under way.
+        """
+        observed: list[Observation] = []
+        for _ in range(_READINGS_MAX):
+            columns_of = self._columns_of if complete else None
+            observed = list(
+                read_schema(
+                    self._rows,
+                    era=self._era,
+                    phase=phase,
+                    node=self._node,
+                    sample=sample,
+                    columns_of=columns_of,
+                    barrier=barrier,
+                )
+            )
+            version = observed[0].id
+            if read_version(self._rows, self._era)[0] != version:
+                continue
+            if not memory_differs(observed):
+                break
+            with suppress(TimeoutError):
+                until(
+                    lambda: read_version(self._rows, self._era)[0] != version,  # noqa: B023 - called before it changes
+                    deadline_s=_SECONDS_FOR_A_MERGE,
+                    what="the end of a merge",
+                )
+        return observed
+
+    def _version(
+        self, phase: str, sample: int, version: str | None, epoch: int | None, *, error: str | None = None
+    ) -> Observation:
+        return Observation(
+            time=time.monotonic_ns(),
+            phase=phase,
+            node=self._node,
+            sample=sample,
+            kind="version",
+            id=version,
+            definition=None if version is None else {"epoch": epoch},
+            error=error,
+        )
+
+    def _rows(self, text: str) -> Sequence[Mapping[str, Any]]:
+        found: Sequence[Mapping[str, Any]] = self._session.execute(
+            SimpleStatement(text, fetch_size=None), timeout=min(self._timeout_s, _SECONDS_TO_READ)
+        ).all()
+        return found
+
+    def _columns_of(self, text: str) -> Mapping[str, str]:
+        """The columns of the answer and their types, in the driver's spelling; without rows, too."""
+        found = self._session.execute(
+            SimpleStatement(text, fetch_size=None), timeout=min(self._timeout_s, _SECONDS_TO_READ)
+        )
+        types = [cql_type.cql_parameterized_type() for cql_type in found.column_types]
+        return dict(zip(found.column_names, types, strict=True))
+
+    def close(self) -> None:
+        """End the session."""
+        self._cluster.shutdown()
+
+
+def _is_of_credentials(refusal: BaseException | None) -> bool:
+    """Whether the server wants another login; its own words name the user."""
+    errors = refusal.errors.values() if isinstance(refusal, NoHostAvailable) else [refusal]
+    return any(isinstance(error, AuthenticationFailed) for error in errors)
+
+
+def _kind(operation: Invoke) -> Literal["read", "write", "conditional", "schema"]:
+    if operation.f in _READS or reads_only(operation):
+        return "read"
+    if operation.query is not None and operation.query.serial_consistency is not None:
+        return "conditional"
+    return "schema" if operation.f in SCHEMA_CHANGES or operation.f == "cql" else "write"
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, JSON]:
+    return {name: _json(cell) for name, cell in row.items()}
+
+
+def _json(cell: Any) -> JSON:
+    """A cell as JSON: a user-defined type's value as a map, sets sorted, what JSON lacks as text."""
+    match cell:
+        case None | bool() | int() | float() | str():
+            return cell
+        case bytes():
+            return cell.hex()
+        case UUID():
+            return str(cell)
+        case Mapping():
+            return {str(key): _json(entry) for key, entry in cell.items()}
+    if hasattr(cell, "_asdict"):
+        return {name: _json(entry) for name, entry in cell._asdict().items()}
+    if hasattr(cell, "_fields"):
+        return {name: _json(getattr(cell, name)) for name in cell._fields}
+    if isinstance(cell, (list, tuple)):
+        return [_json(entry) for entry in cell]
+    try:
+        return [_json(entry) for entry in sorted(cell)]
+    except TypeError:
+        return str(cell)

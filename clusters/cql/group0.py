@@ -1,0 +1,116 @@
+"""Group 0 reading: what a ScyllaDB node tells of its Raft group: which it is, who belongs to it, and its log of changes.
+
+All tables are node-local. `system.group0_history` has one row a change that was applied, under a time-based UUID that is
+later than the one before it, so its time is an epoch; old rows are deleted after a while. `system.topology` is there from
+the release on that keeps the topology in group 0, with columns that differ from one release to the next. A table that a
+release does not have, or has otherwise, is refused: that is told in its place, and the rest is read all the same.
+Source: ScyllaDB's docs/dev/raft-in-scylla.md and system_keyspace.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from cassandra import InvalidRequest
+
+from clusters.cql.error_words import error_words
+from harness.model.operation import JSON
+
+__all__ = ["CHANGES_MOST", "group0_log", "group0_state", "last_change", "own_of_tables"]
+
+Query = Callable[[str], Iterable[Mapping[str, Any]]]
+
+CHANGES_MOST: Final = 5000
+"""How many changes of the log are read, the newest: it may be that of a cluster in use."""
+
+_OF_TOPOLOGY: Final = ("fence_version", "transition_state", "upgrade_state", "version")
+
+
+def last_change(query: Query) -> UUID | None:
+    """The state that this node's group 0 is in; null before the first change, and where it is not told."""
+    try:
+        rows = list(query("SELECT state_id FROM system.group0_history WHERE key = 'history' LIMIT 1"))
+    except InvalidRequest:
+        return None  # the log, which is asked for in the same way, tells the refusal
+    return next((row["state_id"] for row in rows), None)
+
+
+def group0_log(query: Query) -> JSON:
+    """The newest changes of the log, oldest first: `{"changes": [[state id, epoch, description], …], "cut": bool}`.
+
+    It is cut where older ones than these may be there; `{"error": words}` where the node refuses to tell.
+    """
+    return _or_refusal(lambda: _log(query))
+
+
+def _log(query: Query) -> JSON:
+    rows = query(f"SELECT state_id, description FROM system.group0_history WHERE key = 'history' LIMIT {CHANGES_MOST}")
+    in_order = sorted(rows, key=lambda row: (row["state_id"].time, row["state_id"].int))
+    changes = [[str(row["state_id"]), row["state_id"].time, row["description"]] for row in in_order]
+    return {"changes": changes, "cut": len(changes) == CHANGES_MOST}
+
+
+def group0_state(query: Query) -> JSON:
+    """Which group this node is in, its members, and its topology, as far as this release tells them; or `{"error": words}`."""
+    return _or_refusal(lambda: _state(query))
+
+
+def _state(query: Query) -> JSON:
+    told = {row["key"]: row["value"] for row in query("SELECT key, value FROM system.scylla_local")}
+    group = told.get("raft_group0_id")
+    state: dict[str, JSON] = {
+        "id": group,
+        "upgrade_state": told.get("group0_upgrade_state"),
+        "schema_version": told.get("group0_schema_version"),
+    }
+    if group is not None:
+        members = query(
+            f"SELECT disposition, server_id, can_vote FROM system.raft_state WHERE group_id = {UUID(group)}"
+        )
+        current = [row for row in members if row["disposition"] == "CURRENT"]
+        state["members"] = sorted(str(row["server_id"]) for row in current)
+        state["voters"] = sorted(str(row["server_id"]) for row in current if row["can_vote"])
+    return state | _topology(query)
+
+
+def _topology(query: Query) -> dict[str, JSON]:
+    """Only columns that are known by name are asked for: others may hold what a driver cannot read."""
+    columns = query(
+        "SELECT column_name FROM system_schema.columns WHERE keyspace_name = 'system' AND table_name = 'topology'"
+    )
+    there = {row["column_name"] for row in columns}
+    wanted = [name for name in _OF_TOPOLOGY if name in there]
+    if not {"host_id", "node_state"} <= there:
+        return {}
+    rows = list(query(f"SELECT {', '.join(('host_id', 'node_state', *wanted))} FROM system.topology"))
+    return {
+        "topology": {name: rows[0][name] for name in wanted} if rows else None,
+        "nodes": {str(row["host_id"]): row["node_state"] for row in rows if row["host_id"] is not None},
+    }
+
+
+def own_of_tables(query: Query) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+    """(keyspace, table) → what only ScyllaDB knows of it, without what is null."""
+    try:
+        rows = list(query("SELECT * FROM system_schema.scylla_tables"))
+    except InvalidRequest:
+        return {}
+    return {(row["keyspace_name"], row["table_name"]): dict(_own(row)) for row in rows}
+
+
+def _own(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, cell in row.items():
+        if cell is None or name in {"keyspace_name", "table_name"}:
+            continue
+        # A version that no change of group 0 wrote is what each node has computed for itself.
+        if name != "version" or row.get("committed_by_group0"):
+            yield name, cell
+
+
+def _or_refusal(read: Callable[[], JSON]) -> JSON:
+    try:
+        return read()
+    except InvalidRequest as error:
+        return {"error": error_words(error)}

@@ -1,0 +1,36 @@
+"""Last look: what a client saw of a node's schema when it last looked, so that it can tell what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clusters.cql.schema import digest
+from harness.model.observation import Observation
+
+__all__ = ["LastLook"]
+
+
+class LastLook:
+    """One client's memory of one node."""
+
+    def __init__(self) -> None:
+        self.version: str | None = None
+        """The schema version of the last reading that was compared."""
+        self._known: dict[tuple[str, str | None, str | None], bytes] = {}
+
+    def changes(self, observed: Sequence[Observation]) -> Sequence[Observation]:
+        """Of a whole reading, its version (the first row) and what differs from the last look; then remember this one.
+
+        An object that is gone gets one row without a definition.
+        """
+        version = observed[0]
+        current = {(o.kind, o.keyspace, o.name): o for o in observed[1:]}
+        changed = [o for key, o in current.items() if self._known.get(key) != digest(o)]
+        gone = [
+            replace(version, kind=kind, keyspace=keyspace, name=name, id=None, definition=None)
+            for kind, keyspace, name in self._known.keys() - current.keys()
+        ]
+        self._known = {key: digest(o) for key, o in current.items()}
+        self.version = version.id
+        return [version, *changed, *gone]

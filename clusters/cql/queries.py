@@ -1,0 +1,81 @@
+"""CQL queries: a data workload's operation as the driver's statement, and the rows that come back as its completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from cassandra import ConsistencyLevel
+from cassandra.query import SimpleStatement
+
+from harness.model.operation import JSON, Completion, MicroOp
+from harness.model.queries import READS, Query
+from harness.model.steps import Invoke
+
+__all__ = ["completion_of", "prepared", "reads_only"]
+
+_NOT_APPLIED: Final = "not applied: the condition did not hold"
+
+
+def prepared(query: Query) -> SimpleStatement:
+    """The statement with its levels of consistency. Raises KeyError for a level that the driver does not know."""
+    return SimpleStatement(
+        query.text,
+        consistency_level=ConsistencyLevel.name_to_value[query.consistency],
+        serial_consistency_level=None
+        if query.serial_consistency is None
+        else ConsistencyLevel.name_to_value[query.serial_consistency],
+        fetch_size=None,
+    )
+
+
+def reads_only(operation: Invoke) -> bool:
+    """Whether the operation changes nothing: a failed one then certainly did not happen."""
+    return operation.f in READS or (operation.mops is not None and all(mop[0] == "r" for mop in operation.mops))
+
+
+def completion_of(operation: Invoke, rows: Sequence[Mapping[str, Any]]) -> Completion:
+    """What the rows mean to the operation that asked for them. Raises ValueError if they are not of that shape."""
+    assert operation.query is not None
+    value = operation.value
+    cells = list(rows[0].values()) if rows else []
+    match operation.query.answer:
+        case "nothing":
+            return _ok(value, mops=operation.mops)
+        case "applied":
+            if not cells:
+                raise ValueError("a conditional write was answered without a row")
+            # An unread write of a transaction keeps its micro-operations; a refused one never happened.
+            return (
+                _ok(value, mops=operation.mops)
+                if cells[0]
+                else Completion(type="fail", value=value, error=_NOT_APPLIED)
+            )
+        case "cell":
+            return _ok(cells[0] if cells else None)
+        case "column":
+            return _ok(sorted(next(iter(row.values())) for row in rows))
+        case "collection":
+            return _ok(sorted(cells[0] or ()) if cells else [])
+        case "cell-and-writetime":
+            held, written = cells or (None, None)
+            return _ok({**value, "value": held, "writetime": written})
+        case "lists" | "registers" as held_by_key:
+            return _ok(value, mops=tuple(_filled(operation.mops or (), cells, lists=held_by_key == "lists")))
+
+
+def _ok(value: JSON, *, mops: tuple[MicroOp, ...] | None = None) -> Completion:
+    kind: Literal["ok"] = "ok"
+    return Completion(type=kind, value=value, mops=mops)
+
+
+def _filled(mops: Sequence[MicroOp], cells: Sequence[Any], *, lists: bool) -> Iterator[MicroOp]:
+    """The micro-operations with what their reads returned; a list that nothing was appended to is null in CQL."""
+    left = iter(cells)
+    for f, key, value, elements in mops:
+        if f != "r":
+            yield f, key, value, elements
+        elif lists:
+            yield f, key, None, list(next(left, None) or ())
+        else:
+            yield f, key, next(left, None), None

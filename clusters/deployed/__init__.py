@@ -1,1 +1,0 @@
-"""Clusters that are somebody's: hosts reached by SSH, containers reached through their engine."""

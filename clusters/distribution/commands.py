@@ -1,0 +1,100 @@
+"""The commands this package adds to `schemaquake`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from harness.errors import PlanError
+
+if TYPE_CHECKING:
+    from clusters.distribution.distribution import Distribution
+    from clusters.distribution.fetch import Progress
+    from clusters.systems.recipe import System
+
+__all__ = ["progress_to_stderr", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `fetch`."""
+    app.command("fetch")(fetch_systems)
+
+
+def fetch_systems(
+    systems: Annotated[
+        list[str],
+        typer.Argument(metavar="SYSTEM...", help="What to fetch: cassandra:VERSION, for example cassandra:5.0.9."),
+    ],
+    distribution: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Use this tarball (apache-cassandra-VERSION-bin.tar.gz) or unpacked folder."),
+    ] = None,
+    resolver: Annotated[
+        Literal["auto", "maven", "ivy"],  # a ResolverName, whose module is not imported before it is needed
+        typer.Option(help="What downloads: maven is faster, ivy comes with PySpark; auto takes maven if installed."),
+    ] = "auto",
+    check_only: Annotated[
+        bool, typer.Option("--verify", help="Only check what was fetched before, file by file; download nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """Fetch distributions into the cache, so that runs need no network."""
+    from clusters.distribution.fetch import fetch, verify  # noqa: PLC0415 - every other command would wait for it
+
+    versions = [_fetched(system).version for system in systems]
+    if distribution is not None and len(versions) > 1:
+        raise PlanError("--distribution is one version; name one system")
+    if distribution is not None and check_only:
+        raise PlanError("--verify checks the cache; it cannot be used together with --distribution")
+    with progress_to_stderr() as progress:
+        if check_only:
+            fetched = [verify(version) for version in versions]
+        else:
+            fetched = [
+                fetch(version, distribution=distribution, resolver=resolver, progress=progress) for version in versions
+            ]
+    if as_json:
+        typer.echo(json.dumps({"distributions": [_document(each) for each in fetched]}, indent=2))
+        return
+    for each in fetched:
+        state = "intact" if check_only else "ready"
+        typer.echo(f"cassandra {each.version} is {state}: {len(each.class_path)} jars in {each.class_path[0].parent}")
+
+
+def _fetched(text: str) -> System:
+    """What is started here is fetched; raises PlanError, with the way to have it, for what is not."""
+    from clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415 - as above
+
+    system = parse_system(text)
+    if system.product != "cassandra":
+        recipe_for(system)
+    return system
+
+
+def _document(distribution: Distribution) -> dict[str, Any]:
+    return {
+        "system": f"cassandra:{distribution.version}",
+        "source": distribution.source,
+        "digest": distribution.digest,
+        "home": None if distribution.home is None else str(distribution.home),
+        "jars": [str(jar) for jar in distribution.class_path],
+        "bytes": sum(jar.stat().st_size for jar in distribution.class_path),
+    }
+
+
+@contextmanager
+def progress_to_stderr() -> Iterator[Progress]:
+    """One line that changes on a terminal, plain lines elsewhere; standard output stays clean."""
+    if not sys.stderr.isatty():
+        yield lambda text: typer.echo(text, err=True)
+        return
+    from rich.console import Console  # noqa: PLC0415 - as above
+
+    with Console(stderr=True).status("looking into the cache") as status:
+        yield status.update

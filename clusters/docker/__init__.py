@@ -1,0 +1,1 @@
+"""Clusters in containers, and the images for them."""

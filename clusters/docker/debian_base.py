@@ -1,0 +1,165 @@
+"""Debian base: an image to put a server on, made on this machine by debootstrap where no registry can be reached.
+
+The suite is this machine's own unless another is asked for, and so is the mirror: apt's own sources name it. The base
+has a Java, the packet filter, `ip` and `tc`, procps, and libfaketime; it is imported once and then reused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from clusters.docker.engine import DockerEngine
+from harness.errors import EnvironmentLacks, FetchError
+
+__all__ = ["JAVA_LABEL", "ensure_base", "java_of", "own_mirror", "own_suite"]
+
+JAVA_LABEL: Final = "io.schemaquake.java"
+
+_PACKAGES: Final = ("iptables", "iproute2", "procps", "libfaketime")
+_JAVAS: Final[Mapping[str, int]] = {"trixie": 21, "forky": 21}
+"""Suites that no longer have the Java that every version of Cassandra likes best."""
+_USUAL_JAVA: Final = 17
+_COMPONENTS: Final[Mapping[str, str]] = {"ubuntu": "main,universe"}
+_LEFT_OUT: Final = (
+    "./proc/*",
+    "./sys/*",
+    "./dev/*",
+    "./tmp/*",
+    "./var/cache/apt/*",
+    "./var/lib/apt/lists/*",
+    "./usr/share/doc/*",
+    "./usr/share/man/*",
+    "./usr/share/locale/*",
+)
+_TELL_EVERY_S: Final = 5
+# In namespaces of its own: what it mounts ends with it, and is never in the way of deleting its folder.
+_ALONE: Final = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
+
+
+def java_of(suite: str) -> int:
+    """The major version of the Java that the base of that suite has."""
+    return _JAVAS.get(suite, _USUAL_JAVA)
+
+
+def ensure_base(
+    engine: DockerEngine, *, suite: str | None, mirror: str | None, progress: Callable[[str], None]
+) -> tuple[str, int]:
+    """The name of the base image of `suite` (None: this machine's), made if the engine lacks it, and its Java.
+
+    Raises EnvironmentLacks if it cannot be made here, FetchError with debootstrap's own words if it fails.
+    """
+    chosen = suite or own_suite()
+    name = f"schemaquake/base:{chosen}"
+    if engine.has_image(name):
+        return name, java_of(chosen)
+    _require_tools()
+    source = mirror or own_mirror(chosen)
+    with tempfile.TemporaryDirectory(prefix="schemaquake-base-") as folder:
+        root = Path(folder) / "root"
+        progress(f"{name}: making a Debian base with debootstrap")
+        _bootstrap(root, chosen, source, progress)
+        progress(f"{name}: importing it")
+        _import(engine, root, name, java_of(chosen))
+    return name, java_of(chosen)
+
+
+def own_suite() -> str:
+    """The codename of this machine's distribution. Raises EnvironmentLacks where it has none."""
+    codename = _os_release().get("VERSION_CODENAME")
+    if not codename:
+        raise EnvironmentLacks(
+            "this machine is no Debian: name the suite to make the base of, for example --suite bookworm"
+        )
+    return codename
+
+
+def own_mirror(suite: str) -> str:
+    """Where apt gets packages of that suite, else of any other, on this machine. Raises EnvironmentLacks if it cannot tell."""
+    template = "$(RELEASE) $(SITE)"
+    listed = _said("apt-get", "indextargets", "--format", template, "Created-By: Packages").splitlines()
+    sources = [(release, site) for release, _, site in (line.partition(" ") for line in listed) if site]
+    of_suite = [site for release, site in sources if release == suite]
+    others = [site for release, site in sources if "-" not in release]
+    if found := [*of_suite, *others]:
+        return found[0]
+    raise EnvironmentLacks("apt names no mirror on this machine: give one with --mirror")
+
+
+def _require_tools() -> None:
+    if os.geteuid() != 0:
+        raise EnvironmentLacks(
+            "making the base needs root, for debootstrap: run this command once with sudo, or name an image with a Java "
+            "in it to build upon with --base"
+        )
+    for tool, package in (("debootstrap", "debootstrap"), ("unshare", "util-linux"), ("tar", "tar")):
+        if shutil.which(tool) is None:
+            raise EnvironmentLacks(
+                f'making the base needs "{tool}": install it (Debian: apt-get install {package}), or name an image with a '
+                "Java in it to build upon with --base"
+            )
+
+
+def _bootstrap(root: Path, suite: str, mirror: str, progress: Callable[[str], None]) -> None:
+    packages = [f"openjdk-{java_of(suite)}-jre-headless", *_PACKAGES]
+    components = _COMPONENTS.get(_os_release().get("ID", ""), "main")
+    argv = [
+        *_ALONE,
+        "debootstrap",
+        "--variant=minbase",
+        "--force-check-gpg",
+        f"--components={components}",
+        f"--include={','.join(packages)}",
+        suite,
+        str(root),
+        mirror,
+    ]
+    last: list[str] = []
+    told_at = time.monotonic()
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment()
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last = [*last[-4:], line.strip()]
+            if time.monotonic() - told_at >= _TELL_EVERY_S:
+                told_at = time.monotonic()
+                progress(line.strip())
+    if process.returncode != 0:
+        raise FetchError(f"debootstrap of {suite} failed: {' / '.join(last)}")
+
+
+def _import(engine: DockerEngine, root: Path, name: str, java: int) -> None:
+    argv = ["tar", "--create", f"--directory={root}", "--numeric-owner"]
+    argv += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    with subprocess.Popen([*argv, "."], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as packing:
+        assert packing.stdout is not None
+        engine.import_image(packing.stdout, name, changes=[f"LABEL {JAVA_LABEL}={java}"])
+        _, complaint = packing.communicate()
+    if packing.returncode != 0:
+        raise FetchError(f"the base could not be packed: {complaint.decode(errors='replace').strip()}")
+
+
+def _environment() -> Mapping[str, str]:
+    """Ours, with the proxy that apt uses, if it uses one."""
+    proxy = _said("apt-config", "--format", "%v", "dump", "Acquire::http::Proxy").strip()
+    return {**os.environ, "LC_ALL": "C", **({"http_proxy": proxy} if proxy else {})}
+
+
+def _said(*argv: str) -> str:
+    """What a command prints; nothing, where there is no such command or it fails."""
+    if shutil.which(argv[0]) is None:
+        return ""
+    return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stdout
+
+
+def _os_release() -> Mapping[str, str]:
+    path = Path("/etc/os-release")
+    lines: Sequence[str] = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {name: text.strip('"') for name, separator, text in (line.partition("=") for line in lines) if separator}

@@ -1,0 +1,91 @@
+"""Image context: what an image of one Cassandra version is built from, as one archive for the engine.
+
+The launch recipe that starts nodes on this machine also fills the image: the same options of the virtual machine, the
+same settings, the same jars. What differs from node to node comes from the environment (`image/docker-entrypoint.sh`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, Any, Final
+
+from clusters.distribution.distribution import Distribution
+from clusters.systems.configuration import Place, command, tool_command, yaml
+from clusters.systems.recipe import Recipe
+
+__all__ = ["settings_of", "write_context"]
+
+_HOME: Final = Path("/var/lib/cassandra")
+_JARS: Final = Path("/opt/cassandra/lib")
+_JAVA: Final = Path("java")
+_BY_ENVIRONMENT: Final = frozenset({"listen_address", "rpc_address", "initial_token"})
+_LOGGING: Final = {"log4j": "log4j.properties", "logback": "logback.xml"}
+_SEEDS: Final = {"provider": "@SEEDS@", "list": "@EACH_SEED@"}
+"""What the entrypoint puts the seeds in place of: names in one string, or strings in a list."""
+
+
+def write_context(target: IO[bytes], recipe: Recipe, distribution: Distribution) -> None:
+    """Write the archive that `docker build` takes: a Dockerfile, and below `root/` the files of the image."""
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for name, content, mode in _files(recipe, distribution):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            archive.addfile(member, io.BytesIO(content))
+        for jar in distribution.class_path:
+            archive.add(jar, f"root{_JARS / jar.name}", filter=_plain)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file of root's that everybody may read, whoever fetched it, and when: the same jars are the same layer."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode, member.mtime = 0o644, 0
+    return member
+
+
+def _files(recipe: Recipe, distribution: Distribution) -> Iterator[tuple[str, bytes, int]]:
+    """(name, content, mode) of everything but the jars."""
+    ours = files(__package__) / "image"
+    yield "Dockerfile", (ours / "Dockerfile").read_bytes(), 0o644
+    yield "root/usr/local/bin/docker-entrypoint.sh", (ours / "docker-entrypoint.sh").read_bytes(), 0o755
+    yield "root/opt/cassandra/bin/nodetool", (ours / "nodetool").read_bytes(), 0o755
+    for name, options in _options(recipe, distribution).items():
+        yield f"root/opt/cassandra/{name}", "".join(f"{_quoted(word)}\n" for word in options).encode(), 0o644
+    logging = _LOGGING[recipe.logging]
+    yield f"root/etc/cassandra/{logging}", (files("clusters.systems") / logging).read_bytes(), 0o644
+    yield "root/etc/cassandra/cassandra.yaml", _settings(recipe).encode(), 0o644
+
+
+def _place(recipe: Recipe) -> Place:
+    return Place(address="", token=0, seeds=[_SEEDS[recipe.seeds]], folder=_HOME)
+
+
+def _options(recipe: Recipe, distribution: Distribution) -> Mapping[str, Sequence[str]]:
+    """Argument files for `java @FILE`: of the server before and after what the environment adds, and of nodetool."""
+    jars = [_JARS / jar.name for jar in distribution.class_path]
+    server = command(recipe, _place(recipe), java=_JAVA, class_path=jars, java_options=[])
+    tool = tool_command(recipe, _place(recipe), java=_JAVA, class_path=jars)
+    classes = server.index("-cp")
+    return {"server.options": server[1:classes], "server.main": server[classes:], "nodetool.options": tool[1:]}
+
+
+def settings_of(recipe: Recipe) -> Mapping[str, Any]:
+    """What an image of that recipe has in its `cassandra.yaml`."""
+    document = yaml(recipe, _place(recipe))
+    return {name: entry for name, entry in document.items() if name not in _BY_ENVIRONMENT}
+
+
+def _settings(recipe: Recipe) -> str:
+    """`cassandra.yaml`, one setting a line. JSON is YAML."""
+    return "".join(f"{name}: {json.dumps(entry)}\n" for name, entry in settings_of(recipe).items())
+
+
+def _quoted(word: str) -> str:
+    """As an argument file wants it: quotes keep blanks together, and a backslash escapes."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,522 @@
+"""`--cluster docker`: nodes in containers of this machine's engine, made for one run and removed with it.
+
+A container idles; the server is started in it by the process runner, so that its network, with every rule in it, and
+the guards of its faults outlive a server that is killed. Workers ask each node at its container's own address: the
+engine must be this machine's, or its networks must be routed here. Everything bears the run's label.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import orjson
+from docker.errors import NotFound
+
+from clusters.cluster_file.allowance import check_plan
+from clusters.cluster_file.model import ClusterFile, Process
+from clusters.cql.client import CqlConnector
+from clusters.docker.carried_tools import carry_clock_library, carry_packet_filter
+from clusters.docker.engine import Container, DockerEngine, Limits
+from clusters.docker.image import image_name
+from clusters.docker.image_context import settings_of
+from clusters.docker.server import Image, Server, edited, server_of
+from clusters.docker.transport import DockerTransport
+from clusters.nodes.clock import FaketimeClock
+from clusters.nodes.cluster import DeployedCluster
+from clusters.nodes.guard import Guard, Guards
+from clusters.nodes.node import DeployedNode
+from clusters.nodes.run_name import name_run
+from clusters.nodes.service import process
+from clusters.systems.recipe import Line, Recipe, line_for, parse_system, recipe_for
+from harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
+from harness.model.plan import Plan
+from harness.model.protocols import Demands
+from harness.registry import load
+from harness.run.conductor import main_limit_s
+
+__all__ = ["OPTIONS", "DockerProvider"]
+
+log = logging.getLogger(__name__)
+
+OPTIONS: Final = ("image", "memory", "cpus", "network", "host")
+"""What `-O` says of containers, in the words of a cluster file's `[docker]`."""
+
+_RECORD: Final = "docker.json"
+_YAML: Final = "yaml."
+_PROPERTY: Final = "property."
+_UNITS: Final = {"b": 2**-20, "k": 2**-10, "m": 1.0, "g": 2.0**10}
+_LEAST_MB: Final = 1024
+_ABOVE_THE_SERVER: Final = 1.25
+"""What a container is given over what its server was seen to take: commands and guards run in it, too."""
+_LONGER_THAN_ANY_FAULT_S: Final = 60.0
+_REACHED_WITHIN_S: Final = 5.0
+_ANY_PORT: Final = 9
+_CMS_LIMIT_S: Final = 90.0
+_FIRST_LOG: Final = re.compile(r"system-(\d+)\.log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Record:
+    """`docker.json` of a run's folder: what it makes on which engine, so that whoever comes later finds it."""
+
+    run: str
+    host: str | None
+    image: str
+    image_id: str
+    network: str | None
+    memory_mb: int
+    cpus: float | None
+    state: str
+
+    @classmethod
+    def read(cls, folder: Path) -> _Record | None:
+        """None if the run never got as far as to make anything. Raises HistoryError if it is damaged."""
+        path = folder / _RECORD
+        try:
+            return cls(**orjson.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise HistoryError(f"{path} is damaged: {error}") from error
+
+
+class DockerProvider:
+    """`--cluster docker`, or a cluster file with `provider = "docker"`."""
+
+    name = "docker"
+
+    def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
+        """Check what the owner allows, find the engine and the image (pulled, if it is not ours), and its memory.
+
+        Raises PlanError, FaultNotAllowed, EnvironmentLacks.
+        """
+        file = _file(plan, folder)
+        if file is not None:
+            check_plan(plan, file)
+        line = _line(plan)
+        chosen = _choice(plan, file)
+        host = chosen.get("host") or os.environ.get("DOCKER_HOST")
+        engine = DockerEngine.connect(host)
+        try:
+            name = chosen.get("image") or _usual_image(plan, line, engine)
+            image = Image(name, engine.image(name))
+            if image.system not in {None, plan.system}:
+                raise PlanError(
+                    f"the image {name} holds {image.system}, and --system is {plan.system}: change one of them"
+                )
+            record = _Record(
+                run=name_run(folder),
+                host=host,
+                image=name,
+                image_id=image.id,
+                network=chosen.get("network"),
+                memory_mb=_megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(line),
+                cpus=float(chosen["cpus"]) if "cpus" in chosen else None,
+                state="/run/schemaquake" if file is None else file.paths.state,
+            )
+            _require_memory(plan.nodes * record.memory_mb, engine)
+            _warn_of_leftovers(engine)
+            (folder / _RECORD).write_bytes(orjson.dumps(asdict(record), option=orjson.OPT_INDENT_2))
+            return {
+                **engine.described(),
+                "image": name,
+                "image id": image.id.removeprefix("sha256:")[:12],
+                "a container": f"{record.memory_mb} MB" + ("" if record.cpus is None else f", {record.cpus:g} cores"),
+            }
+        finally:
+            engine.close()
+
+    def demands(self, plan: Plan) -> Demands:
+        """The memory of all its containers, and what DDL its version knows. Raises PlanError."""
+        line = _line(plan)
+        chosen = _choice(plan, _file(plan))
+        each_mb = _megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(line)
+        return Demands(memory_mb=plan.nodes * each_mb, features=line.features)
+
+    def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
+        """None but this: when the command that started the run dies, the run heals and tears down as if it were told to."""
+        return [] if shutil.which("setpriv") is None else ["setpriv", "--pdeathsig", "TERM"]
+
+    def create(self, plan: Plan, folder: Path) -> DeployedCluster:
+        """Containers that idle, and the cluster of the servers that will be started in them.
+
+        They are there before anything is asked of them, so that what a fault needs is looked for where it will happen.
+        Whatever goes wrong, none is left. Raises EnvironmentLacks, ClusterError, PlanError.
+        """
+        record = _Record.read(folder)
+        assert record is not None, "prepare has written it"
+        engine = DockerEngine.connect(record.host)
+        try:
+            return _Making(plan, folder, record, engine).cluster()
+        except BaseException:
+            engine.remove(record.run)
+            engine.close()
+            raise
+
+    def heal(self, folder: Path) -> Sequence[str]:
+        """Save the logs of a dead run's nodes, and remove its containers, volumes and network; idempotent.
+
+        With them goes every fault that was in them. Raises EnvironmentLacks without the engine, ClusterError.
+        """
+        record = _Record.read(folder)
+        if record is None:
+            return []
+        engine = DockerEngine.connect(record.host)
+        try:
+            saved = [_saved_log(engine, each, record, folder) for each in engine.containers(record.run)]
+            return [*saved, *engine.remove(record.run)]
+        finally:
+            engine.close()
+
+
+class _Making:
+    """The containers of one run, on their way to being a cluster."""
+
+    def __init__(self, plan: Plan, folder: Path, record: _Record, engine: DockerEngine) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._record = record
+        self._engine = engine
+        self._file = _file(plan, folder)
+        self._line = _line(plan)
+        self._image = Image(record.image, engine.image(record.image_id))
+
+    def cluster(self) -> DeployedCluster:
+        containers = self._containers()
+        _require_reachable(containers)
+        nodes = [self._node(number, containers) for number in range(len(containers))]
+        guards = Guards(
+            {
+                node.name: Guard(node.transport, state=self._record.state, run=self._record.run, verbs=node.undoing)
+                for node in nodes
+            },
+            max_fault_s=self._max_fault_s(),
+        )
+        return DeployedCluster(
+            nodes,
+            self._line,
+            self._connector(containers),
+            guards,
+            folder=self._folder,
+            prefix=self._plan.keyspace_prefix,
+            begins=self._line.start,
+            start_timeout_s=self._plan.start_timeout_s,
+            keep_data=self._plan.keep_data,
+            missing=_missing,
+            when_whole=partial(self._widen_metadata_service, nodes),
+            ends=partial(self._end, nodes),
+        )
+
+    def _containers(self) -> list[Container]:
+        """All at once, each asked for by a thread of its own.
+
+        Whoever is interrupted while a request is under way does not know what will come of it. The threads are not
+        interrupted: when this is left, however it is left, nothing more comes into being.
+        """
+        record = self._record
+        with ThreadPoolExecutor(max_workers=self._plan.nodes) as pool:
+            network = record.network or pool.submit(self._engine.create_network, record.run).result()
+            pending = [
+                pool.submit(
+                    self._engine.create_container,
+                    record.run,
+                    name,
+                    number=number,
+                    image=record.image_id,
+                    network=network,
+                    limits=Limits(memory_mb=record.memory_mb, cpus=record.cpus),
+                    folder=str(self._folder),
+                    volumes=self._image.volumes,
+                )
+                for number, name in enumerate(self._plan.node_names, 1)
+            ]
+            return [each.result() for each in pending]
+
+    def _node(self, number: int, containers: Sequence[Container]) -> DeployedNode:
+        container = containers[number]
+        transport = DockerTransport(self._engine.client, container.id, name=container.name)
+        unpack = partial(self._engine.unpack, container.id)
+        server = self._server(number, [each.address for each in containers])
+        if server.settings:
+            self._set(transport, server)
+        if self._plan.nemeses or self._plan.mode == "partition":
+            carried = carry_packet_filter(transport, unpack)
+            if carried is not None:
+                log.info(
+                    "the image has no packet filter: this machine's goes in",
+                    extra={"node": container.node, "tools": carried},
+                )
+        user, clock = server.user, None
+        state = f"{self._record.state}/{self._record.run}"
+        if "clock" in self._plan.nemeses:
+            clock = FaketimeClock(transport, folder=state, library=carry_clock_library(transport, unpack))
+            user = user or _owner(transport, str(PurePosixPath(server.data).parent))
+        own = Process(kind="process") if self._file is None else self._file.service
+        assert isinstance(own, Process)
+        return DeployedNode(
+            container.node,
+            container.address,
+            transport,
+            process(
+                own.command or server.command,
+                state,
+                environment={**server.environment, **own.environment, **({} if clock is None else clock.environment())},
+                user=own.user or user,
+            ),
+            folder=state,
+            cql_port=self._cql_port,
+            protocol_version=_protocol_version(self._line),
+            tls=None if self._file is None or self._file.tls is None else self._file.tls.context(),
+            logs=(),
+            data=[server.data],
+            layout=self._line.layout,
+            clock=clock,
+            keeps=self._folder / "nodes" / container.node,
+        )
+
+    def _server(self, number: int, addresses: Sequence[str]) -> Server:
+        options = self._plan.options
+        demanded = _on_demand(self._line, self._plan)
+        return server_of(
+            self._image,
+            self._line,
+            number=number,
+            addresses=addresses,
+            memory_mb=self._record.memory_mb,
+            settings={**demanded, **_settings(options)},
+            properties={
+                name.removeprefix(_PROPERTY): text for name, text in options.items() if name.startswith(_PROPERTY)
+            },
+        )
+
+    def _set(self, transport: DockerTransport, server: Server) -> None:
+        path = self._image.settings_file
+        try:
+            text = transport.get(path).decode()
+        except FileNotFoundError as error:
+            raise EnvironmentLacks(
+                f"the image {self._record.image} has no {path}, so {', '.join(server.settings)} cannot be set in it: set "
+                "CASSANDRA_CONF in the image to where it is"
+            ) from error
+        transport.put(edited(text, server.settings).encode(), path)
+        transport.run(
+            ["chown", "--reference", str(PurePosixPath(path).parent), path]
+        )  # its server may write there, too
+
+    @property
+    def _cql_port(self) -> int:
+        return 9042 if self._file is None else self._file.cql_port
+
+    def _connector(self, containers: Sequence[Container]) -> CqlConnector:
+        return CqlConnector(
+            {each.node: each.address for each in containers},
+            self._cql_port,
+            _protocol_version(self._line),
+            self._line.era,
+            credentials=None if self._file is None else self._file.credentials,
+            tls=None if self._file is None else self._file.tls,
+        )
+
+    def _max_fault_s(self) -> float:
+        """Containers that nobody else has may stay broken for as long as any fault is planned to last."""
+        return (
+            main_limit_s(self._plan) + _LONGER_THAN_ANY_FAULT_S if self._file is None else self._file.max_fault_seconds
+        )
+
+    def _widen_metadata_service(self, nodes: Sequence[DeployedNode]) -> None:
+        """As in `clusters.local.provider`: a fresh 6.0 cluster commits its metadata through one node."""
+        line = self._line
+        if not isinstance(line, Recipe) or line.cms is None or len(nodes) == 1:
+            return
+        members = min(line.cms, len(nodes))
+        done = nodes[0].exec(["nodetool", "cms", "reconfigure", str(members)], timeout_s=_CMS_LIMIT_S)
+        if done.exit_code != 0:
+            raise ClusterError(
+                f"`nodetool cms reconfigure {members}` failed on {nodes[0].name}: {(done.stderr or done.stdout).strip()[-500:]}"
+            )
+        log.info("cluster metadata service widened", extra={"members": members})
+
+    def _end(self, nodes: Sequence[DeployedNode]) -> None:
+        """Remove everything; with `--keep-data` the nodes' data is first copied out, as an archive each."""
+        try:
+            if self._plan.keep_data:
+                self._copy_data_out(nodes)
+        finally:
+            self._engine.remove(self._record.run)
+            self._engine.close()
+
+    def _copy_data_out(self, nodes: Sequence[DeployedNode]) -> None:
+        self._engine.halt(self._record.run)
+        place = self._server(0, [node.address for node in nodes]).data
+        for each in self._engine.containers(self._record.run):
+            with suppress(NotFound):  # a server that never started has none
+                (self._folder / "nodes" / each.node).mkdir(parents=True, exist_ok=True)
+                self._engine.copy_out(each.id, place, self._folder / "nodes" / each.node / "data.tar")
+
+
+# ── what was asked for ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
+    """The run's own copy of the cluster file, where there is a run's folder already."""
+    if plan.cluster_file is None:
+        return None
+    file = ClusterFile.read(plan.cluster_file) if folder is None else ClusterFile.of_run(folder)
+    if not isinstance(file.service, Process):
+        raise PlanError('in a container nobody manages services: write [service] kind = "process", or leave it out')
+    return file
+
+
+def _line(plan: Plan) -> Line:
+    requirements: list[frozenset[str]] = [load("workloads", name).requires for name in plan.workloads]
+    line = line_for(parse_system(plan.system), wanted=frozenset().union(*requirements))
+    _protocol_version(line)
+    return line
+
+
+def _protocol_version(line: Line) -> int:
+    if line.protocol_version is None:
+        raise PlanError(
+            "Cassandra up to 1.1 speaks Thrift, and nodes in containers are asked by CQL: use --cluster local"
+        )
+    return line.protocol_version
+
+
+def _choice(plan: Plan, file: ClusterFile | None) -> Mapping[str, str]:
+    """`image`, `memory`, `cpus`, `network`, `host`: as the cluster file says, else by `-O`; those that somebody chose."""
+    by_option = {name: plan.options[name] for name in OPTIONS if name in plan.options}
+    written = {} if file is None else file.docker.model_dump(include=set(OPTIONS), exclude_none=True)
+    by_file = {name: str(entry) for name, entry in written.items()}
+    for name in by_option.keys() & by_file.keys():
+        if by_option[name] != by_file[name]:
+            raise PlanError(f"-O {name}={by_option[name]} contradicts the cluster file, which says {by_file[name]}")
+    chosen = {**by_option, **by_file}
+    if "memory" in chosen:
+        _megabytes(chosen["memory"])
+    if "cpus" in chosen and re.fullmatch(r"[0-9]*\.?[0-9]+", chosen["cpus"]) is None:
+        raise PlanError(f"-O cpus={chosen['cpus']}: write a number of cores, for example cpus=1.5")
+    return chosen
+
+
+def _megabytes(text: str) -> int:
+    match = re.fullmatch(r"([1-9][0-9]*)([bkmg])", text)
+    if match is None:
+        raise PlanError(f"-O memory={text}: write a number and a unit, for example memory=1g or memory=1500m")
+    return int(int(match[1]) * _UNITS[match[2]])
+
+
+def _usual_memory_mb(line: Line) -> int:
+    return max(_LEAST_MB, round(line.memory_mb * _ABOVE_THE_SERVER))
+
+
+def _usual_image(plan: Plan, line: Line, engine: DockerEngine) -> str:
+    """The one that `schemaquake image` builds; of what is not built here, the one its makers publish."""
+    system = parse_system(plan.system)
+    if line.image is not None:
+        return f"{line.image}:{system.version}"
+    name = image_name(system)
+    if not engine.has_image(name):
+        raise EnvironmentLacks(
+            f"there is no image {name}: build it with `schemaquake image {system}`, or name one that the engine has or can "
+            f"pull, for example -O image=cassandra:{system.version}"
+        )
+    return name
+
+
+def _settings(options: Mapping[str, str]) -> Mapping[str, Any]:
+    """`-O yaml.NAME=VALUE`; a value that is JSON is taken as such, any other as text."""
+    found: dict[str, Any] = {}
+    for option, text in options.items():
+        if option.startswith(_YAML):
+            try:
+                found[option.removeprefix(_YAML)] = orjson.loads(text)
+            except orjson.JSONDecodeError:
+                found[option.removeprefix(_YAML)] = text
+    return found
+
+
+def _on_demand(line: Line, plan: Plan) -> Mapping[str, Any]:
+    """The settings by which the features that this plan's workloads require differ from what every image has."""
+    if not isinstance(line, Recipe):
+        return {}
+    usual = settings_of(recipe_for(parse_system(plan.system)))
+    return {name: entry for name, entry in settings_of(line).items() if usual.get(name) != entry}
+
+
+# ── what it needs ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _require_memory(needed_mb: int, engine: DockerEngine) -> None:
+    there_mb = engine.memory_mb()
+    if needed_mb > there_mb:
+        raise EnvironmentLacks(
+            f"the containers may take {needed_mb} MB together, and the engine's machine has {there_mb} MB: use fewer "
+            "--nodes, or give each less with -O memory=900m"
+        )
+
+
+def _warn_of_leftovers(engine: DockerEngine) -> None:
+    for run, folder in engine.leftovers().items():
+        log.warning(
+            "containers of another run are on this engine; if that run is over: schemaquake heal FOLDER",
+            extra={"run": run, "folder": folder},
+        )
+
+
+def _require_reachable(containers: Sequence[Container]) -> None:
+    """That a container answers from where we stand, if only by refusing."""
+    for each in containers:
+        try:
+            socket.create_connection((each.address, _ANY_PORT), timeout=_REACHED_WITHIN_S).close()
+        except ConnectionRefusedError:
+            continue
+        except OSError as error:
+            raise EnvironmentLacks(
+                f"the container of {each.node} cannot be reached at {each.address} from here ({error}). The networks of an "
+                "engine on another machine, and those of Docker Desktop, which runs its engine in a virtual machine, are not "
+                "routed here: run schemaquake on the engine's own machine, or join the containers to a network that is "
+                "routed (-O network=NAME)"
+            ) from error
+
+
+def _owner(transport: DockerTransport, folder: str) -> str | None:
+    """Whom a server's folder belongs to; None for root.
+
+    Entrypoints start as root and become that user on their way. libfaketime does not survive this: what it shares within
+    a process it has then made as root. So under a clock of its own a server starts as whom it would become.
+    """
+    told = transport.run(["stat", "-c", "%U", folder]).stdout.strip()
+    return None if told in {"", "root", "UNKNOWN"} else told
+
+
+def _missing(means: str) -> str | None:
+    """Packets, signals and clocks are the means of containers; what a plan needs of them was seen to when they were made."""
+    return None if means in {"packets", "signals", "clock"} else f'containers have no means for "{means}"'
+
+
+def _saved_log(engine: DockerEngine, container: Container, record: _Record, folder: Path) -> str:
+    """Copy what the server of a dead run printed beside the logs that were saved before; says what was done."""
+    transport = DockerTransport(engine.client, container.id, name=container.name)
+    keeps = folder / "nodes" / container.node
+    boots = [int(match[1]) for path in keeps.glob("*.log") if (match := _FIRST_LOG.fullmatch(path.name))]
+    path = keeps / f"system-{max(boots, default=-1) + 1}.log"
+    printed = process(["true"], f"{record.state}/{record.run}").console
+    assert printed is not None
+    try:
+        text = transport.get(printed)
+    except (FileNotFoundError, NodeUnreachable, ClusterError) as error:
+        return f"the log of {container.node} could not be saved: {error}"
+    keeps.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return f"the log of {container.node} was saved as {path.name}"

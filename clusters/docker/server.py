@@ -1,0 +1,178 @@
+"""Docker server: what is started in a container, and how it is told its place in the cluster.
+
+By the image's own command and by the variables that the official image of Cassandra understands, so that an image of
+ours, the official one and one that is made upon it are started alike. ScyllaDB's image would start a supervisor that
+starts the server again whenever it ends: there the server itself is started, with the same arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from clusters.docker.image import SYSTEM_LABEL
+from clusters.systems.configuration import tokens
+from clusters.systems.recipe import Line, Recipe
+from harness.errors import PlanError
+
+__all__ = ["Image", "Server", "edited", "server_of"]
+
+_SWITCHES: Final = frozenset(
+    {
+        "enable_user_defined_functions",
+        "enable_materialized_views",
+        "user_defined_functions_enabled",
+        "materialized_views_enabled",
+    }
+)
+"""Settings that images leave off although a line's features need them."""
+_SCYLLA: Final = "/usr/bin/scylla"
+_SCYLLA_SMALLER_BY_MB: Final = 200
+"""What ScyllaDB takes beside what it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What the engine says of an image (`docker image inspect`), as far as a server needs it."""
+
+    name: str
+    attributes: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """`sha256:…`: the name may be another image tomorrow."""
+        return str(self.attributes["Id"])
+
+    @property
+    def system(self) -> str | None:
+        """The system it was built for by `schemaquake image`, None for any other image."""
+        labels: Mapping[str, str] = self._config.get("Labels") or {}
+        return labels.get(SYSTEM_LABEL)
+
+    @property
+    def command(self) -> list[str]:
+        """Its entrypoint and its command. Raises PlanError if it has neither."""
+        argv = [*(self._config.get("Entrypoint") or []), *(self._config.get("Cmd") or [])]
+        if not argv:
+            raise PlanError(f"the image {self.name} says of no command that it starts: it is no server's")
+        return argv
+
+    @property
+    def user(self) -> str | None:
+        """Whom its command runs as; None for root."""
+        user = str(self._config.get("User") or "").partition(":")[0]
+        return None if user in {"", "0", "root"} else user
+
+    @property
+    def volumes(self) -> Sequence[str]:
+        """The paths it keeps data at."""
+        return sorted(self._config.get("Volumes") or {})
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What every process in its containers finds in its environment."""
+        pairs = (entry.partition("=") for entry in self._config.get("Env") or [])
+        return {name: text for name, _, text in pairs}
+
+    @property
+    def settings_file(self) -> str:
+        """Where its `cassandra.yaml` is."""
+        return f"{self.environment.get('CASSANDRA_CONF', '/etc/cassandra')}/cassandra.yaml"
+
+    @property
+    def _config(self) -> Mapping[str, Any]:
+        config: Mapping[str, Any] = self.attributes.get("Config") or {}
+        return config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The server of one container: its command, what is added to its environment, and where its data lies.
+
+    `settings` go into its `cassandra.yaml` before the first start.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    user: str | None
+    data: str
+    settings: Mapping[str, Any]
+
+
+def server_of(
+    image: Image,
+    line: Line,
+    *,
+    number: int,
+    addresses: Sequence[str],
+    memory_mb: int,
+    settings: Mapping[str, Any],
+    properties: Mapping[str, str],
+) -> Server:
+    """The server of node `number` (from 0) of those at `addresses`, in a container of `memory_mb`.
+
+    `settings` and `properties` are the user's own, for `cassandra.yaml` and for the virtual machine. Raises PlanError.
+    """
+    seeds = ",".join(addresses if line.start == "together" else addresses[:1])
+    address = addresses[number]
+    if not isinstance(line, Recipe):
+        if settings or properties:
+            raise PlanError("-O yaml. and -O property. are Cassandra's: leave them out")
+        return Server(
+            command=_scylla(address, seeds, memory_mb),
+            environment={},
+            user=None,
+            data="/var/lib/scylla/data",
+            settings={},
+        )
+    ours = image.system is not None
+    own: Mapping[str, str] = {name: json.dumps(entry) for name, entry in line.properties.items()}
+    told = {
+        **own,
+        "cassandra.initial_token": str(tokens(line, len(addresses))[number]),
+        "cassandra.auto_bootstrap": "false",  # no data yet, nothing to stream
+        **properties,
+    }
+    environment = {
+        "CASSANDRA_CLUSTER_NAME": "schemaquake",
+        "CASSANDRA_SEEDS": seeds,
+        "CASSANDRA_LISTEN_ADDRESS": address,
+        "CASSANDRA_RPC_ADDRESS": address,
+        "CASSANDRA_NUM_TOKENS": "1",
+        "JVM_EXTRA_OPTS": " ".join(f"-D{name}={text}" for name, text in told.items()),
+    }
+    if not ours:
+        # By itself it would take its heap from the machine's memory, and be killed for that by the container's limit.
+        environment |= {"MAX_HEAP_SIZE": f"{memory_mb // 2}M", "HEAP_NEWSIZE": f"{memory_mb // 8}M"}
+    switches = {} if ours else {name: entry for name, entry in line.yaml.items() if name in _SWITCHES}
+    return Server(
+        command=image.command,
+        environment=environment,
+        user=image.user,
+        data="/var/lib/cassandra/data",
+        settings={**switches, **settings},
+    )
+
+
+def _scylla(address: str, seeds: str, memory_mb: int) -> list[str]:
+    """What its image's entrypoint makes of its own arguments, for a small server that shares its cores."""
+    return [
+        _SCYLLA,
+        *("--log-to-syslog", "0", "--log-to-stdout", "1", "--default-log-level", "info"),
+        *("--network-stack", "posix", "--developer-mode", "1", "--overprovisioned", "--smp", "1"),
+        *("--memory", f"{memory_mb - _SCYLLA_SMALLER_BY_MB}M"),
+        *("--listen-address", address, "--rpc-address", address, "--api-address", address),
+        *("--seed-provider-parameters", f"seeds={seeds}"),
+    ]
+
+
+def edited(text: str, settings: Mapping[str, Any]) -> str:
+    """A `cassandra.yaml` with these settings at its top level, in place of those of the same names, whatever they hold."""
+    for name, entry in settings.items():
+        block = re.compile(rf"^{re.escape(name)}:.*\n?(?:(?:[ \t-].*)?\n)*?(?=^[^\s-]|\Z)", re.MULTILINE)
+        text = block.sub("", text)
+        text = f"{text.rstrip()}\n{name}: {json.dumps(entry)}\n"
+    return text

@@ -1,0 +1,1 @@
+"""The doctor: the checks of a deployed cluster before a run."""

@@ -1,0 +1,326 @@
+"""Checks: what every node of a deployed cluster must have before a run, and what each kind of fault needs beside that.
+
+    way       reachable · host key · root · tools
+    server    service · logs · data · CQL · version · ring · schema agreement · prefix
+    room      disk space · clock offset
+    faults    packet filter (partition) · packet loss (packets) · clock (clock) · error injection (errors)
+
+Nothing is changed by asking; a packet filter is tried in a chain that no packet passes, which is removed again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
+from clusters.cql.protocol import answers_cql
+from clusters.doctor.examination import Check, JointCheck, Seen
+from clusters.doctor.probe import Patient
+from clusters.nodes.clock import FaketimeClock, HostClock
+from clusters.ssh.login import HostKeyRefused
+from clusters.systems.recipe import parse_system
+from harness.model.protocols import Executed
+from harness.registry import load
+
+__all__ = ["CHECKS", "checks_for"]
+
+_TOOLS: Final = ("sh", "setsid", "base64", "stat", "find", "wc", "tail", "date", "df", "kill")
+"""What guards, services and readings of a node are made of."""
+_STATE_MB_MIN: Final = 4
+_DATA_MB_MIN: Final = 512
+_OFFSET_S_MAX: Final = 0.5
+_ANSWERS_WITHIN_S: Final = 3.0
+# The file system that a folder is on, or would be on if it were made.
+_FREE: Final = 'place=$1; while [ ! -e "$place" ]; do place=$(dirname "$place"); done; df -Pk "$place" | tail -n 1'
+
+
+# ── the way there ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reachable(patient: Patient) -> Seen:
+    """Whether it answers and lets us in; one whose key is refused does answer."""
+    if isinstance(patient.knock, HostKeyRefused):
+        return Seen(True, patient.way.described())
+    if not isinstance(patient.knock, Executed):
+        return Seen(False, str(patient.knock))
+    if patient.knock.exit_code != 0:
+        said = _words(patient.knock)
+        return Seen(False, f"{patient.way.described()} carries out no commands: {said}", "give the user a login shell")
+    return Seen(True, patient.way.described())
+
+
+def _host_key(patient: Patient) -> Seen:
+    """Known, or nothing of ours was shown to that host."""
+    return Seen(False, str(patient.knock)) if isinstance(patient.knock, HostKeyRefused) else Seen(True)
+
+
+def _root(patient: Patient) -> Seen:
+    done = patient.root("id", "-u")
+    if done.exit_code == 0 and done.stdout.strip() == "0":
+        return Seen(True, "" if patient.file.become.method == "none" else "by sudo")
+    return Seen(False, f"commands are not root's: {_words(done)}", 'log in as root, or write [become] method = "sudo"')
+
+
+def _tools(patient: Patient) -> Seen:
+    script = 'for tool in "$@"; do command -v "$tool" > /dev/null || echo "$tool"; done'
+    lacking = patient.root("sh", "-c", script, "sh", *_TOOLS).stdout.split()
+    if lacking:
+        return Seen(False, f"no {', '.join(lacking)}", "install coreutils, findutils and util-linux")
+    return Seen(True)
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _service(patient: Patient) -> Seen:
+    match patient.file.service:
+        case Systemd(unit=unit):
+            return _unit(patient, unit)
+        case Commands(status=status):
+            done = patient.root(*status)
+            return _server_process(patient, done.stdout.strip() if done.exit_code == 0 else "", " ".join(status))
+        case Process(command=command):
+            done = patient.root("sh", "-c", 'command -v "$1"', "sh", command[0])
+            if done.exit_code != 0:
+                return Seen(False, f"there is no {command[0]}", "correct [service] command, or install it")
+            return Seen(True, done.stdout.strip())
+
+
+def _unit(patient: Patient, unit: str) -> Seen:
+    done = patient.root("systemctl", "show", "--property=LoadState,ActiveState,MainPID", unit)
+    if done.exit_code != 0:
+        remedy = 'write [service] kind = "commands" or kind = "process" where there is no systemd'
+        return Seen(False, f"systemctl does not work: {_words(done)}", remedy)
+    told = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if told.get("LoadState") != "loaded":
+        return Seen(False, f"there is no unit {unit}", "correct [service] unit")
+    if told.get("ActiveState") != "active":
+        return Seen(False, f"the unit {unit} is {told.get('ActiveState')}", f"systemctl start {unit}")
+    return Seen(True, f"{unit}, process {told.get('MainPID')}")
+
+
+def _server_process(patient: Patient, pid: str, asked: str) -> Seen:
+    if not pid.isdigit():
+        return Seen(False, f"`{asked}` tells no process", "start the server, or correct [service] status")
+    if patient.root("test", "-d", f"/proc/{pid}").exit_code != 0:
+        return Seen(False, f"`{asked}` tells process {pid}, which is not there", "start the server")
+    return Seen(True, f"process {pid}")
+
+
+def _logs(patient: Patient) -> Seen:
+    lacking = [path for path in patient.file.paths.logs if patient.root("test", "-r", path).exit_code != 0]
+    if lacking:
+        return Seen(False, f"there is no {', '.join(lacking)}", "correct [paths] logs")
+    return Seen(True)
+
+
+def _data(patient: Patient) -> Seen:
+    lacking = [path for path in patient.file.paths.data if patient.root("test", "-d", path).exit_code != 0]
+    if lacking:
+        return Seen(False, f"there is no folder {', '.join(lacking)}", "correct [paths] data")
+    return Seen(True)
+
+
+def _cql(patient: Patient) -> Seen:
+    tls = patient.file.tls
+    where = f"{patient.address}:{patient.file.cql_port}"
+    context = None if tls is None else tls.context()
+    if not answers_cql(patient.address, patient.file.cql_port, timeout_s=_ANSWERS_WITHIN_S, tls=context):
+        kind = "CQL" if tls is None else "CQL in TLS with a certificate that [tls] ca vouches for"
+        return Seen(
+            False,
+            f"nothing answers {kind} at {where}",
+            "start the server, correct cql_port or [tls], or open the port to this machine",
+        )
+    if not patient.local:
+        return Seen(False, f"nothing is said at {where}")
+    return Seen(True, where)
+
+
+def _version(patient: Patient) -> Seen:
+    system = None if patient.system is None else parse_system(patient.system)
+    if system is not None and system.product == "scylladb":
+        rows = patient.rows("SELECT version FROM system.versions WHERE key = 'local'")
+        served = str(rows[0]["version"]) if rows else "unknown"
+    else:
+        served = str(patient.local["release_version"])
+    if system is not None and re.match(rf"{re.escape(system.version)}(?![\w.])", served) is None:
+        return Seen(False, f"it is {served}, not {system.version}", "correct the system, here or in the cluster file")
+    return Seen(True, served)
+
+
+def _ring(patients: Mapping[str, Patient]) -> Mapping[str, Seen]:
+    """A ring of which the file knows only a part would be judged by a part of it."""
+    listed = {patient.address: name for name, patient in patients.items()}
+    return {name: _members(patient, listed) for name, patient in patients.items()}
+
+
+def _members(patient: Patient, listed: Mapping[str, str]) -> Seen:
+    rows = patient.rows("SELECT * FROM system.peers")
+    ways = [{str(row[column]) for column in ("peer", "rpc_address") if row.get(column)} for row in rows]
+    strangers = sorted(min(addresses) for addresses in ways if not addresses & set(patient.file.addresses.values()))
+    if strangers:
+        return Seen(
+            False,
+            f"it knows {', '.join(strangers)}, of which the file says nothing",
+            "list every node of the ring in [[nodes]]",
+        )
+    known = set().union(*ways) if ways else set()
+    unknown = [name for address, name in listed.items() if name != patient.name and address not in known]
+    if unknown:
+        return Seen(
+            False, f"it does not know {', '.join(unknown)}", "join them to one ring, or correct their addresses"
+        )
+    return Seen(True, f"{len(rows) + 1} nodes")
+
+
+def _agreement(patients: Mapping[str, Patient]) -> Mapping[str, Seen]:
+    versions = {name: str(patient.local.get("schema_version")) for name, patient in patients.items()}
+    if len(set(versions.values())) == 1:
+        return {name: Seen(True, version[:8]) for name, version in versions.items()}
+    told = ", ".join(f"{name} has {version}" for name, version in versions.items())
+    return dict.fromkeys(versions, Seen(False, told, "wait for agreement (nodetool describecluster), then look again"))
+
+
+def _prefix(patient: Patient) -> Seen:
+    """What lies there already may be somebody's, and the end of a run drops what is under the prefix."""
+    prefix = f"{patient.file.keyspace_prefix}_"
+    table = "system.schema_keyspaces" if patient.cql.era == "schema-tables" else "system_schema.keyspaces"
+    there = sorted(str(row["keyspace_name"]) for row in patient.rows(f"SELECT keyspace_name FROM {table}"))
+    taken = [name for name in there if name.startswith(prefix)]
+    if taken:
+        remedy = "drop them if they are of an earlier run, or choose another keyspace_prefix"
+        return Seen(False, f"there are keyspaces under {prefix} already: {', '.join(taken)}", remedy)
+    return Seen(True, prefix)
+
+
+# ── room and time ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _disk_space(patient: Patient) -> Seen:
+    paths = patient.file.paths
+    wanted = {paths.state: _STATE_MB_MIN} | dict.fromkeys(paths.data, _DATA_MB_MIN)
+    free = {path: _free_mb(patient, path) for path in wanted}
+    full = [
+        f"{path} has {free[path]} MB free of {least} needed" for path, least in wanted.items() if free[path] < least
+    ]
+    if full:
+        return Seen(False, "; ".join(full), "make room there")
+    return Seen(True, f"{min(free[path] for path in paths.data)} MB")
+
+
+def _free_mb(patient: Patient, path: str) -> int:
+    """0 where it cannot be told."""
+    columns = patient.root("sh", "-c", _FREE, "sh", str(PurePosixPath(path))).stdout.split()
+    return int(columns[3]) // 1024 if len(columns) > 3 and columns[3].isdigit() else 0
+
+
+def _clock_offset(patient: Patient) -> Seen:
+    """Half of the time that the answer took may be on either side; a date without fractions may be a second late."""
+    asked = time.time()
+    told = patient.run("date", "+%s.%N").stdout.strip()
+    answered = time.time()
+    whole, _, fraction = told.partition(".")
+    if not whole.isdigit():
+        return Seen(False, f"`date` says {told!r}", "install coreutils")
+    reads = float(told) if fraction.isdigit() else float(whole) + 0.5
+    offset_s = reads - (asked + answered) / 2
+    allowed_s = _OFFSET_S_MAX + (answered - asked) / 2 + (0.0 if fraction.isdigit() else 0.5)
+    if abs(offset_s) > allowed_s:
+        remedy = "synchronize it (chrony, timesyncd): servers stamp what is written with it"
+        return Seen(False, f"its clock is {offset_s:+.2f} s from this machine's", remedy)
+    return Seen(True, f"{offset_s:+.2f} s")
+
+
+# ── what faults need ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Alone:
+    """As much of a cluster as a nemesis asks about: one node, which the file allows to be disturbed."""
+
+    def __init__(self, patient: Patient) -> None:
+        self.nodes = [patient]
+
+    def missing(self, means: str) -> str | None:  # noqa: ARG002 - the node itself is asked
+        return None
+
+
+def _nemesis(name: str) -> Any:
+    """The nemesis' own question, so that what the doctor finds is what the run would."""
+
+    def look(patient: Patient) -> Seen:
+        missing = load("nemeses", name).missing(_Alone(patient))
+        return Seen(True) if missing is None else Seen(False, missing)
+
+    return look
+
+
+def _clock(patient: Patient) -> Seen:
+    """The clock's own question, so that what the doctor finds is what the run would."""
+    told = patient.file.clock
+    clock: HostClock | FaketimeClock
+    if told.method == "settime":
+        clock = HostClock(patient.as_root, folder=patient.file.paths.state)
+    else:
+        folder = patient.file.paths.state
+        clock = FaketimeClock(patient.as_root, folder=folder, library=told.library, offset_file=told.offset_file)
+    refusal = clock.refusal()
+    if refusal is not None:
+        return Seen(False, refusal, 'remedy that, take "clock" out of allow, or choose another [clock] method')
+    if told.method == "libfaketime" and not isinstance(patient.file.service, Process) and not _is_faked(patient):
+        remedy = "start it with LD_PRELOAD and FAKETIME_TIMESTAMP_FILE, which [clock] offset_file names"
+        return Seen(False, "the server is started by somebody else, and not under libfaketime", remedy)
+    return Seen(True, told.method)
+
+
+def _is_faked(patient: Patient) -> bool:
+    """Whether some process reads its time from the file that `[clock] offset_file` names."""
+    offset_file = patient.file.clock.offset_file
+    if offset_file is None:
+        return False
+    script = 'grep -lzxF "FAKETIME_TIMESTAMP_FILE=$1" /proc/[0-9]*/environ 2> /dev/null | head -n 1'
+    return bool(patient.root("sh", "-c", script, "sh", offset_file).stdout.strip())
+
+
+def _words(done: Executed) -> str:
+    return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}").splitlines()[0].rstrip(".")
+
+
+CHECKS: Final[Sequence[Check[Patient] | JointCheck[Patient]]] = (
+    Check(name="reachable", look=_reachable),
+    Check(name="host key", look=_host_key, after=("reachable",)),
+    Check(name="root", look=_root, after=("host key",)),
+    Check(name="tools", look=_tools, after=("root",)),
+    Check(name="service", look=_service, after=("root",)),
+    Check(name="logs", look=_logs, after=("root",)),
+    Check(name="data", look=_data, after=("root",)),
+    Check(name="disk space", look=_disk_space, after=("tools",)),
+    Check(name="clock offset", look=_clock_offset, after=("host key",)),
+    Check(name="packet filter", look=_nemesis("partition"), after=("root",), words=frozenset({"partition"})),
+    Check(name="packet loss", look=_nemesis("packet-loss"), after=("root",), words=frozenset({"packets"})),
+    Check(name="clock", look=_clock, after=("root",), words=frozenset({"clock"})),
+    Check(name="CQL", look=_cql),
+    Check(name="version", look=_version, after=("CQL",)),
+    JointCheck(name="ring", look=_ring, after=("CQL",)),
+    JointCheck(name="schema agreement", look=_agreement, after=("CQL",)),
+    Check(name="prefix", look=_prefix, after=("CQL",)),
+    Check(name="error injection", look=_nemesis("error-injection"), after=("root", "CQL"), words=frozenset({"errors"})),
+)
+"""In the order in which they are asked and shown."""
+
+_OF_A_SERVER: Final = frozenset(
+    {"CQL", "version", "ring", "schema agreement", "prefix", "logs", "data", "error injection"}
+)
+"""What is there only while, or after, the server runs."""
+
+
+def checks_for(file: ClusterFile, words: Sequence[str]) -> Sequence[Check[Patient] | JointCheck[Patient]]:
+    """What is needed for faults of these words; of a server that the harness starts itself, nothing that it would tell."""
+    chosen = [check for check in CHECKS if not check.words or check.words & set(words)]
+    if file.service.kind == "process":
+        return [check for check in chosen if check.name not in _OF_A_SERVER]
+    return chosen

@@ -1,0 +1,50 @@
+"""The command `schemaquake doctor`: what a deployed cluster lacks, as a table, before anything there is touched."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.json_output import print_json
+from harness.console import configure_logging
+from harness.errors import ExitCode
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `doctor`."""
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    cluster: Annotated[Path, typer.Option(metavar="FILE", help="The file of the deployed cluster.")],
+    system: Annotated[
+        str | None, typer.Option(help="What the servers should be, for example cassandra:5.0.9; the file may say it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """Look whether every node of a deployed cluster has what the faults that its file allows need. Changes nothing.
+
+    Exit code 0 if nothing is missing, 1 if something is, 254 if the file cannot be used.
+    """
+    # Not before they are needed: SSH, the driver and the file's checks take long to import.
+    from rich.console import Console  # noqa: PLC0415
+
+    from clusters.cluster_file.model import ClusterFile  # noqa: PLC0415
+    from clusters.doctor.doctor import examine_cluster, examine_engine  # noqa: PLC0415
+
+    configure_logging()
+    file = ClusterFile.read(cluster)
+    found = examine_cluster(file, system=system) if file.provider == "ssh" else examine_engine(file, system=system)
+    if as_json:
+        print_json(found.document())
+    else:
+        console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        console.print(found.table())
+        for sentence in found.missing:
+            console.print(f"\n{sentence}", markup=False)
+    raise typer.Exit(ExitCode.VALID if found.ok else ExitCode.INVALID)

@@ -1,0 +1,145 @@
+"""Doctor: whether a deployed cluster has what a run would need, asked of every node before anything is touched.
+
+`schemaquake doctor --cluster FILE` asks for everything that the file allows; a run asks the same for what its plan needs,
+and refuses with everything that is missing at once. What it finds it only tells: nothing is installed or repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from clusters.cluster_file.allowance import asked
+from clusters.cluster_file.model import ClusterFile
+from clusters.cql.client import CqlConnector
+from clusters.doctor.checks import checks_for
+from clusters.doctor.examination import Check, Examination, JointCheck, Seen, examine
+from clusters.doctor.probe import Patient
+from clusters.nodes.transport import Transport
+from clusters.ssh.transport import SshTransport
+from clusters.systems.recipe import line_for, parse_system
+from harness.errors import EnvironmentLacks, PlanError
+from harness.model.plan import Plan
+
+__all__ = ["WayTo", "examine_cluster", "refuse_unless_fit", "required_checks"]
+
+WayTo = Callable[[ClusterFile, str], Transport]
+"""The way to a node of the file, by name, as the user of the connection."""
+
+_LATEST_BEFORE_KNOWN: Final = ("system_schema", 4)
+"""Era and version of the protocol of a server of which nobody has said what it is: Cassandra 3.0 to 5.0 speak them."""
+
+
+def required_checks(plan: Plan, file: ClusterFile) -> Sequence[Check[Patient] | JointCheck[Patient]]:
+    """What is to be asked of every node before this plan is run."""
+    return checks_for(file, [need.word for need in asked(plan)])
+
+
+def by_ssh(file: ClusterFile, name: str) -> Transport:
+    """The way of a cluster file with `provider = "ssh"`."""
+    return SshTransport(file.access(name))
+
+
+def examine_cluster(
+    file: ClusterFile,
+    *,
+    words: Collection[str] | None = None,
+    system: str | None = None,
+    way_to: WayTo = by_ssh,
+) -> Examination:
+    """Ask every node for what faults of these words need (None: all that the file allows).
+
+    `system` is what the servers should be (None: as the file says, if it does). Raises PlanError for a system without CQL.
+    """
+    wanted = file.allow if words is None else tuple(words)
+    with _patients(file, system or file.system, way_to) as patients:
+        return examine(patients, checks_for(file, wanted))
+
+
+def refuse_unless_fit(plan: Plan, file: ClusterFile, *, way_to: WayTo = by_ssh) -> Mapping[str, str]:
+    """Ask every node for what this plan needs; returns what a reader of the report should know of the hosts.
+
+    Raises EnvironmentLacks with everything that is missing, a line each.
+    """
+    with _patients(file, plan.system, way_to) as patients:
+        found = examine(patients, required_checks(plan, file))
+    if not found.ok:
+        told = "\n".join(f"  {sentence}" for sentence in found.missing)
+        raise EnvironmentLacks(f"the cluster lacks what this run needs; nothing was touched:\n{told}")
+    facts = found.document()["checks"]
+    return {
+        f"{check} of the nodes": ", ".join(f"{node} {facts[check][node]['said']}" for node in patients)
+        for check in ("clock offset", "version")
+        if check in facts
+    }
+
+
+@contextmanager
+def _patients(file: ClusterFile, system: str | None, way_to: WayTo) -> Iterator[Mapping[str, Patient]]:
+    cql = _connector(file, system)
+    patients = {
+        name: Patient(name, address, way_to(file, name), file, cql=cql, system=system)
+        for name, address in file.addresses.items()
+    }
+    try:
+        yield patients
+    finally:
+        for patient in patients.values():
+            patient.way.close()
+
+
+def _connector(file: ClusterFile, system: str | None) -> CqlConnector:
+    era, version = _LATEST_BEFORE_KNOWN
+    if system is not None:
+        line = line_for(parse_system(system))
+        if line.protocol_version is None:
+            raise PlanError(
+                f"{system} speaks Thrift; only clusters that speak CQL can be tested where they are deployed"
+            )
+        era, version = line.era, line.protocol_version
+    return CqlConnector(
+        file.addresses,
+        port=file.cql_port,
+        protocol_version=version,
+        era=era,
+        credentials=file.credentials,
+        tls=file.tls,
+    )
+
+
+# ── containers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def examine_engine(file: ClusterFile, *, system: str | None = None) -> Examination:
+    """Of containers there are none before a run: the engine is asked, and whether it holds the image."""
+    from clusters.docker.engine import DockerEngine  # noqa: PLC0415 - the SDK takes long to import
+    from clusters.docker.image import image_name  # noqa: PLC0415 - the same
+
+    image = file.docker.image
+    if image is None and (system or file.system) is not None:
+        image = image_name(parse_system(str(system or file.system)))
+
+    def engine(host: str | None) -> Seen:
+        opened = DockerEngine.connect(host)
+        try:
+            return Seen(True, next(iter(opened.described().values())))
+        finally:
+            opened.close()
+
+    def holds_image(host: str | None) -> Seen:
+        if image is None:
+            return Seen(False, "nobody says which", 'write image = "…" below [docker], or say --system')
+        opened = DockerEngine.connect(host)
+        try:
+            there = opened.has_image(image)
+        finally:
+            opened.close()
+        remedy = f"docker pull {image}" if file.docker.image else f"schemaquake image {system or file.system}"
+        return Seen(True, image) if there else Seen(False, f"the engine has no {image}", remedy)
+
+    checks: Sequence[Check[str | None]] = (
+        Check(name="engine", look=engine),
+        Check(name="image", look=holds_image, after=("engine",)),
+    )
+    return examine({"docker": file.docker.host}, checks)

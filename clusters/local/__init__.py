@@ -1,0 +1,1 @@
+"""Clusters on this machine, one network namespace per node."""

@@ -1,0 +1,1 @@
+"""What nodes on hosts and in containers share: services, guards, clocks, transports."""

@@ -1,0 +1,192 @@
+"""Clocks of deployed nodes: how they are skewed, read back, and set right by whoever comes first.
+
+*Host clock*: the host's own, through a small program put on it and removed with the run's folder; the daemons that keep
+it right are stopped before and started after. *Faketime clock*: of one server alone, by libfaketime and a file with the
+offset; for containers, which share their host's clock, and for hosts whose owner set that library up.
+
+Both move nothing unless a guard of the run stands on the node, before and after: a harness that goes on toggling a clock
+whose fault has expired, or whose command arrives late, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from clusters.nodes import libfaketime
+from clusters.nodes.transport import Transport
+from harness.errors import ClusterError
+from harness.model.protocols import Executed
+
+__all__ = ["FaketimeClock", "HostClock"]
+
+_NOT_GUARDED: Final = 75
+_NOT_THERE: Final = 44
+_ANSWERS_WITHIN_S: Final = 60.0
+"""Daemons take a while to end and to start."""
+
+
+class HostClock:
+    """The wall clock of a whole host, through `transport` as root."""
+
+    _SCRIPT: Final = "host_clock.sh"
+    _FILES: Final = (_SCRIPT, "settime.py", "settime.pl")
+
+    def __init__(self, transport: Transport, *, folder: str) -> None:
+        """`folder` is the run's own on the host, where its guards stand, too."""
+        self._transport = transport
+        self._folder = folder
+
+    def skew(self, offset_s: float) -> None:
+        """Shift it by so much from true time; 0 restores it and lets its daemons go on. Raises ClusterError."""
+        self._place()
+        if offset_s == 0:
+            self._insist(self._ask("restore", self._folder))
+        else:
+            self._insist(self._ask("skew", self._folder, f"{offset_s:.6f}"))
+
+    def offset(self) -> float:
+        """Its distance from true time in seconds, by the kernel's time since boot; 0 if it was never skewed here."""
+        done = self._ask("offset", self._folder)
+        return 0.0 if done.exit_code == _NOT_THERE else float(self._insist(done))
+
+    def undo(self) -> Sequence[tuple[str, ...]]:
+        """What root carries out to restore it; does nothing to a clock that is not skewed. Puts there what that needs."""
+        self._place()
+        return [("sh", f"{self._folder}/{self._SCRIPT}", "restore", self._folder)]
+
+    def environment(self) -> Mapping[str, str]:
+        """Nothing: a server takes its time from the host."""
+        return {}
+
+    def refusal(self) -> str | None:
+        """Why it cannot be skewed, in words; null if it can. Leaves nothing behind."""
+        done = self._transport.run(["sh", "-s", "--", "refusal"], stdin=_content(self._SCRIPT))
+        return self._insist(done).strip() or None
+
+    def _place(self) -> None:
+        there = self._transport.run(["test", "-e", f"{self._folder}/{self._FILES[-1]}"])
+        if there.exit_code == 0:
+            return
+        _make_folder(self._transport, self._folder)
+        for name in self._FILES:
+            self._transport.put(_content(name), f"{self._folder}/{name}", mode=0o700)
+
+    def _ask(self, *arguments: str) -> Executed:
+        script = f"{self._folder}/{self._SCRIPT}"
+        asked = ["sh", "-c", f'[ -e "$1" ] || exit {_NOT_THERE}; exec sh "$@"', "sh", script, *arguments]
+        return self._transport.run(asked, timeout_s=_ANSWERS_WITHIN_S)
+
+    def _insist(self, done: Executed) -> str:
+        return _insist(self._transport, done)
+
+
+class FaketimeClock:
+    """The wall clock of one server, and of whatever else has `environment`, through `transport` as root."""
+
+    _SKEW: Final = (
+        'stands() { for mark in "$1"/fault-*/armed; do [ ! -e "$mark" ] || return 0; done; '
+        'echo "clock: no guard stands in $1: the fault has expired, or was never armed" >&2; return 1; }; '
+        f'stands "$1" || exit {_NOT_GUARDED}; '
+        'echo "$3" > "$2.new" && chmod 644 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new" "$2"; exit 1; }; '
+        f'stands "$1" || {{ rm -f "$2"; exit {_NOT_GUARDED}; }}'
+    )
+    # Between two readings of true time; the library is for the one in the middle alone.
+    _OFFSET: Final = (
+        "unset LD_PRELOAD; date +%s.%N; "
+        "FAKETIME_TIMESTAMP_FILE=$2 LD_PRELOAD=$1 FAKETIME_NO_CACHE=1 date +%s.%N; date +%s.%N"
+    )
+    _PROBE_S: Final = 3600.0
+    _PROBE: Final = f'probe=$(mktemp) && trap "rm -f $probe" EXIT && echo +{_PROBE_S:g} > "$probe" && set -- "$1" "$probe"; {_OFFSET}'
+    _FIND: Final = 'for library in "$@"; do [ ! -e "$library" ] || { echo "$library"; exit 0; }; done'
+    _PLACES: Final = (
+        "/usr/lib/*/faketime/libfaketime.so.1",
+        "/usr/lib/faketime/libfaketime.so.1",
+        "/usr/lib64/faketime/libfaketime.so.1",
+        "/usr/local/lib/faketime/libfaketime.so.1",
+    )
+
+    def __init__(
+        self, transport: Transport, *, folder: str, library: str | None = None, offset_file: str | None = None
+    ) -> None:
+        """`folder` is the run's own on the node; `offset_file` is in it unless the owner's server reads another.
+
+        `library`: None is where the distributions put it.
+        """
+        self._transport = transport
+        self._folder = folder
+        self._library = library
+        self._offset_file = f"{folder}/clock_offset" if offset_file is None else offset_file
+
+    def skew(self, offset_s: float) -> None:
+        """Shift it by so much from true time; the server follows within a second. 0 restores it. Raises ClusterError."""
+        if offset_s == 0:
+            for argv in self.undo():
+                self._insist(self._transport.run(argv))
+            return
+        _make_folder(self._transport, self._folder)
+        skew = ["sh", "-c", self._SKEW, "sh", self._folder, self._offset_file, f"{offset_s:+.3f}"]
+        self._insist(self._transport.run(skew))
+
+    def offset(self) -> float:
+        """By how many seconds a process under the library and the file is ahead of true time. Raises ClusterError."""
+        return self._measured(self._OFFSET)
+
+    def _measured(self, script: str) -> float:
+        done = self._transport.run(["sh", "-c", script, "sh", self._found(), self._offset_file])
+        try:
+            before, shown, after = map(float, self._insist(done).split())
+        except ValueError as error:
+            raise ClusterError(f"{self._transport.described()}: `date` tells no time: {done.stdout!r}") from error
+        return shown - (before + after) / 2
+
+    def undo(self) -> Sequence[tuple[str, ...]]:
+        """What restores it: without a file the library shows true time, and to remove one takes no room on a disk."""
+        return [("rm", "-f", self._offset_file)]
+
+    def environment(self) -> Mapping[str, str]:
+        """What the server needs in its environment to follow this clock. Raises ClusterError without the library."""
+        return libfaketime.environment(Path(self._found()), Path(self._offset_file))
+
+    def refusal(self) -> str | None:
+        """Why it cannot be skewed, in words; null if it can: tried on a file of its own. Leaves nothing behind."""
+        try:
+            shown_s = self._measured(self._PROBE)
+        except ClusterError as error:
+            return str(error)
+        if abs(shown_s - self._PROBE_S) < self._PROBE_S / 2:
+            return None
+        return f"{self._transport.described()}: {self._library} does not change what a process there sees of the time"
+
+    def _found(self) -> str:
+        if self._library is None:
+            # The patterns are for the node's shell to fill in.
+            script = self._FIND.replace('"$@"', " ".join(self._PLACES))
+            found = self._insist(self._transport.run(["sh", "-c", script])).strip()
+            if not found:
+                raise ClusterError(
+                    f"{self._transport.described()}: there is no libfaketime (Debian: apt-get install faketime)"
+                )
+            self._library = found
+        return self._library
+
+    def _insist(self, done: Executed) -> str:
+        return _insist(self._transport, done)
+
+
+def _content(name: str) -> bytes:
+    return files(__package__).joinpath(name).read_bytes()
+
+
+def _make_folder(transport: Transport, folder: str) -> None:
+    """The run's folder: for root to list, for a server to pass through."""
+    _insist(transport, transport.run(["sh", "-c", 'mkdir -p "$1" && chmod 711 "$1"', "sh", folder]))
+
+
+def _insist(transport: Transport, done: Executed) -> str:
+    if done.exit_code != 0:
+        said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}"
+        raise ClusterError(f"{transport.described()}: {said}")
+    return done.stdout

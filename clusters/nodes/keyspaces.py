@@ -1,0 +1,44 @@
+"""Keyspaces of a run on a cluster that is somebody's: which ones it made, and taking them away again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import orjson
+
+from harness.errors import ClusterError
+from harness.history.journal import EVENT_JOURNALS
+from harness.model.observation import Observation
+from harness.model.protocols import Client
+from harness.model.steps import Invoke
+
+__all__ = ["drop", "made_by", "under"]
+
+
+def made_by(folder: Path) -> frozenset[str]:
+    """The keyspaces that the run of this folder asked to create, whatever was answered."""
+    made = set()
+    for journal in (folder / "journals").glob(EVENT_JOURNALS):
+        for line in journal.read_bytes().split(b"\n")[:-1]:  # the last may be torn: what it asks for was never sent
+            if b"create-keyspace" in line:
+                event = orjson.loads(line)
+                if event["f"] == "create-keyspace" and event["type"] == "invoke":
+                    made.add(str(orjson.loads(event["value"])["keyspace"]))
+    return frozenset(made)
+
+
+def under(prefix: str, observed: Iterable[Observation]) -> frozenset[str]:
+    """The keyspaces of a reading that are named `<prefix>_…`, also those of which only a part was left."""
+    return frozenset(o.keyspace for o in observed if o.keyspace is not None and o.keyspace.startswith(f"{prefix}_"))
+
+
+def drop(keyspaces: Collection[str], client: Client) -> None:
+    """Drop them, one after another, all tried. Raises ClusterError naming those that the server did not confirm, and why."""
+    refusals = []
+    for keyspace in sorted(keyspaces):
+        done = client.invoke(Invoke("drop-keyspace", value={"keyspace": keyspace, "if_exists": True}))
+        if done.type != "ok":
+            refusals.append(f"{keyspace} ({done.error})")
+    if refusals:
+        raise ClusterError(f"keyspaces of this run could not be dropped: {', '.join(refusals)}. Drop them by hand")

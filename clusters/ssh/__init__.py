@@ -1,0 +1,1 @@
+"""Clusters of hosts that are reached by SSH."""

@@ -1,0 +1,1 @@
+"""What a system under test is: its versions, its recipe, its configuration."""

@@ -1,0 +1,155 @@
+"""Thrift client: one framed connection with one coordinator of Cassandra 0.7 to 1.1.
+
+The peer of `clusters.cql.client`, and as unkind: no retries, no other coordinator, no wait for schema agreement, which
+the clients of those days all had. An answer that does not come within the request timeout is not waited for any longer;
+a connection that broke is opened again for the next operation, never for the one that met it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any, Final, Literal
+
+from clusters.cql.last_look import LastLook
+from clusters.thrift.changes import NotInThisEra, carry_out
+from clusters.thrift.connection import Connection, NotConnected, words
+from clusters.thrift.outcomes import classify
+from clusters.thrift.rows import carry_out_rows
+from clusters.thrift.schema import read_schema, read_version
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.errors import NodeUnreachable
+from harness.model.observation import Observation
+from harness.model.operation import JSON, Completion
+from harness.model.steps import Invoke
+
+__all__ = ["ThriftClient", "ThriftConnector"]
+
+_ROWS: Final = frozenset({"insert", "delete-row", "read-rows", "know-table"})
+_READS: Final = frozenset({"read-rows", "know-table"})
+_SECONDS_TO_CONNECT: Final = 20.0
+_SECONDS_TO_RECONNECT: Final = 1.5
+_READINGS_MAX: Final = 4
+_MERGED_ROWS: Final = "merged-rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThriftConnector:
+    """Where the nodes are; picklable. Which interface they speak they say themselves.
+
+    `era` is "migrations" (0.7–1.0) or "merged-rows" (1.1, whose schema is in tables that can be read).
+    """
+
+    addresses: Mapping[str, str]
+    port: int = 9160
+    era: str
+
+    def connect(self, node: str, *, request_timeout_s: float) -> ThriftClient:
+        """A connection with that node; raises NodeUnreachable after 20 s."""
+        return ThriftClient(
+            node, self.addresses[node], port=self.port, era=self.era, request_timeout_s=request_timeout_s
+        )
+
+
+class ThriftClient:
+    """The connection. Not thread-safe: a worker's own."""
+
+    def __init__(self, node: str, address: str, *, port: int, era: str, request_timeout_s: float) -> None:
+        self._node = node
+        self._era = era
+        self._connection = Connection(address, port, timeout_s=request_timeout_s)
+        self._last_look = LastLook()
+        try:
+            self._connection.ensure(deadline_s=_SECONDS_TO_CONNECT)
+        except NotConnected as error:
+            raise NodeUnreachable(
+                f"node {node} did not accept a connection at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: {error}"
+            ) from error
+
+    def invoke(self, operation: Invoke) -> Completion:
+        """Make its calls, and class what comes back; an error of any kind becomes a completion."""
+        try:
+            self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
+            return Completion(type="ok", value=self._invoke(operation))
+        except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
+            return Completion(type=classify(error, on=_kind(operation.f)).means, error=_say(error))
+
+    def _invoke(self, operation: Invoke) -> JSON:
+        call, dialect = self._connection.call, self._connection.dialect
+        value = operation.value
+        if operation.f in _ROWS:
+            return carry_out_rows(call, dialect, operation.f, value)
+        if operation.f == "cql":
+            if not hasattr(dialect.idl, "Compression"):
+                raise NotInThisEra(f"Cassandra {dialect.name} has no CQL")
+            call("execute_cql_query", value["statement"].encode(), dialect.idl.Compression.NONE)
+            return value
+        applied = carry_out(call, dialect, operation.f, value)
+        guarded = value.get("if_exists") or value.get("if_not_exists")
+        return {**value, "applied": applied} if guarded else value
+
+    def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
+        """The node's account of its schema; see `clusters.thrift.schema`."""
+        try:
+            self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
+            if not complete:
+                version, evidence = read_version(self._connection.call, self._connection.address)
+                if version == self._last_look.version:
+                    return [self._version(phase, sample, version, {"epoch": None, **evidence})]
+            observed = self._read_schema(phase, sample)
+        except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
+            return [self._version(phase, sample, None, None, error=_say(error))]
+        return observed if complete else self._last_look.changes(observed)
+
+    def _read_schema(self, phase: str, sample: int) -> Sequence[Observation]:
+        """A reading during which the node's schema stood still, if it does so within a few tries."""
+        observed: list[Observation] = []
+        for _ in range(_READINGS_MAX):
+            observed = list(
+                read_schema(
+                    self._connection.call,
+                    self._connection.dialect,
+                    address=self._connection.address,
+                    has_schema_tables=self._era == _MERGED_ROWS,
+                    phase=phase,
+                    node=self._node,
+                    sample=sample,
+                )
+            )
+            if read_version(self._connection.call, self._connection.address)[0] == observed[0].id:
+                break
+        return observed
+
+    def _version(
+        self, phase: str, sample: int, version: str | None, definition: JSON, *, error: str | None = None
+    ) -> Observation:
+        return Observation(
+            time=monotonic_ns(),
+            phase=phase,
+            node=self._node,
+            sample=sample,
+            kind="version",
+            id=version,
+            definition=definition,
+            error=error,
+        )
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+        with suppress(OSError):
+            self._connection.close()
+
+
+def _kind(f: str) -> Literal["read", "write", "schema"]:
+    if f in _READS:
+        return "read"
+    return "schema" if f in SCHEMA_CHANGES or f == "cql" else "write"
+
+
+def _say(error: BaseException) -> str:
+    """The error on one line, class first, then the call that met it and the server's words."""
+    raised: Any = getattr(error, "error", error)
+    text = str(error) if raised is not error else words(error)
+    return f"{type(raised).__name__}: {text}"[:600]

@@ -1,0 +1,74 @@
+"""Thrift outcomes: what an error of Cassandra 0.7 to 1.1 proves about the operation that met it.
+
+The texts begin with the call that failed, for of the two calls that an alteration takes, the first changes nothing. In
+all these versions every `system_…` call asks all live nodes for their versions before it applies anything
+(CassandraServer.validateSchemaAgreement), and never after: a disagreement told by such a call proves that nothing was
+changed. `execute_cql_query` asks once more after it applied a change, and tells both with the same exception.
+A migration that is not the next one (0.7–1.0) dies on the server's migration stage, and its client learns of an internal
+error, as it does when the stage died half-way: nobody can tell the one from the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from clusters.cql.outcomes import Outcome
+from clusters.thrift.connection import CallFailed, words
+
+__all__ = ["TABLE", "classify"]
+
+TABLE: Final[Sequence[Outcome]] = (
+    Outcome("*", "", "read", "fail", "a read changes nothing, whatever became of it"),
+    Outcome("NotConnected", "", "any", "fail", "no connection to the pinned coordinator: it was never sent"),
+    Outcome(
+        "NotInThisEra", "", "any", "fail", "the interface of this version has no such operation: it was never sent"
+    ),
+    Outcome("RefusedHere", "", "any", "fail", "the definition just read does not allow it: it was never sent"),
+    Outcome("ValueError", "", "write", "fail", "a value that the column cannot hold: it was never sent"),
+    Outcome(
+        "*", r"^(?:set_keyspace|describe_\w+)\b", "any", "fail", "only asked so far, and nothing changed by asking"
+    ),
+    Outcome("NotFoundException", "", "any", "fail", "the coordinator does not know the object, and did nothing"),
+    Outcome(
+        "SchemaDisagreementException",
+        r"^execute_cql_query\b",
+        "schema",
+        "info",
+        "0.8–1.1: before the change was applied, or after: CQL asks twice, and answers the same",
+    ),
+    Outcome(
+        "SchemaDisagreementException",
+        "",
+        "schema",
+        "fail",
+        "0.8–1.1: the nodes did not agree before the change, so nothing was applied",
+    ),
+    Outcome(
+        "InvalidRequestException",
+        r"Cluster schema does not yet agree",
+        "schema",
+        "fail",
+        "0.7.3 and later: the nodes did not agree before the change, so nothing was applied",
+    ),
+    Outcome("InvalidRequestException", "", "any", "fail", "the coordinator refused it before doing anything"),
+    Outcome("UnavailableException", "", "write", "fail", "too few replicas were alive, so it was sent to none"),
+    Outcome("TimedOutException", "", "any", "info", "some replicas may have it"),
+    Outcome("TApplicationException", r"Invalid method name", "any", "fail", "the server knows no such call"),
+    Outcome("TApplicationException", "", "any", "info", "the server failed somewhere on the way"),
+    Outcome("TTransportException", "", "any", "info", "the connection broke after the request may have left"),
+    Outcome("OSError", "", "any", "info", "no answer came in time, or the connection broke"),
+    Outcome("*", "", "any", "info", "not listed: nobody knows"),
+)
+
+
+def classify(error: BaseException, *, on: Literal["read", "write", "schema"]) -> Outcome:
+    """The first row for this error on this kind of operation; what a call raised counts as that, by its class's names."""
+    raised = error.error if isinstance(error, CallFailed) else error
+    names = {cls.__name__ for cls in type(raised).__mro__}
+    message = str(error) if isinstance(error, CallFailed) else words(error)
+    for row in TABLE:
+        if row.on in {"any", on} and (row.error == "*" or row.error in names) and re.search(row.text, message):
+            return row
+    raise AssertionError("the last row matches everything")

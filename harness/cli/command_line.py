@@ -1,0 +1,72 @@
+"""Command line: one `schemaquake`, whose commands are found through entry points.
+
+Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Errors we know are printed as a sentence.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from harness.console import stderr
+from harness.errors import ExitCode, SchemaquakeError
+from harness.history.lean_arrow import small_pages
+from harness.registry import load, names
+
+__all__ = ["application", "main"]
+
+# typer carries a click of its own and re-exports only the leaves of its tree of errors.
+_CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def application(asked: str | None = None) -> typer.Typer:
+    """The command with everything that is installed; with nothing but the command `asked` for, if there is one of that name."""
+    app = typer.Typer(
+        name="schemaquake",
+        help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
+        callback=lambda: None,  # without one, typer takes an only command for the whole application
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name in names("commands"):
+        load("commands", name)(app)
+    # Typer reads the signatures of all commands there are, which takes longer than many a command takes to run.
+    app.registered_commands = [c for c in app.registered_commands if c.name == asked] or app.registered_commands
+    return app
+
+
+def main() -> None:
+    """The entry point: runs, and turns what went wrong into a sentence and an exit code."""
+    small_pages()
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(argv: list[str]) -> int:
+    try:
+        code = application(*argv[:1])(argv, standalone_mode=False, prog_name="schemaquake")
+    except typer.Exit as done:
+        return int(done.exit_code)
+    except typer.Abort:
+        stderr().print("interrupted")
+        return int(ExitCode.CRASHED)
+    except _CLICK_ERRORS as error:
+        error.show()
+        return int(ExitCode.BAD_ARGUMENTS)
+    except SchemaquakeError as error:
+        stderr().print(f"schemaquake: {error}", markup=False)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        stderr().print("interrupted")
+        return int(ExitCode.CRASHED)
+    except OSError as error:
+        stderr().print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
+        return int(ExitCode.CRASHED)
+    return int(code) if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The kernel's own commands: list what is installed, recover a run's history, heal what a dead run left."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.json_output import print_json
+from harness.console import configure_logging, stderr
+from harness.errors import ExitCode, PlanError
+from harness.registry import load_all
+
+__all__ = ["register"]
+
+_KINDS = ("workloads", "nemeses", "checkers", "clusters", "systems", "anomalies", "errors")
+
+
+def register(app: typer.Typer) -> None:
+    """Add `list` and `heal`."""
+    app.command("list")(_list)
+    app.command("heal")(_heal)
+
+
+def _list(
+    kind: Annotated[str, typer.Argument(help=f"one of {', '.join(_KINDS)}")] = "workloads",
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+) -> None:
+    """List what is installed: workloads, nemeses, checkers, clusters, systems, anomalies, errors."""
+    if kind not in _KINDS:
+        raise PlanError(f'cannot list "{kind}"; lists there are: {", ".join(_KINDS)}')
+    rows: dict[str, str] | dict[str, Mapping[str, str | int]]
+    match kind:
+        case "systems":
+            rows = {name: row for table in load_all("systems").values() for name, row in table().items()}
+        case "anomalies":
+            rows = {
+                name: anomaly.description
+                for catalogue in load_all("anomalies").values()
+                for name, anomaly in catalogue.items()
+            }
+        case "errors":
+            rows = {
+                f"{row.error}{f' /{row.text}/' if row.text else ''} on {row.on}": f"{row.means}: {row.because}"
+                for table in load_all("outcomes").values()
+                for row in table
+            }
+        case _:
+            rows = {name: _first_line(found) for name, found in load_all(kind).items()}
+    if as_json:
+        print_json(rows)
+        return
+    for line in _columns(rows):
+        sys.stdout.write(f"{line}\n")
+
+
+def _columns(rows: Mapping[str, str | Mapping[str, str | int]]) -> Iterator[str]:
+    """A line a row, its cells below one another; where cells have names, they come first."""
+    cells = [[name, *([row] if isinstance(row, str) else map(str, row.values()))] for name, row in rows.items()]
+    named = next((list(row) for row in rows.values() if not isinstance(row, str)), None)
+    if named is not None:
+        cells.insert(0, ["", *named])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _first_line(found: object) -> str:
+    """What the module says of itself, or the class if the module is silent."""
+    module = inspect.getmodule(found if inspect.isclass(found) else type(found))
+    text = (module.__doc__ if module else None) or inspect.getdoc(found) or ""
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def _heal(
+    run: Annotated[Path, typer.Argument(help="the run's folder; or its ledger.jsonl alone, with --cluster")],
+    cluster: Annotated[
+        Path | None, typer.Option("--cluster", help="the file of a deployed cluster, instead of the run's copy")
+    ] = None,
+) -> None:
+    """Undo whatever a run left behind: faults of its ledger, processes, namespaces. May be repeated."""
+    from harness.faults.healing import heal, heal_ledger  # noqa: PLC0415 - every other command would wait for them
+    from harness.faults.ledger import FILE_NAME  # noqa: PLC0415 - as above
+
+    configure_logging()
+    if cluster is not None:
+        done = heal_ledger(run / FILE_NAME if run.is_dir() else run, cluster)
+    else:
+        done = heal(run.parent if run.name == FILE_NAME else run)
+    console = stderr()
+    for sentence in done or ["nothing was left to heal"]:
+        console.print(sentence, markup=False)
+    raise typer.Exit(ExitCode.VALID)

@@ -1,0 +1,1 @@
+"""Schema changes and row operations as values, and their CQL."""

@@ -1,0 +1,240 @@
+"""Schema changes: DDL as values, before any dialect.
+
+Every function returns an `Invoke` whose `f` names the change and whose value is its definition; an era's client renders
+it (as CQL, or as Thrift calls), and checkers read it back from the history. Identifiers are lower case and need no quotes.
+
+| f | key | value, beside `keyspace` (and `name`) |
+|---|---|---|
+| create-keyspace, alter-keyspace | ks | `replication` |
+| drop-keyspace | ks | |
+| create-table | ks.t | `columns: [[name, type, kind], …]` (kind: partition_key, clustering, static, regular), `options` |
+| drop-table | ks.t | |
+| add-column | ks.t | `column: [name, type]` |
+| drop-column | ks.t | `column: name`, `timestamp`? (µs) |
+| rename-column | ks.t | `column: name`, `to: name` |
+| alter-options | ks.t | `options: {name: value}` |
+| create-type | ks.u | `fields: [[name, type], …]` |
+| add-field | ks.u | `field: [name, type]` |
+| rename-field | ks.u | `field: name`, `to: name` |
+| drop-type | ks.u | |
+| create-function | ks.f | `arguments: [[name, type], …]`, `returns`, `body` |
+| drop-function | ks.f | |
+| create-aggregate | ks.g | `arguments: [type, …]`, `state_function`, `state_type`, `final_function`? |
+| drop-aggregate | ks.g | |
+| create-view | ks.v | `base`, `primary_key: [name, …]` |
+| drop-view | ks.v | |
+| create-index | ks.i | `table`, `column` |
+| drop-index | ks.i | |
+| cql | any | `statement`: anything else; checkers that need its meaning leave it out |
+
+`if_exists` / `if_not_exists` may be true on any create or drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.steps import Invoke
+
+__all__ = [
+    "ALTERS",
+    "CREATES",
+    "DROPS",
+    "SCHEMA_CHANGES",
+    "add_column",
+    "add_field",
+    "alter_keyspace",
+    "alter_options",
+    "cql",
+    "create_aggregate",
+    "create_function",
+    "create_index",
+    "create_keyspace",
+    "create_table",
+    "create_type",
+    "create_view",
+    "drop_aggregate",
+    "drop_column",
+    "drop_function",
+    "drop_index",
+    "drop_keyspace",
+    "drop_table",
+    "drop_type",
+    "drop_view",
+    "rename_column",
+    "rename_field",
+]
+
+CREATES: Final = frozenset(
+    f"create-{kind}" for kind in ("keyspace", "table", "type", "function", "aggregate", "view", "index")
+)
+DROPS: Final = frozenset(
+    f"drop-{kind}" for kind in ("keyspace", "table", "type", "function", "aggregate", "view", "index")
+)
+ALTERS: Final = frozenset(
+    {
+        "alter-keyspace",
+        "add-column",
+        "drop-column",
+        "rename-column",
+        "alter-options",
+        "add-field",
+        "rename-field",
+    }
+)
+SCHEMA_CHANGES: Final = CREATES | DROPS | ALTERS
+
+
+def _change(f: str, keyspace: str, name: str | None, **definition: Any) -> Invoke:
+    value: dict[str, Any] = {"keyspace": keyspace}
+    if name is not None:
+        value["name"] = name
+    value |= {key: entry for key, entry in definition.items() if entry is not None and entry is not False}
+    return Invoke(f, keyspace if name is None else f"{keyspace}.{name}", value)
+
+
+def create_keyspace(keyspace: str, *, replication_factor: int, if_not_exists: bool = False) -> Invoke:
+    """CREATE KEYSPACE with SimpleStrategy: the harness places its own replicas and wants no surprises from racks."""
+    replication = {"class": "SimpleStrategy", "replication_factor": replication_factor}
+    return _change("create-keyspace", keyspace, None, replication=replication, if_not_exists=if_not_exists)
+
+
+def alter_keyspace(keyspace: str, *, replication_factor: int) -> Invoke:
+    """ALTER KEYSPACE … WITH replication."""
+    replication = {"class": "SimpleStrategy", "replication_factor": replication_factor}
+    return _change("alter-keyspace", keyspace, None, replication=replication)
+
+
+def drop_keyspace(keyspace: str, *, if_exists: bool = False) -> Invoke:
+    """DROP KEYSPACE with everything in it."""
+    return _change("drop-keyspace", keyspace, None, if_exists=if_exists)
+
+
+def create_table(
+    keyspace: str,
+    name: str,
+    *,
+    columns: Sequence[tuple[str, str, str]],
+    options: Mapping[str, Any] | None = None,
+    if_not_exists: bool = False,
+) -> Invoke:
+    """CREATE TABLE; `columns` are (name, CQL type, kind) in declaration order, at least one `partition_key`."""
+    return _change(
+        "create-table",
+        keyspace,
+        name,
+        columns=[list(column) for column in columns],
+        options=dict(options) if options else None,
+        if_not_exists=if_not_exists,
+    )
+
+
+def drop_table(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
+    """DROP TABLE."""
+    return _change("drop-table", keyspace, name, if_exists=if_exists)
+
+
+def add_column(keyspace: str, table: str, column: str, cql_type: str) -> Invoke:
+    """ALTER TABLE … ADD."""
+    return _change("add-column", keyspace, table, column=[column, cql_type])
+
+
+def drop_column(keyspace: str, table: str, column: str, *, timestamp: int | None = None) -> Invoke:
+    """ALTER TABLE … DROP; `timestamp` in µs is CASSANDRA-7190's USING TIMESTAMP."""
+    return _change("drop-column", keyspace, table, column=column, timestamp=timestamp)
+
+
+def rename_column(keyspace: str, table: str, column: str, to: str) -> Invoke:
+    """ALTER TABLE … RENAME (primary-key columns only)."""
+    return _change("rename-column", keyspace, table, column=column, to=to)
+
+
+def alter_options(keyspace: str, table: str, options: Mapping[str, Any]) -> Invoke:
+    """ALTER TABLE … WITH name = value AND …; values are strings, numbers, booleans or maps."""
+    return _change("alter-options", keyspace, table, options=dict(options))
+
+
+def create_type(keyspace: str, name: str, *, fields: Sequence[tuple[str, str]], if_not_exists: bool = False) -> Invoke:
+    """CREATE TYPE."""
+    return _change("create-type", keyspace, name, fields=[list(field) for field in fields], if_not_exists=if_not_exists)
+
+
+def add_field(keyspace: str, type_name: str, field: str, cql_type: str) -> Invoke:
+    """ALTER TYPE … ADD."""
+    return _change("add-field", keyspace, type_name, field=[field, cql_type])
+
+
+def rename_field(keyspace: str, type_name: str, field: str, to: str) -> Invoke:
+    """ALTER TYPE … RENAME."""
+    return _change("rename-field", keyspace, type_name, field=field, to=to)
+
+
+def drop_type(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
+    """DROP TYPE."""
+    return _change("drop-type", keyspace, name, if_exists=if_exists)
+
+
+def create_function(
+    keyspace: str, name: str, *, arguments: Sequence[tuple[str, str]], returns: str, body: str
+) -> Invoke:
+    """CREATE FUNCTION … CALLED ON NULL INPUT … LANGUAGE java, so that an aggregate on it needs no INITCOND; needs user-defined functions switched on."""
+    return _change(
+        "create-function", keyspace, name, arguments=[list(a) for a in arguments], returns=returns, body=body
+    )
+
+
+def drop_function(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
+    """DROP FUNCTION, by name alone: the harness never overloads."""
+    return _change("drop-function", keyspace, name, if_exists=if_exists)
+
+
+def create_aggregate(
+    keyspace: str,
+    name: str,
+    *,
+    arguments: Sequence[str],
+    state_function: str,
+    state_type: str,
+    final_function: str | None = None,
+) -> Invoke:
+    """CREATE AGGREGATE … SFUNC … STYPE …, without INITCOND."""
+    return _change(
+        "create-aggregate",
+        keyspace,
+        name,
+        arguments=list(arguments),
+        state_function=state_function,
+        state_type=state_type,
+        final_function=final_function,
+    )
+
+
+def drop_aggregate(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
+    """DROP AGGREGATE, by name alone."""
+    return _change("drop-aggregate", keyspace, name, if_exists=if_exists)
+
+
+def create_view(keyspace: str, name: str, *, base: str, primary_key: Sequence[str]) -> Invoke:
+    """CREATE MATERIALIZED VIEW of all columns of `base`; the first of `primary_key` is the partition key."""
+    return _change("create-view", keyspace, name, base=base, primary_key=list(primary_key))
+
+
+def drop_view(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
+    """DROP MATERIALIZED VIEW."""
+    return _change("drop-view", keyspace, name, if_exists=if_exists)
+
+
+def create_index(keyspace: str, name: str, *, table: str, column: str, if_not_exists: bool = False) -> Invoke:
+    """CREATE INDEX."""
+    return _change("create-index", keyspace, name, table=table, column=column, if_not_exists=if_not_exists)
+
+
+def drop_index(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
+    """DROP INDEX."""
+    return _change("drop-index", keyspace, name, if_exists=if_exists)
+
+
+def cql(key: str, statement: str) -> Invoke:
+    """Any statement, in the words of its author: recorded and classified, its meaning left to the reader."""
+    return Invoke("cql", key, {"statement": statement})

@@ -1,0 +1,1 @@
+"""Faults: the fault ledger, injection, and healing after a crash."""

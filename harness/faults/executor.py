@@ -1,0 +1,526 @@
+"""Faults: carries out what the nemeses planned, and undoes all of it whatever happens.
+
+A fault goes through the ledger (`planned`, synced, before anything is touched), is injected, noted in the history with
+the effect that was read back, and healed in time or at the end. Notes: `fault-begins`, `fault-ends`, `fault-failed`
+(injecting or healing raised: the run may be unknown) and `fault-skipped`, each with
+`{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`) or `reason`.
+
+On a cluster whose nodes outlive the run (`harness.model.protocols.Guarded`) every fault is armed between ledger and injection
+and disarmed after its healing was read back. Stages of a failure there are also `arm` (nothing was injected), `hold` (a
+guard undid the fault before it was healed; its healing's effect has `expired`) and `disarm`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
+from harness.faults.ledger import Ledger
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
+from harness.registry import load
+
+__all__ = [
+    "FaultExecutor",
+    "FaultFailed",
+    "FaultSchedule",
+    "FaultSkipped",
+    "Note",
+    "compose",
+    "cut",
+    "nothing_is_left",
+    "refuse_unguardable",
+]
+
+log = logging.getLogger(__name__)
+
+Note: TypeAlias = Callable[[str, JSON], None]
+"""Writes one event of the nemesis' process: `f` and `value`. Called by one thread at a time."""
+
+_PROCESS: Final = "process"
+
+_Stage: TypeAlias = Literal["arm", "inject", "hold", "heal", "disarm"]
+
+
+class FaultSkipped(ClusterError):
+    """A fault was not injected, because of another fault or because its node is already down; noted in the ledger."""
+
+
+class FaultFailed(ClusterError):
+    """A fault could not be injected; it was noted and undone at once. Its cause is what the nemesis raised."""
+
+
+@dataclass(slots=True)
+class _Open:
+    nemesis: Nemesis
+    fault: Fault
+    entry: int
+    begun: bool = False
+    told_expired: bool = False
+
+
+class FaultExecutor:
+    """Injects and heals single faults of one run; safe to call from several threads."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger, *, note: Note) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._note = note
+        self._guarded = cluster if isinstance(cluster, Guarded) else None
+        # Names of rules on hosts that outlive the run: those of a second run, or left by an earlier one, are others.
+        self._tag = {} if self._guarded is None else {"tag": secrets.token_hex(2)}
+        self._lock = threading.RLock()
+        self._open: dict[int, _Open] = {}
+        self._failures: list[str] = []
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
+        with self._lock:
+            return tuple(self._failures)
+
+    def inject(self, nemesis: Nemesis, fault: Fault) -> JSON:
+        """Inject one fault now and return its effect as read back.
+
+        Raises FaultNotAllowed (nothing is noted) as `refuse_unguardable` does; FaultSkipped if it would collide with
+        another fault or with the state of its nodes; FaultFailed if the nemesis raised: that is noted and remembered,
+        and the fault is healed at once (HealError if that fails too), or if it could not be armed and so was not injected.
+        """
+        refuse_unguardable(self._cluster, nemesis, [fault])
+        fault = replace(fault, parameters={**fault.parameters, **self._tag})
+        with self._lock:
+            if fault.id in self._open:
+                raise ValueError(f"fault {fault.id} is already in place: {self._open[fault.id].fault}")
+            reason = self._obstacle(nemesis, fault)
+            entry = self._ledger.plan(fault)
+            if reason is not None:
+                self._skip(entry, fault, reason)
+            opened = self._open[fault.id] = _Open(nemesis, fault, entry)
+        self._arm(opened)
+        try:
+            effect = nemesis.inject(self._cluster, fault)
+            self._refuse_expired(fault)
+        except BaseException as error:
+            self._fail(opened, "inject", error)
+            self.heal(fault.id)
+            if isinstance(error, Exception):
+                raise FaultFailed(f"{_called(fault)} could not be injected: {error}") from error
+            raise
+        with self._lock:
+            opened.begun = True
+            self._ledger.injected(entry, effect)
+            self._tell("fault-begins", fault, effect=effect)
+        return effect
+
+    def heal(self, fault_id: int) -> JSON:
+        """Undo one fault and return what was read back; a fault that is not in place is left alone (null).
+
+        Raises HealError: the fault then stays open, here and in the ledger, unless what failed is the node and not the
+        healing (the HealError's cause is a NodeDied or a StartTimeout): a server that was started and does not serve is
+        a finding, and nothing is left that a second attempt would undo.
+        """
+        with self._lock:
+            opened = self._open.get(fault_id)
+            if opened is None:
+                return None
+            self._ledger.healing(opened.entry)
+        try:
+            expired = self._expired_before(opened)
+            effect = opened.nemesis.heal(self._cluster, opened.fault)
+            if expired is None:
+                expired = self._expired(opened)
+        except BaseException as error:
+            self._fail(opened, "heal", error)
+            if nothing_is_left(error):
+                self._close(opened, {"error": str(error)})
+            if isinstance(error, Exception) and not isinstance(error, HealError):
+                raise HealError(f"{_called(opened.fault)} could not be undone: {error}") from error
+            raise
+        if expired:
+            effect = {**(effect if isinstance(effect, dict) else {"healed": effect}), "expired": dict(expired)}
+        self._close(opened, effect)
+        return effect
+
+    @contextmanager
+    def hold(self, nemesis: Nemesis, fault: Fault) -> Iterator[JSON]:
+        """Keep one fault in place for the length of a `with` block; yields its effect."""
+        effect = self.inject(nemesis, fault)
+        try:
+            yield effect
+        finally:
+            self.heal(fault.id)
+
+    def heal_all(self) -> None:
+        """Undo every fault still in place, the latest first.
+
+        All are tried; raises an ExceptionGroup of the errors of those that are still in place afterwards, and of what
+        kept ledger and history from being written.
+        """
+        errors: list[Exception] = []
+        with self._lock:
+            latest_first = list(reversed(self._open))
+        for fault_id in latest_first:
+            try:
+                self.heal(fault_id)
+            except Exception as error:  # noqa: BLE001 - the others must be healed too; raised together below
+                if fault_id in self._open or not isinstance(error, HealError):
+                    errors.append(error)
+        if errors:
+            raise ExceptionGroup("some faults could not be undone", errors)
+
+    @contextmanager
+    def held_down(self, fault: Fault) -> Iterator[None]:
+        """While the harness itself takes servers down and starts them again: nodes that outlive the run are guarded then, too.
+
+        `fault` is what the nemesis `restart` would undo, for the ledger, the guards and whoever heals. A block that
+        raises leaves all of that standing. Raises ClusterError if the guards cannot stand; elsewhere nothing happens.
+        """
+        if self._guarded is None:
+            yield
+            return
+        nemesis = load("nemeses", fault.nemesis)
+        entry = self._ledger.plan(fault)
+        opened = self._open[fault.id] = _Open(nemesis, fault, entry)
+        self._arm(opened)
+        yield
+        self._disarm(opened)
+        self._ledger.healed(entry)
+        del self._open[fault.id]
+
+    def skip(self, fault: Fault, reason: str) -> None:
+        """Say, in ledger and history, that this fault will not be injected. Raises FaultSkipped with the reason."""
+        with self._lock:
+            self._skip(self._ledger.plan(fault), fault, reason)
+
+    def _skip(self, entry: int, fault: Fault, reason: str) -> None:
+        self._ledger.skipped(entry, reason)
+        self._tell("fault-skipped", fault, reason=reason)
+        log.info("fault skipped", extra={"fault": fault.id, "nemesis": fault.nemesis, "reason": reason})
+        raise FaultSkipped(f"{_called(fault)} was skipped: {reason}")
+
+    def _arm(self, opened: _Open) -> None:
+        """Set the guards of a fault that is about to be injected. Raises FaultFailed: then it is not."""
+        if self._guarded is None:
+            return
+        assert isinstance(opened.nemesis, Undoable)
+        try:
+            self._guarded.arm(opened.fault, opened.nemesis.undo(self._cluster, opened.fault))
+        except BaseException as error:
+            self._fail(opened, "arm", error)
+            # Guards that stand already have nothing to undo, but what they would start or wake is not theirs.
+            self._disarm(opened)
+            with self._lock:
+                self._ledger.skipped(opened.entry, f"it could not be armed: {error}")
+                del self._open[opened.fault.id]
+            if isinstance(error, Exception):
+                raise FaultFailed(
+                    f"{_called(opened.fault)} was not injected: it could not be armed: {error}"
+                ) from error
+            raise
+
+    def _disarm(self, opened: _Open) -> None:
+        """End the guards of a fault. Raises HealError: it then stays open, here and in the ledger."""
+        if self._guarded is None:
+            return
+        try:
+            self._guarded.disarm(opened.fault)
+        except BaseException as error:
+            self._fail(opened, "disarm", error)
+            if isinstance(error, Exception):
+                raise HealError(f"{_called(opened.fault)} could not be disarmed: {error}") from error
+            raise
+
+    def _expired(self, opened: _Open) -> Mapping[str, JSON]:
+        """What guards did before this fault was healed: then it did not last as long as was planned, which is told."""
+        expired = self._guarded.expired(opened.fault) if self._guarded is not None else {}
+        if expired and opened.begun and not opened.told_expired:
+            opened.told_expired = True
+            self._fail(opened, "hold", ClusterError(_undone_by_guards(expired)))
+        return expired
+
+    def _expired_before(self, opened: _Open) -> Mapping[str, JSON] | None:
+        """The same, or null if some node does not answer: that must not keep the others from being healed."""
+        try:
+            return self._expired(opened)
+        except (ClusterError, OSError) as error:
+            log.warning("a guard could not be asked", extra={"fault": opened.fault.id, "error": str(error)})
+            return None
+
+    def _refuse_expired(self, fault: Fault) -> None:
+        """An injection that outlasted its guard leaves what the guard came too early for."""
+        if self._guarded is not None and (expired := self._guarded.expired(fault)):
+            raise ClusterError(f"{_undone_by_guards(expired)}, while it was still being injected")
+
+    def _close(self, opened: _Open, effect: JSON) -> None:
+        self._disarm(opened)
+        with self._lock:
+            self._ledger.healed(opened.entry, effect)
+            del self._open[opened.fault.id]
+            if opened.begun:
+                self._tell("fault-ends", opened.fault, effect=effect)
+
+    def _fail(self, opened: _Open, stage: _Stage, error: BaseException) -> None:
+        text = f"{type(error).__name__}: {error}"
+        fault = opened.fault
+        with self._lock:
+            self._failures.append(f"{_called(fault)} on {', '.join(fault.nodes)}: {stage}: {text}")
+            self._ledger.failed(opened.entry, text)
+            self._tell("fault-failed", fault, stage=stage, error=text)
+        log.warning("fault failed", extra={"fault": fault.id, "nemesis": fault.nemesis, "stage": stage, "error": text})
+
+    def _tell(self, f: str, fault: Fault, **more: JSON) -> None:
+        value = {
+            "id": fault.id,
+            "nemesis": fault.nemesis,
+            "nodes": list(fault.nodes),
+            "parameters": dict(fault.parameters),
+        }
+        self._note(f, value | more)
+
+    def _obstacle(self, nemesis: Nemesis, fault: Fault) -> str | None:
+        """Why this fault should not be injected now, or None.
+
+        Two faults that disturb the same thing on the same node would each undo half of the other's work. And faults
+        that each spare a majority must not take one down together, so that what a run does to its cluster is what was
+        asked of it.
+        """
+        disturbed = _disturbs(nemesis)
+        rivals = [opened.fault for opened in self._open.values() if _disturbs(opened.nemesis) == disturbed]
+        for rival in rivals:
+            if shared := sorted(set(rival.nodes) & set(fault.nodes)):
+                return f"{', '.join(shared)} is still under {_called(rival)}"
+        if disturbed != _PROCESS:
+            return None
+        together = {name for rival in rivals for name in rival.nodes} | set(fault.nodes)
+        if rivals and len(together) > len(self._cluster.nodes) // 2:
+            return f"with fault {rivals[0].id} it would take down {', '.join(sorted(together))}, a majority, at once"
+        for node in self._cluster.nodes:
+            if node.name in fault.nodes and (reason := _not_running(node)) is not None:
+                return reason
+        return None
+
+
+def refuse_unguardable(cluster: Cluster, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
+    """On a cluster whose nodes outlive the run: raises FaultNotAllowed, naming nemesis and fault, unless guards can undo all.
+
+    A nemesis that does not say how each node undoes its faults has none there, nor has a fault that would still be
+    wanted when its guards undo it.
+    """
+    if not isinstance(cluster, Guarded):
+        return
+    if not isinstance(nemesis, Undoable):
+        raise FaultNotAllowed(
+            f'nemesis "{nemesis.name}" cannot be used on this cluster: it has no `undo`, so its nodes could not undo its '
+            "faults by themselves if the harness were gone"
+        )
+    for fault in faults:
+        length_s = fault.ends_s - fault.begins_s
+        if length_s > cluster.max_fault_s:
+            raise FaultNotAllowed(
+                f"{_called(fault)} would last {length_s:g} s, but no fault may last longer than {cluster.max_fault_s:g} s on "
+                "this cluster (max_fault_seconds)"
+            )
+
+
+def _undone_by_guards(expired: Mapping[str, JSON]) -> str:
+    return "; ".join(f"its guard on {name} undid it after {done['after_s']:g} s" for name, done in expired.items())
+
+
+def _not_running(node: Node) -> str | None:
+    try:
+        state = node.state()
+    except (ClusterError, OSError) as error:
+        return f"the state of {node.name} could not be read: {error}"
+    return f"{node.name} is not running, although no fault stopped it" if state == "stopped" else None
+
+
+def _called(fault: Fault) -> str:
+    return f"{fault.nemesis} (fault {fault.id})"
+
+
+def nothing_is_left(error: BaseException) -> bool:
+    """Whether healing failed because a server that was started again does not serve."""
+    return isinstance(error, NodeDied | StartTimeout) or isinstance(error.__cause__, NodeDied | StartTimeout)
+
+
+def _disturbs(nemesis: Nemesis) -> str:
+    """What of a node the nemesis takes hold of: its own attribute `disturbs` (`process`, `packets`, `clock`), or its name."""
+    return str(getattr(nemesis, "disturbs", nemesis.name))
+
+
+class FaultSchedule:
+    """Carries out the schedules of several nemeses while the main phase runs, and the cut of mode `partition`.
+
+    Each nemesis has a thread of its own, in which its faults follow one another: a node that takes long to come back
+    delays the next fault of that nemesis, not those of the others.
+    """
+
+    def __init__(
+        self, cluster: Cluster, nemeses: Sequence[str | Nemesis], context: Context, *, ledger: Ledger, note: Note
+    ) -> None:
+        """`nemeses` are registered names or the nemeses themselves.
+
+        Raises PlanError as their schedules do, and as `refuse_unguardable` does.
+        """
+        self._nemeses = [load("nemeses", known) if isinstance(known, str) else known for known in nemeses]
+        self.faults = compose(self._nemeses, context)
+        """Every planned fault, in order of `begins_s`."""
+        for nemesis in self._nemeses:
+            refuse_unguardable(cluster, nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name])
+        self.executor = FaultExecutor(cluster, ledger, note=note)
+        self._context = context
+        self._restarts = 0
+        self._stopping = threading.Event()
+        self._began = 0.0
+        self._errors: list[Exception] = []
+        self._threads = [
+            threading.Thread(
+                target=self._carry_out,
+                args=(nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name]),
+                name=f"nemesis {nemesis.name}",
+                daemon=True,
+            )
+            for nemesis in self._nemeses
+        ]
+
+    @property
+    def failures(self) -> Sequence[str]:
+        """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
+        return self.executor.failures
+
+    def cut(self, isolated: Sequence[str]) -> JSON:
+        """Part `isolated` from the rest now, until `stop` or `heal_everything`; returns the effect as read back.
+
+        Raises PlanError unless both sides have a node, and whatever the nemesis `partition` raises.
+        """
+        fault = cut(isolated, self._context.nodes, fault_id=len(self.faults), ends_s=self._context.time_limit_s)
+        return self.executor.inject(load("nemeses", fault.nemesis), fault)
+
+    def start(self) -> None:
+        """Begin now: this is second 0 of the faults' times."""
+        self._began = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Begin no more faults, wait for the one each nemesis may be working on, and undo everything still in place.
+
+        May be called again, and before `start`. Raises an ExceptionGroup of what could not be undone and of what went
+        wrong in the threads.
+        """
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        errors, self._errors = self._errors, []
+        try:
+            self.executor.heal_all()
+        except ExceptionGroup as group:
+            errors += group.exceptions
+        if errors:
+            raise ExceptionGroup("some faults could not be carried out or undone", errors)
+
+    @contextmanager
+    def held_down(self, nodes: Sequence[str], *, serving_limit_s: float) -> Iterator[None]:
+        """As `FaultExecutor.held_down`, of these nodes."""
+        self._restarts += 1
+        fault = Fault(
+            id=len(self.faults) + self._restarts,  # the cut of mode `partition` has the first number after the schedule
+            nemesis="restart",
+            begins_s=0.0,
+            ends_s=serving_limit_s,
+            nodes=tuple(nodes),
+            parameters={"how": "kill", "stop_limit_s": serving_limit_s, "serving_limit_s": serving_limit_s},
+        )
+        with self.executor.held_down(fault):
+            yield
+
+    def heal_everything(self) -> None:
+        """Undo every fault still in place; idempotent. Raises an ExceptionGroup of what could not be undone."""
+        self.stop()
+
+    def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
+        try:
+            for fault in faults:
+                if self._stopped_before(fault.begins_s):
+                    return
+                if self._inject(nemesis, fault):
+                    if self._stopped_before(fault.ends_s):
+                        return  # stop() undoes it
+                    with suppress(HealError):  # noted; if it is still in place, stop() tries again and raises
+                        self.executor.heal(fault.id)
+        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: stop() raises it
+            self._errors.append(error)
+
+    def _inject(self, nemesis: Nemesis, fault: Fault) -> bool:
+        try:
+            if self._elapsed_s() >= fault.ends_s:
+                self.executor.skip(fault, "the one before it took until after this one should have ended")
+            self.executor.inject(nemesis, fault)
+        except (FaultSkipped, FaultFailed, HealError):
+            return False  # noted and remembered by the executor; the later faults are still wanted
+        return True
+
+    def _stopped_before(self, second: float) -> bool:
+        return self._stopping.wait(max(0.0, second - self._elapsed_s()))
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+
+def compose(nemeses: Sequence[Nemesis], context: Context) -> Sequence[Fault]:
+    """The faults of all nemeses in order of `begins_s`, numbered anew from 0; the same seed gives the same faults.
+
+    Raises PlanError if a nemesis is named twice, or plans a fault that does not fit the run.
+    """
+    names = [nemesis.name for nemesis in nemeses]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f'nemesis "{name}" is named twice')
+    faults = [
+        _checked(fault, nemesis, context)
+        for nemesis in nemeses
+        for fault in nemesis.schedule(context, random=context.random("nemesis", nemesis.name))
+    ]
+    faults.sort(key=lambda fault: (fault.begins_s, names.index(fault.nemesis), fault.id))
+    return [replace(fault, id=number) for number, fault in enumerate(faults)]
+
+
+def _checked(fault: Fault, nemesis: Nemesis, context: Context) -> Fault:
+    if fault.nemesis != nemesis.name:
+        raise PlanError(f'nemesis "{nemesis.name}" planned a fault in the name of "{fault.nemesis}"')
+    if not 0 <= fault.begins_s < fault.ends_s <= context.time_limit_s:
+        raise PlanError(
+            f"{fault.nemesis}: a fault from {fault.begins_s:g} s to {fault.ends_s:g} s does not lie within the "
+            f"{context.time_limit_s:g} s of the main phase"
+        )
+    if unknown := sorted(set(fault.nodes) - set(context.nodes)):
+        raise PlanError(f"{fault.nemesis}: no such node: {', '.join(unknown)}")
+    return fault
+
+
+def cut(isolated: Sequence[str], nodes: Sequence[str], *, fault_id: int, ends_s: float) -> Fault:
+    """The fault of mode `partition`: `isolated` and the rest of `nodes` drop each other's packets on the storage port.
+
+    For the nemesis registered as `partition`. `ends_s` is only told; whoever holds the fault ends it.
+    Raises PlanError unless both sides have a node.
+    """
+    rest = [name for name in nodes if name not in isolated]
+    if not isolated or not rest:
+        raise PlanError(f"a partition needs a node on either side: {', '.join(isolated)} | {', '.join(rest)}")
+    grudge = {name: sorted(rest if name in isolated else isolated) for name in nodes}
+    return Fault(
+        id=fault_id,
+        nemesis="partition",
+        begins_s=0.0,
+        ends_s=ends_s,
+        nodes=tuple(nodes),
+        parameters={"grudge": grudge, "ports": "storage"},
+    )

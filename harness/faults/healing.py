@@ -1,0 +1,103 @@
+"""Healing after a crash: from nothing but a run's folder, undo what the run left behind."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ClusterError, PlanError
+from harness.faults.executor import nothing_is_left
+from harness.faults.ledger import FILE_NAME, Ledger
+from harness.model.operation import JSON
+from harness.model.plan import Plan
+from harness.model.protocols import Cluster, Guarded, Mending, Provider
+from harness.registry import load
+from harness.run.runner import still_running
+
+__all__ = ["Mended", "heal", "heal_ledger", "heal_open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What a healing has done, and what it could not do and the next one will try again; a sentence each."""
+
+    done: Sequence[str]
+    left: Sequence[str]
+
+
+def heal(folder: Path) -> Sequence[str]:
+    """Undo every open fault and end every left-over process of the run; idempotent. Returns a sentence for each thing done.
+
+    Raises HistoryError if `folder` is not a run's, PlanError if the run is still going on, HealError if something resists.
+    """
+    plan = Plan.read(folder)
+    pid = still_running(folder)
+    if pid is not None:
+        raise PlanError(
+            f"this run is still going on (process {pid}): interrupt it first (kill -TERM {pid}), it heals by itself"
+        )
+    provider: Provider = load("clusters", plan.cluster)
+    done = list(provider.heal(folder))
+    ledger = Ledger(folder / FILE_NAME)
+    for entry in (*ledger.open_faults(), *ledger.open_resources()):
+        what = (
+            entry.kind
+            if entry.fault is None
+            else f"{entry.fault.nemesis} of {', '.join(entry.fault.nodes) or 'the network'}"
+        )
+        ledger.healing(entry.id)
+        ledger.healed(entry.id, {"by": "schemaquake heal"})
+        done.append(f"{what}: gone, and marked as healed in the ledger")
+    ledger.close()
+    return done
+
+
+def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
+    """The same for a cluster that outlives its runs, from a run's ledger alone and the file that tells how to reach it.
+
+    Raises PlanError for a file that is no such cluster's, HistoryError for a damaged ledger, HealError if something resists.
+    """
+    if not ledger.is_file():
+        raise PlanError(f"there is no ledger {ledger}; it is {FILE_NAME} in the run's folder")
+    try:
+        kind = tomllib.loads(cluster_file.read_text(encoding="utf-8")).get("provider")
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{cluster_file} is no cluster file: {error}") from error
+    provider = load("clusters", str(kind))
+    if not isinstance(provider, Mending):
+        raise PlanError(f"a run on a {kind} cluster is healed from its folder: schemaquake heal RUN")
+    return provider.heal_ledger(ledger, cluster_file)
+
+
+def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
+    """Undo what a dead run left in place on nodes that outlived it, the latest first; all of it is tried.
+
+    Only what its nemesis has undone, and read back, is marked as healed; then its guards go. A server that was started
+    and does not serve is a finding: nothing is left that another healing would undo.
+    """
+    done, left = [], []
+    for entry in reversed(ledger.open_faults()):
+        fault = entry.fault
+        assert fault is not None, "open_faults lists nothing else"
+        what = f"{fault.nemesis} of {', '.join(fault.nodes)} (fault {fault.id})"
+        ledger.healing(entry.id)
+        finding = ""
+        try:
+            effect: JSON
+            try:
+                effect = load("nemeses", fault.nemesis).heal(cluster, fault)
+            except ClusterError as error:
+                if not nothing_is_left(error):
+                    raise
+                effect, finding = {"error": str(error)}, f", but {error}"
+            if isinstance(cluster, Guarded):
+                cluster.disarm(fault)
+        except (ClusterError, OSError) as error:
+            ledger.failed(entry.id, str(error))
+            left.append(f"{what} is still in place, or nobody knows: {error}")
+            continue
+        ledger.healed(entry.id, effect)
+        done.append(f"{what}: undone, read back, and marked as healed in the ledger{finding}")
+    return Mended(done, left)

@@ -1,0 +1,196 @@
+"""The fault ledger: what was broken and must be undone, written and synced before anything is broken.
+
+`ledger.jsonl` in the run's folder, one JSON object a line, only ever appended:
+
+    {"id": 4, "at": "2026-01-01T12:00:00+00:00", "kind": "fault", "state": "planned", "nemesis": "partition",
+     "fault": {"id": 3, "begins_s": 5.1, "ends_s": 12.0, "nodes": ["n1"], "parameters": {…}}, "effect": null}
+
+States: `planned → injected → healing → healed`, with `failed` (an injection or a healing that raised; still to be
+undone) and `skipped` (never injected; nothing to undo). Every line is complete by itself: the last one of an id says
+where that thing stands. Resources that a run created (processes, namespaces) are entries of kind `resource`; one of kind
+`run`, with nothing to undo, says by what name the nodes of a deployed cluster know the run.
+SIGKILL of the harness at any instant leaves either no fault or a fault that `open_faults` lists.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import orjson
+
+from harness.errors import HistoryError
+from harness.model.operation import JSON
+from harness.model.protocols import Fault
+
+__all__ = ["FILE_NAME", "Entry", "Ledger", "State", "read_ledger"]
+
+FILE_NAME: Final = "ledger.jsonl"
+
+State: TypeAlias = Literal["planned", "injected", "healing", "healed", "failed", "skipped"]
+_STATES: Final[Mapping[str, State]] = {state: state for state in get_args(State)}
+_CLOSED: Final = frozenset({"healed", "skipped"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Where one fault or resource stands. `effect` is what was last read back from the system, or the error in words."""
+
+    id: int
+    at: str
+    kind: str
+    state: State
+    fault: Fault | None = None
+    what: Mapping[str, JSON] | None = None
+    """What a resource is; a fault has `fault` instead."""
+    effect: JSON = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may still have to be undone."""
+        return self.state not in _CLOSED
+
+
+class Ledger:
+    """The ledger of one run, for the process that breaks things and for the one that mends them after a crash.
+
+    Safe to use from several threads of one process. Every line is synced before the method returns.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the ledger at `path` (`FILE_NAME` in a run's folder); raises HistoryError if it is damaged."""
+        self.path = path
+        self._lock = threading.Lock()
+        is_new = not path.exists()
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        if is_new:
+            # The name must survive a power cut as well as the lines do.
+            directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            os.fsync(directory)
+            os.close(directory)
+        else:
+            self._drop_torn_line()
+        self._entries = {entry.id: entry for entry in read_ledger(path)}
+
+    def close(self) -> None:
+        """Close the file; what is open in the ledger stays open there."""
+        os.close(self._file)
+
+    def plan(self, fault: Fault) -> int:
+        """Say that this fault is about to be injected; returns the entry's id. On disk before this returns."""
+        return self._add("fault", fault=fault)
+
+    def record(self, kind: str, what: Mapping[str, JSON]) -> int:
+        """Say that something else is about to be made that a crash would leave behind; returns the entry's id.
+
+        For example `record("resource", {"process": 4711, "start_time": "88123"})`; then as for a fault.
+        """
+        return self._add(kind, what=what)
+
+    def injected(self, entry: int, effect: JSON) -> None:
+        """It happened, and this is what was read back."""
+        self._move(entry, "injected", effect)
+
+    def healing(self, entry: int) -> None:
+        """It is about to be undone."""
+        self._move(entry, "healing", None)
+
+    def healed(self, entry: int, effect: JSON = None) -> None:
+        """It was undone, and this is what was read back."""
+        self._move(entry, "healed", effect)
+
+    def failed(self, entry: int, error: str) -> None:
+        """Injecting or healing raised; it stays open until a healing succeeds."""
+        self._move(entry, "failed", {"error": error})
+
+    def skipped(self, entry: int, reason: str) -> None:
+        """It was not injected after all."""
+        self._move(entry, "skipped", {"reason": reason})
+
+    def open_faults(self) -> Sequence[Entry]:
+        """Faults that may still be in place, oldest first, from a fresh read of the file."""
+        return [entry for entry in self._open() if entry.fault is not None]
+
+    def open_resources(self) -> Sequence[Entry]:
+        """Other things that may still be there, oldest first, from a fresh read of the file."""
+        return [entry for entry in self._open() if entry.fault is None]
+
+    def _open(self) -> Sequence[Entry]:
+        latest = {entry.id: entry for entry in read_ledger(self.path)}
+        return [entry for _, entry in sorted(latest.items()) if entry.is_open]
+
+    def _add(self, kind: str, *, fault: Fault | None = None, what: Mapping[str, JSON] | None = None) -> int:
+        with self._lock:
+            number = max(self._entries, default=-1) + 1
+            self._append(Entry(id=number, at=_now(), kind=kind, state="planned", fault=fault, what=what))
+            return number
+
+    def _move(self, entry: int, state: State, effect: JSON) -> None:
+        with self._lock:
+            self._append(replace(self._entries[entry], at=_now(), state=state, effect=effect))
+
+    def _append(self, entry: Entry) -> None:
+        line = orjson.dumps(_document(entry)) + b"\n"
+        written = os.write(self._file, line)
+        if written != len(line):
+            raise OSError(f"{self.path}: only {written} of {len(line)} bytes could be written")
+        os.fsync(self._file)
+        self._entries[entry.id] = entry
+
+    def _drop_torn_line(self) -> None:
+        """A line that was never finished was never synced, so nothing was injected on its account."""
+        text = self.path.read_bytes()
+        if text and not text.endswith(b"\n"):
+            os.ftruncate(self._file, text.rfind(b"\n") + 1)
+            os.fsync(self._file)
+
+
+def read_ledger(path: Path) -> Sequence[Entry]:
+    """Every line of a ledger, oldest first. A last line without its newline is torn, and left out.
+
+    Raises HistoryError naming the line number for anything else that is not an entry.
+    """
+    lines = path.read_bytes().split(b"\n")
+    return [_entry(path, number, line) for number, line in enumerate(lines[:-1], 1)]
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    document: dict[str, Any] = {"id": entry.id, "at": entry.at, "kind": entry.kind, "state": entry.state}
+    if entry.fault is not None:
+        fault = asdict(entry.fault)
+        document |= {"nemesis": fault.pop("nemesis"), "fault": fault}
+    else:
+        document["what"] = entry.what
+    return document | {"effect": entry.effect}
+
+
+def _entry(path: Path, number: int, line: bytes) -> Entry:
+    try:
+        document = orjson.loads(line)
+        fault = None
+        if document["kind"] == "fault":
+            fields = document["fault"]
+            fault = Fault(**(fields | {"nemesis": document["nemesis"], "nodes": tuple(fields["nodes"])}))
+        return Entry(
+            id=int(document["id"]),
+            at=str(document["at"]),
+            kind=str(document["kind"]),
+            state=_STATES[document["state"]],
+            fault=fault,
+            what=document.get("what"),
+            effect=document["effect"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise HistoryError(
+            f"{path}, line {number}: not an entry of a fault ledger ({type(error).__name__}: {error}). "
+            "Faults may still be in place: heal by hand what the other lines name, then repair or remove this line."
+        ) from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

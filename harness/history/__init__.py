@@ -1,0 +1,1 @@
+"""Histories: journals, their merging, and operations paired from events."""

@@ -1,0 +1,296 @@
+"""Merging journals: from one append-only file a process to one table a run.
+
+A harness that was killed may leave one torn line at the end of a journal; it is left out, counted and logged. What was
+torn had not been acknowledged to its writer, so no request had left and no outcome was known. Anything else that is
+wrong with a journal raises HistoryError: it names the file, the line and the reason, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, get_args
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as arrow_json
+
+from harness.errors import HistoryError
+from harness.history.gather import gather
+from harness.model.observation import KINDS
+from harness.model.operation import JSON, OperationType
+from harness.model.records import HISTORY, OBSERVATIONS
+
+__all__ = ["merge_history", "merge_observations", "torn_lines"]
+
+log = logging.getLogger(__name__)
+
+_Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+_TORN_LINES: Final = b"torn_lines"
+_BLOCK: Final = 4 << 20  # bytes Arrow parses at a time; also its limit for one line
+
+
+def merge_history(paths: Iterable[Path], started_ns: int) -> pa.Table:
+    """Every event of `paths` as one `HISTORY`, times counted from `started_ns`.
+
+    Ordered by time; at equal times invocations come before completions (the clock cannot tell them apart, and an
+    operation that overlaps another must not look as if it had followed it) unless that would reorder one process'
+    own events; then by file, in the order given, and line. `torn_lines` tells how many journals ended in a torn line.
+    Raises HistoryError for any other damage.
+    """
+    journals = [_read(path, _EVENTS, started_ns) for path in paths]
+    events = _concatenated(journals, _EVENTS)
+    times = events["time"].to_numpy()
+    ranks = np.concatenate([np.zeros(0, np.int64), *(_ranks(journal.table) for journal in journals)])
+    order = np.lexsort((ranks, times))  # stable, so then by file and line
+    merged = gather(events, order).add_column(0, "index", pa.array(np.arange(len(order))))
+    return _finished(merged, started_ns, journals, HISTORY)
+
+
+def merge_observations(paths: Iterable[Path], started_ns: int) -> pa.Table:
+    """Every observation of `paths` as one `OBSERVATIONS`, ordered by time and node, then by file and line.
+
+    A last reading that was cut short is left out whole, since absence of a row in a reading means absence of the
+    object; it counts as one torn line. Raises HistoryError as `merge_history` does.
+    """
+    journals = [_without_half_a_reading(_read(path, _OBSERVATIONS, started_ns)) for path in paths]
+    observations = _concatenated(journals, _OBSERVATIONS).drop_columns("left")
+    nodes = pc.rank(observations["node"].cast(pa.string()), tiebreaker="dense").to_numpy()
+    order = np.lexsort((nodes, observations["time"].to_numpy()))
+    return _finished(gather(observations, order), started_ns, journals, OBSERVATIONS)
+
+
+def torn_lines(table: pa.Table) -> int:
+    """How many journals of a merged table ended in a line, or a reading, that was cut short and left out.
+
+    Kept in the table's metadata, and so in the Parquet file made of it.
+    """
+    return int((table.schema.metadata or {}).get(_TORN_LINES, b"0"))
+
+
+# ── what a line holds ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """What a journal's line may hold, and what it must."""
+
+    what: str
+    schema: pa.Schema  # as JSON has it: plain strings
+    dictionaries: tuple[str, ...]
+    required: tuple[str, ...]
+    closed: tuple[str, frozenset[str]]  # a column, and the only values it may have
+    sequence: str | None = None  # within one value of this column, time does not go back
+
+
+def _format(
+    what: str, table: pa.Schema, *, without: str | None = None, extra: Sequence[pa.Field] = (), **rest: Any
+) -> _Format:
+    fields = [field for field in table if field.name != without]
+    dictionaries = tuple(field.name for field in fields if pa.types.is_dictionary(field.type))
+    plain = [pa.field(f.name, pa.string() if f.name in dictionaries else f.type) for f in fields]
+    required = tuple(field.name for field in fields if not field.nullable)
+    return _Format(what, pa.schema([*plain, *extra]), dictionaries, required, **rest)
+
+
+_EVENTS: Final = _format(
+    "an event", HISTORY, without="index", closed=("type", frozenset(get_args(OperationType))), sequence="process"
+)
+_OBSERVATIONS: Final = _format(
+    "an observation", OBSERVATIONS, extra=[pa.field("left", pa.int64())], closed=("kind", frozenset(KINDS))
+)
+
+
+# ── one journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    path: Path
+    table: pa.Table
+    torn: bool
+
+
+def _read(path: Path, form: _Format, started_ns: int) -> _Journal:
+    """One journal, in the order of its lines.
+
+    Arrow parses it. What Arrow refuses, or what looks wrong once parsed, is read again line by line, which either
+    finds the damage and says where it is, or finds none (a line was longer than Arrow's block).
+    """
+    try:
+        # Mapped, not read: a journal may be larger than what Arrow makes of it.
+        text = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
+    except OSError as error:
+        raise HistoryError(f"cannot read {path}: {error.strerror or error}") from error
+    end, lines = _whole_lines(text)
+    torn = text.size - end
+    if torn:
+        log.warning("a journal ends in a torn line, which is left out", extra={"file": str(path), "bytes": torn})
+    table = _parsed(text.slice(0, end), form)
+    if table is None or len(table) != lines or not _sound(table, form, started_ns):
+        table = _parsed_line_by_line(path, text.slice(0, end), form, started_ns)
+    for name in form.dictionaries:  # as early as possible: they are half of the table
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].dictionary_encode())
+    return _Journal(path, table, torn > 0)
+
+
+def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
+    """Where the last whole line of `text` ends, and how many there are."""
+    octets = np.frombuffer(text, dtype=np.uint8)
+    end, lines = 0, 0
+    for begin in range(0, len(octets), _BLOCK):
+        breaks = np.flatnonzero(octets[begin : begin + _BLOCK] == ord("\n"))
+        if len(breaks):
+            end = begin + int(breaks[-1]) + 1
+            lines += len(breaks)
+    return end, lines
+
+
+def _parsed(text: pa.Buffer, form: _Format) -> pa.Table | None:
+    """The lines as Arrow reads them; None if it does not."""
+    if not text.size:
+        return form.schema.empty_table()
+    try:
+        table = arrow_json.read_json(
+            pa.BufferReader(text),
+            read_options=arrow_json.ReadOptions(block_size=_BLOCK),
+            parse_options=arrow_json.ParseOptions(explicit_schema=form.schema, unexpected_field_behavior="error"),
+        )
+        table.validate(full=True)  # finds invalid UTF-8
+    except pa.ArrowInvalid:
+        return None
+    return table
+
+
+def _sound(table: pa.Table, form: _Format, started_ns: int) -> bool:
+    """Whether every line holds what it must, and time does not run backwards."""
+    column, values = form.closed
+    if any(table[name].null_count for name in form.required):
+        return False
+    if not set(pc.unique(table[column]).to_pylist()) <= values:
+        return False
+    times = table["time"].to_numpy()
+    if len(times) and times.min() < started_ns:
+        return False
+    if form.sequence is None or np.all(np.diff(times) >= 0):
+        return True
+    owners = table[form.sequence].to_numpy()
+    by_owner = np.argsort(owners, kind="stable")
+    goes_back = (np.diff(owners[by_owner]) == 0) & (np.diff(times[by_owner]) < 0)
+    return not np.any(goes_back)
+
+
+def _parsed_line_by_line(path: Path, text: pa.Buffer, form: _Format, started_ns: int) -> pa.Table:
+    """The slow and exact reader; raises HistoryError at the first line that no harness can have written."""
+    rows = []
+    latest: dict[Any, int] = {}
+    for number, line in enumerate(text.to_pybytes().split(b"\n")[:-1], start=1):
+        row, fault = _row(line, form)
+        if fault is None:
+            fault = _fault_in_time(row, form, started_ns, latest)
+        if fault is not None:
+            raise HistoryError(
+                f"{path}, line {number}: {fault}. It begins {line[:60].decode(errors='replace')!r}. Only the end of a "
+                "journal can be torn by a crash, so this file was damaged after it was written."
+            )
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema=form.schema)
+
+
+def _row(line: bytes, form: _Format) -> tuple[dict[str, Any], str | None]:
+    """One line's columns, and what is wrong with them."""
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return {}, f"it is not JSON ({error})"
+    if not isinstance(row, dict):
+        return {}, f"{form.what} is a JSON object, and this is not"
+    return row, next(_faults(row, form), None)
+
+
+def _faults(row: dict[str, Any], form: _Format) -> Iterator[str]:
+    column, values = form.closed
+    yield from (f"{form.what} has no {name!r}" for name in row if name not in form.schema.names)
+    yield from (f"{form.what} must have a {name!r}" for name in form.required if row.get(name) is None)
+    for field in form.schema:
+        if not _fits(row.get(field.name), field.type):
+            yield f"its {field.name!r} should be {field.type}, and is {row[field.name]!r}"
+    if row[column] not in values:
+        yield f"its {column!r} is {row[column]!r}, not one of {', '.join(sorted(values))}"
+
+
+def _fits(value: JSON, type_: pa.DataType) -> bool:
+    if value is not None and pa.types.is_integer(type_) and type(value) is not int:
+        return False  # Arrow would cut 0.5 down to 0
+    try:
+        pa.array([value], type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
+
+
+def _fault_in_time(row: dict[str, Any], form: _Format, started_ns: int, latest: dict[Any, int]) -> str | None:
+    if row["time"] < started_ns:
+        return f"its time {row['time']} lies before the start of the run, {started_ns}"
+    if form.sequence is not None:
+        owner = row[form.sequence]
+        before = latest.get(owner, row["time"])
+        if row["time"] < before:
+            return f"the time of {form.sequence} {owner} goes back from {before} to {row['time']}"
+        latest[owner] = row["time"]
+    return None
+
+
+def _without_half_a_reading(journal: _Journal) -> _Journal:
+    """The journal without a last reading of which lines are missing (see `ObservationJournal.append`)."""
+    if not len(journal.table):
+        return journal
+    left = pc.fill_null(journal.table["left"], 0).to_numpy()
+    complete = np.flatnonzero(left == 0)
+    kept = int(complete[-1]) + 1 if len(complete) else 0
+    if kept == len(left):
+        return journal
+    log.warning(
+        "the last reading of a journal was cut short and is left out",
+        extra={"file": str(journal.path), "observations": len(left) - kept},
+    )
+    return _Journal(journal.path, journal.table.slice(0, kept), torn=True)
+
+
+# ── all journals ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ranks(events: pa.Table) -> _Numbers:
+    """0 for an invocation, 1 for anything else; an event is never ranked below an earlier one of its own process and time."""
+    ranks: _Numbers = pc.not_equal(events["type"], "invoke").to_numpy(zero_copy_only=False).astype(np.int64)
+    times = events["time"].to_numpy()
+    if np.all(np.diff(times) > 0):  # what `Journal` writes
+        return ranks
+    processes = events["process"].to_numpy()
+    order = np.lexsort((times, processes))
+    new_instant = (np.diff(processes[order], prepend=processes[order[:1]]) != 0) | (
+        np.diff(times[order], prepend=times[order[:1]]) != 0
+    )
+    instants = 2 * np.cumsum(new_instant)  # two apart: ranks stay below the next instant's
+    ranks[order] = np.maximum.accumulate(instants + ranks[order]) - instants
+    return ranks
+
+
+def _concatenated(journals: Sequence[_Journal], form: _Format) -> pa.Table:
+    fields = [
+        field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in form.dictionaries else field
+        for field in form.schema
+    ]
+    return pa.concat_tables([pa.schema(fields).empty_table(), *(journal.table for journal in journals)])
+
+
+def _finished(merged: pa.Table, started_ns: int, journals: Sequence[_Journal], schema: pa.Schema) -> pa.Table:
+    times = pa.array(merged["time"].to_numpy() - started_ns)
+    merged = merged.set_column(merged.schema.get_field_index("time"), "time", times)
+    torn = sum(journal.torn for journal in journals)
+    return merged.cast(schema.with_metadata({_TORN_LINES: str(torn)}) if torn else schema)

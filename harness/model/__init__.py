@@ -1,0 +1,1 @@
+"""The values and protocols that every other room speaks in."""

@@ -1,0 +1,100 @@
+"""Observations: the vocabulary in which a node's own account of its schema is recorded.
+
+One row an object in `observations.parquet`; `definition` is JSON by `kind`:
+
+| kind | keyspace, name | id | definition |
+|---|---|---|---|
+| version | null, null | schema version (uuid) | `{"epoch": int or null}`; `memory_error` where memory could not be read; `told_from: "memory"` where the disk cannot be (0.7–1.0); of ScyllaDB `group0` and `barrier` (see below) |
+| keyspace | ks, null | | `{"replication": {…}, "durable_writes": bool}` |
+| table | ks, t | table id, 32 hex digits | `{"columns": {name: {"type","kind","position"}}, "dropped_columns": {name: {"type","dropped_time"}}, "options": {name: value}, "indexes": {name: {"kind","target"}}}` |
+| view | ks, v | view's id | as table, and `"base_table_id", "base_table_name"` |
+| type | ks, u | | `{"fields": [[name, type], …]}` |
+| function | ks, f | | `{"arguments": [[name, type], …], "returns": type, "body": text}` |
+| aggregate | ks, g | | `{"arguments": [type, …], "state_function","state_type","final_function"}` |
+| live | ks, object | | what the node's memory says, in its own words (see below): `{"kind": "table", "statement": "CREATE TABLE …"}` |
+| log | null, null | | `{"changes": [[id, epoch, description], …], "cut": bool}`: the newest entries of the log of changes that the node keeps, oldest first, and whether there may be older ones; `{"error": words}` where it refuses to tell; final readings of ScyllaDB only |
+| data-directory | ks, t | table id, 32 hex digits; null up to 2.0 | `{"live": bool, "snapshots": [name, …]}`: one row a directory on the node's disk |
+
+A headless table (a row of columns or options without the other half) is observed as it is: a `table` row whose id is
+null and whose options are `{}` (columns without a tables row) or whose columns are `{}` (a tables row without columns).
+An id that is null beside options is one that this line does not tell (1.2 and 2.0 compute it from the table's names);
+a column's type is empty, and a dropped column's null, where only half of it is told. Its kind is `untold` where
+definitions do not say which column is the key (0.7).
+
+Of ScyllaDB a `version` row has `"group0"`: `{"id", "upgrade_state", "schema_version", "members": [server id, …], "voters":
+[…], "topology": {"version", "fence_version", "transition_state", "upgrade_state"}, "nodes": {host id: state}}`, without what
+its release does not tell, and in final readings `"barrier"`: `{"passed": bool, "seconds", "why"}`: whether the node had
+first caught up with all that was committed. Its epoch is the time (100 ns) of its newest change; a table's definition has
+what only ScyllaDB knows under `"scylla"`.
+
+A node that can describe its memory (4.0 and later, and 1.1) tells every object that it has there, and what has no row is absent.
+An earlier one is asked, in final readings only, for each table and view that its disk has, and each has one row:
+`{"kind": "table", "columns": {name: type}}` as it serves it (types in the driver's spelling: to be compared with other
+nodes' memories, not with disks), `{"kind": "table", "refusal": text}` where it knows no such table, and
+`{"kind": "table"}` with an error where its answer says nothing of its memory.
+
+Final readings (phase `settled` and `restarted`) are complete: what has no row is absent. Readings while the run goes on
+(`running`) are changes: an object that is gone has one row with a null definition, and an unchanged node only its
+`version` row. A node that could not be read has a `version` row with an error and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.model.operation import JSON
+
+__all__ = ["KINDS", "Observation", "reading"]
+
+KINDS: Final = (
+    "version",
+    "keyspace",
+    "table",
+    "view",
+    "type",
+    "function",
+    "aggregate",
+    "live",
+    "log",
+    "data-directory",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One object as one node described it. `time` in ns on the run's clock; `definition` null: it is gone."""
+
+    time: int
+    phase: str
+    node: str
+    sample: int
+    kind: str
+    keyspace: str | None = None
+    name: str | None = None
+    id: str | None = None
+    definition: JSON = None
+    error: str | None = None
+
+
+def reading(*, phase: str, node: str, sample: int) -> Callable[..., Observation]:
+    """Makes the observations of one reading of one node, each at the moment at which it is made.
+
+    Takes kind, keyspace and name by position, and what else an observation has by name.
+    """
+
+    def observed(kind: str, keyspace: str | None, name: str | None, **rest: Any) -> Observation:
+        return Observation(
+            time=time.monotonic_ns(),
+            phase=phase,
+            node=node,
+            sample=sample,
+            kind=kind,
+            keyspace=keyspace,
+            name=name,
+            **rest,
+        )
+
+    return observed

@@ -1,0 +1,236 @@
+"""Plan: everything needed to run a test again, as one value that is written into the run's folder.
+
+The plan and the seed fix every operation, race and fault; what remains to chance is what the cluster makes of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import orjson
+
+from harness.errors import HistoryError, PlanError
+from harness.model.protocols import Context, Mode
+
+__all__ = ["Plan", "RestartMode"]
+
+RestartMode = Literal["rolling", "together", "none"]
+
+_VERSION: Final = "0.1.0"
+_NODES_MAX: Final = 250
+_PATHS: Final = ("cluster_file", "distribution")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run, where, and against what. Times in seconds."""
+
+    system: str
+    workloads: tuple[str, ...]
+    cluster: str = "local"
+    cluster_file: Path | None = None
+    """Of a deployed cluster: what it is, how it is reached, and what may be done to it; `cluster` is its provider."""
+    nodes: int = 3
+    nemeses: tuple[str, ...] = ()
+    mode: Mode = "barrier"
+    races: int = 10
+    first_race: int = 0
+    until_poisoned: bool = False
+    seed: int = 1
+    time_limit_s: float = 60
+    rate: float | None = None
+    concurrency: int | None = None
+    """Workers of each free-running workload; None: one a node. Racing workloads set their own crew."""
+    replication_factor: int | None = None
+    keyspace_prefix: str = "sq"
+    options: Mapping[str, str] = field(default_factory=dict)
+    request_timeout_s: float = 20
+    start_timeout_s: float = 120
+    settle_limit_s: float = 20
+    restart: RestartMode = "rolling"
+    keep_data: bool = False
+    distribution: Path | None = None
+    schemaquake_version: str = _VERSION
+
+    def __post_init__(self) -> None:
+        """Reject what no run could mean, by name."""
+        for name in ("time_limit_s", "rate", "request_timeout_s", "start_timeout_s", "settle_limit_s"):
+            # Every comparison with a NaN is false, so it would pass all the others and never end.
+            if not math.isfinite(getattr(self, name) or 0):
+                raise PlanError(f"{_option(name)} must be a number, not {getattr(self, name)}")
+        for name, least in (
+            ("nodes", 1),
+            ("races", 1),
+            ("first_race", 0),
+            ("time_limit_s", 0),
+            ("settle_limit_s", 0),
+            ("start_timeout_s", 1),
+            ("request_timeout_s", 0.1),
+        ):
+            if getattr(self, name) < least:
+                raise PlanError(f"{_option(name)} must be at least {least}, not {getattr(self, name)}")
+        for broken, sentence in self._objections():
+            if broken:
+                raise PlanError(sentence)
+
+    def _objections(self) -> Sequence[tuple[bool, str]]:
+        prefix, factor = self.keyspace_prefix, self.replication_factor
+        return (
+            (self.nodes > _NODES_MAX, f"--nodes must be at most {_NODES_MAX}, not {self.nodes}"),
+            (not -(2**63) <= self.seed < 2**63, f"--seed must fit into 64 bits, not {self.seed}"),
+            (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
+            (
+                self.mode not in get_args(Mode),
+                f'--mode is "barrier", "partition" or "single", not "{self.mode}"',
+            ),
+            (
+                self.restart not in get_args(RestartMode),
+                f'--restart is "rolling", "together" or "none", not "{self.restart}"',
+            ),
+            (
+                factor is not None and not 1 <= factor <= self.nodes,
+                f"--replication-factor must be between 1 and --nodes ({self.nodes}), not {factor}",
+            ),
+            (self.mode == "partition" and self.nodes == 1, "--mode partition needs at least two nodes to part"),
+            (
+                self.until_poisoned and (self.mode == "partition" or bool(self.nemeses)),
+                "--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition",
+            ),
+            (
+                len(self.workloads) > 1 and (self.mode == "single" or self.until_poisoned),
+                "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one",
+            ),
+            (
+                self.rate is not None and self.rate <= 0,
+                f"--rate must be more than 0 operations a second, not {self.rate}",
+            ),
+            (
+                self.concurrency is not None and self.concurrency < 1,
+                f"--concurrency must be at least 1, not {self.concurrency}",
+            ),
+            (
+                re.fullmatch(r"[a-z][a-z0-9_]{0,15}", prefix) is None,
+                f'--keyspace-prefix must be a lower-case identifier of at most 16 characters, not "{prefix}"',
+            ),
+        )
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """n1, n2, … as Jepsen names them."""
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    def context(self, features: frozenset[str]) -> Context:
+        """What workloads and nemeses may know."""
+        names = self.node_names
+        base = Context(
+            seed=self.seed,
+            nodes=names,
+            mode=self.mode,
+            races=self.races,
+            first_race=self.first_race,
+            until_poisoned=self.until_poisoned,
+            replication_factor=self.replication_factor or min(3, self.nodes),
+            keyspace_prefix=self.keyspace_prefix,
+            features=features,
+            crew=self.concurrency or self.nodes,
+            time_limit_s=self.time_limit_s,
+            rate=self.rate,
+            under_faults=bool(self.nemeses),
+            options=dict(self.options),
+        )
+        if self.mode == "partition":
+            return replace(base, isolated=(base.random("isolated").choice(names),))
+        return base
+
+    def command_line(self) -> list[str]:
+        """The `schemaquake run …` that repeats this plan: only what differs from the defaults."""
+        argv = ["schemaquake", "run", "--system", self.system, "--workload", ",".join(self.workloads)]
+        argv += ["--nemesis", ",".join(self.nemeses) or "none", "--seed", str(self.seed)]
+        defaults = {f.name: f.default for f in fields(self)}
+        if self.cluster_file is not None:
+            argv += ["--cluster", str(self.cluster_file)]
+        elif self.cluster != defaults["cluster"]:
+            argv += ["--cluster", self.cluster]
+        for name in (
+            "nodes",
+            "mode",
+            "races",
+            "first_race",
+            "time_limit_s",
+            "rate",
+            "concurrency",
+            "replication_factor",
+            "keyspace_prefix",
+            "request_timeout_s",
+            "start_timeout_s",
+            "settle_limit_s",
+            "restart",
+            "distribution",
+        ):
+            value = getattr(self, name)
+            if value != defaults[name]:
+                argv += [_option(name), _shortest(value) if isinstance(value, float) else str(value)]
+        argv += [_option(name) for name in ("until_poisoned", "keep_data") if getattr(self, name)]
+        for name, value in sorted(self.options.items()):
+            argv += ["-O", f"{name}={value}"]
+        return argv
+
+    def command(self) -> str:
+        """The same as one line for a shell."""
+        return shlex.join(self.command_line())
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plan.json holds it."""
+        document = asdict(self)
+        for name in _PATHS:
+            document[name] = None if document[name] is None else str(document[name])
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Plan:
+        """Read back what `to_json` wrote; raises PlanError for a field that no plan has, or one that every plan has."""
+        known = {f.name for f in fields(cls)}
+        unknown = document.keys() - known
+        if unknown:
+            raise PlanError(f"the plan has fields this version does not know: {', '.join(sorted(unknown))}")
+        lacking = {
+            f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING
+        } - document.keys()
+        if lacking:
+            raise PlanError(f"the plan lacks: {', '.join(sorted(lacking))}")
+        values = dict(document)
+        for name in ("workloads", "nemeses"):
+            values[name] = tuple(values.get(name, ()))
+        for name in _PATHS:
+            values[name] = None if values.get(name) is None else Path(values[name])
+        return cls(**values)
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """The plan of a run's folder; raises HistoryError if it is missing or damaged."""
+        path = folder / "plan.json"
+        try:
+            document = orjson.loads(path.read_bytes())
+        except FileNotFoundError as error:
+            raise HistoryError(f"{folder} is not a run's folder: it has no plan.json") from error
+        except orjson.JSONDecodeError as error:
+            raise HistoryError(f"{path} is damaged: {error}") from error
+        if not isinstance(document, dict):
+            raise HistoryError(f"{path} is damaged: it holds no object")
+        return cls.from_json(document)
+
+
+def _option(name: str) -> str:
+    return "--" + name.removesuffix("_s").replace("_", "-")
+
+
+def _shortest(number: float) -> str:
+    """As a person would write it, but never another number."""
+    text = f"{number:g}"
+    return text if float(text) == number else repr(number)

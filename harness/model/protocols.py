@@ -1,0 +1,430 @@
+"""The six protocols: what a cluster, a node, a client, a workload, a nemesis and a checker must be able to do.
+
+Nothing inherits from these. Implementations are found through entry points (`harness.registry`), so whoever ships a
+package with `[project.entry-points."schemaquake.workloads"]` has written a workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from harness.model.observation import Observation
+from harness.model.operation import JSON, Completion
+from harness.model.steps import Invoke, Step
+from harness.model.verdict import Verdict
+
+if TYPE_CHECKING:  # it imports pyarrow, which a plan can do without
+    from harness.model.records import Records
+
+__all__ = [
+    "Boot",
+    "Checker",
+    "Client",
+    "Cluster",
+    "Connector",
+    "Context",
+    "Demands",
+    "Executed",
+    "Fault",
+    "Foretelling",
+    "Guarded",
+    "Mending",
+    "Mode",
+    "Nemesis",
+    "Node",
+    "Phase",
+    "Provider",
+    "Undo",
+    "UndoVerb",
+    "Undoable",
+    "Worker",
+    "Workload",
+]
+
+Mode: TypeAlias = Literal["barrier", "partition", "single"]
+"""How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
+
+Phase: TypeAlias = Literal["setup", "prepare", "main", "probe", "final"]
+
+UndoVerb: TypeAlias = Literal["start", "resume", "clock"]
+"""What a node can do by itself against a fault: start its server, wake it, set its clock right."""
+
+
+# ── the system under test ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A finished command on a node."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boot:
+    """How one start of a node ended. `first_error` is the node's own first ERROR, with its exception, when it died."""
+
+    node: str
+    served: bool
+    seconds: float
+    exit_code: int | None = None
+    first_error: str | None = None
+
+
+class Node(Protocol):
+    """One server of the cluster. Faults act through these verbs, wherever the node lives."""
+
+    name: str
+    address: str
+
+    def exec(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: str | None = None) -> Executed:
+        """Run a command in the node's own network namespace (or on its host) and wait for it; never a shell string."""
+        ...
+
+    def upload(self, source: Path, target: str) -> None:
+        """Copy a local file to the node."""
+        ...
+
+    def download(self, source: str, target: Path) -> None:
+        """Copy a file of the node to the harness; raises NodeUnreachable or FileNotFoundError."""
+        ...
+
+    def start(self) -> None:
+        """Start the server process and return at once; a running one is left alone."""
+        ...
+
+    def await_serving(self, *, deadline_s: float) -> Boot:
+        """Wait until the node answers clients or its process ends or the deadline passes; says which. Never raises for a dead node."""
+        ...
+
+    def stop(self, *, deadline_s: float = 30) -> None:
+        """Stop the server cleanly (SIGTERM), then kill it if the deadline passes."""
+        ...
+
+    def kill(self) -> None:
+        """End the server at once (SIGKILL)."""
+        ...
+
+    def pause(self) -> None:
+        """Freeze the server (SIGSTOP)."""
+        ...
+
+    def resume(self) -> None:
+        """Let a frozen server go on (SIGCONT); harmless otherwise."""
+        ...
+
+    def state(self) -> Literal["running", "paused", "stopped"]:
+        """What the server's process is doing now, read from the system and not remembered."""
+        ...
+
+    def skew_clock(self, offset_s: float) -> None:
+        """Shift the server's wall clock by `offset_s` from true time; 0 restores it, and lets go on whatever keeps it."""
+        ...
+
+    def clock_offset(self) -> float:
+        """The server's wall clock minus true time, in seconds, read back."""
+        ...
+
+    def log_text(self) -> str:
+        """The server's log as it stands."""
+        ...
+
+    def data_directories(self) -> Sequence[tuple[str, str, str | None, bool, Sequence[str]]]:
+        """(keyspace, table, id, live, snapshots) of every table on the node's disk.
+
+        Ids as 32 hex digits, null in a layout whose names bear none; in one without folders, what was never flushed is absent.
+        """
+        ...
+
+
+class Client(Protocol):
+    """One session with one coordinator. Never retries, never waits for schema agreement, never fails over."""
+
+    def invoke(self, operation: Invoke) -> Completion:
+        """Carry out one operation. Classifies every error by the table in `schemaquake list errors`; raises nothing."""
+        ...
+
+    def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
+        """Read this node's own account of its schema (see `harness.model.observation`).
+
+        `complete` asks for every object; otherwise what changed since this client last looked. `time` is filled in
+        with `time.monotonic_ns()`. An unreachable node yields one `version` observation with an error.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the session; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class Connector(Protocol):
+    """How a worker process reaches the cluster: picklable, and cheap until `connect`."""
+
+    def connect(self, node: str, *, request_timeout_s: float) -> Client:
+        """A session pinned to one coordinator; raises NodeUnreachable."""
+        ...
+
+
+class Cluster(Protocol):
+    """A running system: nodes, and a way for workers to reach them.
+
+    A system whose nodes wait before they ask each other for a schema that they lack has an attribute `pull_delay_s`:
+    sooner than that after faults are healed no disagreement is for good, and none is read. One whose nodes can be had to
+    apply all that was committed before has a method `catch_up(names)`, called before each final reading: name → `{"passed":
+    bool, "seconds": float, "why": str}`.
+    """
+
+    nodes: Sequence[Node]
+    features: frozenset[str]
+    """What this system's DDL knows: keyspaces, tables, columns, options, types, functions, views, indexes, …"""
+
+    def start(self) -> Sequence[Boot]:
+        """Create and boot every node; returns once all serve clients. Raises NodeDied, StartTimeout."""
+        ...
+
+    def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
+        """Wait until each of these nodes takes all the others of them for alive; None, or what is missing at the deadline."""
+        ...
+
+    def stop(self) -> None:
+        """Tear everything down; idempotent, and safe after a partial start."""
+        ...
+
+    def connector(self) -> Connector:
+        """What worker processes are given."""
+        ...
+
+    def missing(self, means: str) -> str | None:
+        """Why this cluster cannot provide `means` (`packets`, `clock`, `signals`, `topology`), or None if it can."""
+        ...
+
+
+class Provider(Protocol):
+    """A kind of cluster (`--cluster NAME`), before there is one."""
+
+    name: str
+
+    def prepare(self, plan: Any, folder: Path) -> Mapping[str, str]:
+        """Everything that needs the outside world (fetching, checking tools and memory).
+
+        Returns what a reader of the report should know of it. Raises EnvironmentLacks, FetchError.
+        """
+        ...
+
+    def enclosure(self, folder: Path) -> Sequence[str]:
+        """The argument vector in front of the run's own process, [] if it needs none; raises EnvironmentLacks."""
+        ...
+
+    def create(self, plan: Any, folder: Path) -> Cluster:
+        """The cluster of this plan, not yet started; called inside the enclosure."""
+        ...
+
+    def heal(self, folder: Path) -> Sequence[str]:
+        """Undo what a dead run left behind; idempotent. Returns what was done, a sentence each."""
+        ...
+
+
+@runtime_checkable
+class Mending(Protocol):
+    """A provider whose nodes outlive a run, and can be healed by whoever has its ledger and their owner's file."""
+
+    def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
+        """As `Provider.heal`. Raises HealError for what is left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What a plan will ask of the machine, and what its system can do, known before anything is fetched or started."""
+
+    memory_mb: int
+    """Of all nodes together; what the cluster takes of this machine."""
+    features: frozenset[str]
+    """As `Cluster.features`."""
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """A provider that can tell what a plan demands. Whoever runs several clusters at once asks; a provider need not know."""
+
+    def demands(self, plan: Any) -> Demands:
+        """Raises PlanError for a system that cannot be had here."""
+        ...
+
+
+# ── what the workers do ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a workload may know about its run. The same context always gives the same steps."""
+
+    seed: int
+    nodes: tuple[str, ...]
+    isolated: tuple[str, ...] = ()
+    """In mode `partition`, the side that is cut off while the main phase runs (its first node is the coordinator of side A)."""
+    mode: Mode = "barrier"
+    races: int = 10
+    first_race: int = 0
+    """Races are numbered from here: the same seed on a fresh cluster can go on where another run ended."""
+    until_poisoned: bool = False
+    """Before each race a canary: a cluster that takes no schema change any more ends the main phase."""
+    replication_factor: int = 3
+    keyspace_prefix: str = "sq"
+    features: frozenset[str] = frozenset()
+    crew: int = 3
+    time_limit_s: float = 60
+    rate: float | None = None
+    under_faults: bool = False
+    """Whether nemeses are at work while the main phase runs: what would be over in a moment should last as long as they do."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """`-O name=value` of the command line."""
+
+    def random(self, *names: object) -> Random:
+        """A generator of its own for every purpose: the same seed and names give the same numbers."""
+        return Random("/".join(map(str, (self.seed, *names))))
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One member of a workload's crew: its number, and the coordinator it is pinned to."""
+
+    index: int
+    node: str
+
+
+class Workload(Protocol):
+    """What the crew does in each phase. Pure: a function of context and worker, so a seed fixes every operation.
+
+    Phases, in order: `setup` (before anything; then the harness waits for schema agreement), `prepare` (rows that the
+    main phase starts from), `main` (under faults), heal and settle, `probe` (can every table be written and read through every coordinator?),
+    `final` (reads that judge), restart of every node, `final` again. In mode `partition` the cut stands during `main`.
+    `phase_label` is "settled" or "restarted" while in `probe` and `final`.
+
+    A workload whose main phase never ends by itself has an attribute `endless = True`; only such a one is paced by
+    `--rate` and makes the main phase last for the whole time limit.
+    """
+
+    name: str
+    requires: frozenset[str]
+    """Features without which the workload is not applicable."""
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        """The workers this workload wants, each pinned to a node."""
+        ...
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        """What this worker does in this phase. In `main` it may be endless: the harness stops it at the time limit."""
+        ...
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One planned fault: when it begins and ends (s after the main phase began), where, and with what parameters."""
+
+    id: int
+    nemesis: str
+    begins_s: float
+    ends_s: float
+    nodes: tuple[str, ...]
+    parameters: Mapping[str, JSON] = field(default_factory=dict)
+
+
+class Nemesis(Protocol):
+    """A kind of fault. `inject` and `heal` act through `Node` only; the runner writes the ledger before either."""
+
+    name: str
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Why this nemesis cannot work here, in a sentence that says what to install or allow; None if it can."""
+        ...
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Every fault of the run, in order of `begins_s`, ending before `context.time_limit_s`; ids from 0."""
+        ...
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Make it happen and return its effect as read back from the system (rules, pids, offsets), as evidence."""
+        ...
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Undo it; idempotent, also when the fault was never injected. Returns what was read back. Raises HealError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """One thing that undoes a fault on one node: a command, or a verb that the node knows how to do by itself.
+
+    May be done before the fault was injected, after it was healed, and twice: it then changes nothing, though it may fail.
+    """
+
+    argv: tuple[str, ...] = ()
+    verb: UndoVerb | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.argv) == (self.verb is not None):
+            raise ValueError(f"either a command or a verb undoes a fault: {self.argv!r}, {self.verb!r}")
+
+
+@runtime_checkable
+class Undoable(Protocol):
+    """A nemesis that can say beforehand how its faults are undone on each node alone, with no harness there."""
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """By node, in order. Undoes exactly this fault, however far its injection got."""
+        ...
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A cluster whose nodes outlive the run, so that each carries a dead man's switch for every fault on it."""
+
+    max_fault_s: float
+    """A fault that was not healed this long after it was armed is undone by its nodes themselves."""
+
+    def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
+        """Have the nodes undo this fault by themselves in `max_fault_s`; returns when all guards stand.
+
+        Raises ClusterError, NodeUnreachable: then some may stand, until `disarm`.
+        """
+        ...
+
+    def disarm(self, fault: Fault) -> None:
+        """End the guards of this fault, which is healed; idempotent. Raises ClusterError, NodeUnreachable."""
+        ...
+
+    def expired(self, fault: Fault) -> Mapping[str, JSON]:
+        """What guards of this fault have done by themselves so far, by node; empty before any has and after `disarm`.
+
+        `{"after_s": since arming, "done": [{"argv", "exit_code"}]}`. Raises ClusterError, NodeUnreachable.
+        """
+        ...
+
+
+# ── what is judged ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Checker(Protocol):
+    """Records in, verdict out; nothing else. `scope` says what may be judged apart from the rest.
+
+    A checker of scope `keyspace` is called once for every keyspace with the history and observations of that keyspace
+    and of the run as a whole (null keys); one of scope `run` once, with everything.
+    """
+
+    name: str
+    scope: Literal["keyspace", "run"]
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge. Ends within about `limit_s` with an `unknown` that says why, if it cannot decide sooner."""
+        ...

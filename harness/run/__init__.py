@@ -1,0 +1,1 @@
+"""A run: its process, its phases, its workers and its observer."""

@@ -1,0 +1,223 @@
+"""Observer: a process with a session to every node that reads each node's own account of its schema.
+
+It samples while the run goes on, answers when all nodes agree (settle), and takes the complete readings that judge.
+A process of its own, so that reading three schemas never delays a racing statement.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
+from harness.history.journal import ObservationJournal
+from harness.model.observation import Observation
+from harness.model.protocols import Client, Connector
+from harness.run.lifeline import end_with_parent
+from harness.wait import pause_for, until
+
+__all__ = ["Observer", "Settled"]
+
+_SAMPLE_EVERY_S: Final = 0.5
+_UNREADABLE: Final = "unreadable: "
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How settling ended: whether every asked node showed one schema version, after how long, and what each showed last."""
+
+    agreed: bool
+    seconds: float
+    versions: Mapping[str, str]
+
+
+class Observer:
+    """The observer process, seen from the conductor."""
+
+    def __init__(self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._connection, theirs = spawn.Pipe()
+        self._process = spawn.Process(
+            target=_serve,
+            args=(theirs, connector, journal, started_ns, request_timeout_s),
+            name="observer",
+            daemon=True,
+        )
+        self._process.start()
+        theirs.close()
+
+    def connect(self, nodes: Iterable[str]) -> None:
+        """Open (or open anew) a session to each of these nodes, and observe only these from now on."""
+        self._ask("connect", tuple(nodes))
+
+    def sample(self, phase: str | None) -> None:
+        """Begin to sample under that phase's name, or stop (None)."""
+        self._ask("sample", phase)
+
+    def settle(self, *, limit_s: float) -> Settled:
+        """Wait until every node shows the same schema version, twice in a row, or the limit passes."""
+        agreed, seconds, versions = self._ask("settle", limit_s)
+        return Settled(agreed, seconds, versions)
+
+    def read(self, phase: str) -> None:
+        """One complete reading of every node, recorded under that phase's name."""
+        self._ask("read", phase)
+
+    def record(self, observations: Sequence[Observation]) -> None:
+        """Record one reading of one node that somebody else took (its data directories)."""
+        self._ask("record", list(observations))
+
+    def _ask(self, verb: str, argument: Any) -> Any:
+        try:
+            self._connection.send((verb, argument))
+            kind, answer = self._connection.recv()
+        except (EOFError, OSError) as error:
+            self._process.join(5)
+            raise ClusterError(f"the observer process ended by itself, exit code {self._process.exitcode}") from error
+        if kind == "unreachable":
+            raise NodeUnreachable(answer)
+        if kind == "refused":
+            raise ClusterError(answer)
+        if kind == "failed":
+            raise ClusterError(f"the observer failed:\n{answer}")
+        return answer
+
+    def stop(self) -> None:
+        """End the process; idempotent."""
+        with suppress(OSError):
+            self._connection.send(("end", None))
+        self._process.join(3)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(5)
+
+
+# ── inside the observer process ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _serve(
+    connection: Connection, connector: Connector, journal: Path, started_ns: int, request_timeout_s: float
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
+    eyes = _Eyes(connector, ObservationJournal(journal, started_ns), request_timeout_s)
+    threading.Thread(target=eyes.sample_for_ever, daemon=True).start()
+    while True:
+        try:
+            verb, argument = connection.recv()
+        except EOFError:
+            return
+        if verb == "end":
+            eyes.close()
+            return
+        if eyes.sampling_failed is not None:
+            connection.send(("failed", eyes.sampling_failed))
+            continue
+        try:
+            answer = getattr(eyes, verb)(argument)
+        except NodeUnreachable as error:
+            connection.send(("unreachable", str(error)))
+        except SchemaquakeError as error:
+            connection.send(("refused", str(error)))
+        except Exception:  # noqa: BLE001 - handed to the conductor, which ends the run
+            connection.send(("failed", traceback.format_exc()))
+        else:
+            connection.send(("done", answer))
+
+
+class _Eyes:
+    """One client a node; a lock keeps sampling and asked readings apart."""
+
+    def __init__(self, connector: Connector, journal: ObservationJournal, request_timeout_s: float) -> None:
+        self._connector = connector
+        self._journal = journal
+        self._timeout_s = request_timeout_s
+        self._clients: dict[str, Client] = {}
+        self._lock = threading.Lock()
+        self._phase: str | None = None
+        self._samples = 0
+        self.sampling_failed: str | None = None
+        """The traceback, if the thread that samples ended by a defect: a run without its samples must not look whole."""
+        self._pool = ThreadPoolExecutor(max_workers=16)
+
+    def connect(self, nodes: Sequence[str]) -> None:
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients = {}
+            for node in nodes:
+                self._clients[node] = self._connector.connect(node, request_timeout_s=self._timeout_s)
+
+    def sample(self, phase: str | None) -> None:
+        self._phase = phase
+
+    def sample_for_ever(self) -> None:
+        try:
+            while True:
+                phase = self._phase
+                if phase is not None:
+                    self._observe(phase, complete=False)
+                pause_for(_SAMPLE_EVERY_S)
+        except Exception:  # noqa: BLE001 - handed to the conductor at its next question, which ends the run
+            self.sampling_failed = traceback.format_exc()
+
+    def settle(self, limit_s: float) -> tuple[bool, float, dict[str, str]]:
+        began = time.monotonic()
+        seen: list[dict[str, str]] = []
+
+        def agreed() -> bool:
+            versions = {
+                o.node: o.id or f"{_UNREADABLE}{o.error}"
+                for o in self._observe("running", complete=False)
+                if o.kind == "version"
+            }
+            seen.append(versions)
+            # Twice in a row: between a push and the next, versions may meet for a moment.
+            return len(seen) > 1 and all(map(_agree, seen[-2:]))
+
+        try:
+            until(agreed, deadline_s=limit_s, what="schema agreement", every_s=0.2)
+        except TimeoutError:
+            return False, time.monotonic() - began, seen[-1]
+        return True, time.monotonic() - began, seen[-1]
+
+    def read(self, phase: str) -> None:
+        self._observe(phase, complete=True)
+
+    def record(self, observations: Sequence[Observation]) -> None:
+        self._journal.append(observations)
+
+    def _observe(self, phase: str, *, complete: bool) -> Sequence[Observation]:
+        with self._lock:
+            self._samples += 1
+            sample = self._samples
+            readings = list(
+                self._pool.map(
+                    lambda client: client.observe(phase=phase, sample=sample, complete=complete), self._clients.values()
+                )
+            )
+            for reading in readings:
+                self._journal.append(reading)
+            return [observation for reading in readings for observation in reading]
+
+    def close(self) -> None:
+        self._phase = None
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._journal.close()
+
+
+def _agree(versions: Mapping[str, str]) -> bool:
+    return len(set(versions.values())) == 1 and not any(v.startswith(_UNREADABLE) for v in versions.values())

@@ -1,0 +1,196 @@
+"""Runner: carries a plan out, from outside the cluster's enclosure.
+
+The outside world (downloads, the user's terminal) is here; the run itself is a process of its own behind the
+provider's enclosure. If this process dies, however it dies, so does that one, and with it everything it started.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import orjson
+
+from harness.errors import ExitCode, HistoryError, PlanError
+from harness.model.plan import Plan
+from harness.model.protocols import Provider
+from harness.registry import load
+
+__all__ = ["CLUSTER_FILE", "Outcome", "execute", "process_start_time", "read_outcome", "still_running"]
+
+log = logging.getLogger(__name__)
+
+_AS_CONDUCTOR: Final = ("-P", "-m", "harness.run.conductor")
+"""-P: what lies in the folder where somebody happens to stand is no part of the harness."""
+
+CLUSTER_FILE: Final = "cluster.toml"
+"""In a run's folder: what a deployed cluster is, as its owner wrote it; it holds no secret, only where one is."""
+
+_LOOK_EVERY_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended: completed, or why not. Says nothing about whether the cluster behaved."""
+
+    completed: bool
+    error: str | None
+    exit_code: ExitCode
+    applicable: bool = True
+    """False: the system lacks a feature the workload needs; nothing was started."""
+
+
+def read_outcome(folder: Path) -> Outcome:
+    """How the run in that folder ended; a folder without `outcome.json` is of a run whose process was killed.
+
+    Raises HistoryError if the file is damaged.
+    """
+    path = folder / "outcome.json"
+    try:
+        document = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return Outcome(
+            completed=False,
+            error="the run's process ended without a word; its journals are whole up to that moment",
+            exit_code=ExitCode.CRASHED,
+        )
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"{path} is damaged: {error}") from error
+    return Outcome(
+        completed=document["completed"],
+        error=document["error"],
+        exit_code=ExitCode(document["exit_code"]),
+        applicable=document.get("applicable", True),
+    )
+
+
+def execute(plan: Plan, folder: Path) -> Outcome:
+    """Run the plan in `folder` (which exists and is empty).
+
+    Raises PlanError, EnvironmentLacks and FetchError before anything is started; a run that fails later is an Outcome.
+    """
+    provider: Provider = load("clusters", plan.cluster)
+    for name in plan.workloads:
+        load("workloads", name)
+    for name in plan.nemeses:
+        load("nemeses", name)
+    if len(set(plan.workloads)) != len(plan.workloads):
+        raise PlanError("a workload is named twice")
+    (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
+    if plan.cluster_file is not None:
+        # Whoever heals this run, from wherever, needs nothing but its folder.
+        (folder / CLUSTER_FILE).write_bytes(plan.cluster_file.read_bytes())
+    facts = {**_machine(), **provider.prepare(plan, folder)}
+    (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+    argv = [*provider.enclosure(folder), sys.executable, *_AS_CONDUCTOR, str(folder.resolve())]
+    _wait(argv, folder)
+    return read_outcome(folder)
+
+
+def _machine() -> dict[str, str]:
+    """What of this machine a reader of the report should know."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def process_start_time(pid: int) -> str | None:
+    """When the kernel says that process started (clock ticks since boot): with the pid, its identity. None: no such process.
+
+    One that has ended is gone, even if nobody has taken note of its end: in a container that may be for ever.
+    """
+    stat = _read(f"/proc/{pid}/stat")
+    if not stat:
+        return None
+    state, *others = stat.rsplit(")", 1)[1].split()
+    return None if state in "ZX" else others[18]
+
+
+def still_running(folder: Path) -> int | None:
+    """The pid of the run's process if it still lives, by pid and start time."""
+    try:
+        document = orjson.loads((folder / "process.json").read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
+    pid = int(document["pid"])
+    started = process_start_time(pid)
+    return pid if started is not None and started == document["start_time"] else None
+
+
+def _wait(argv: list[str], folder: Path) -> None:
+    """Start the run's process and wait; a signal to us is passed on, and waited for, so that it can heal and tear down."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
+
+    identity = {"pid": process.pid, "start_time": process_start_time(process.pid)}
+    (folder / "process.json").write_bytes(orjson.dumps(identity))
+
+    interrupted = False
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        log.warning("interrupted: healing and tearing down", extra={"signal": signal.Signals(number).name})
+
+    restored: list[tuple[int, Any]] = [
+        (n, signal.signal(n, pass_on)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ]
+    try:
+        while process.poll() is None:
+            if interrupted:
+                _terminate(process)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_EVERY_S)
+    finally:
+        for number, handler in restored:
+            signal.signal(number, handler)
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the run's own process, below the tools of the enclosure: they would die of it and take it with them.
+
+    It is repeated until that process ends, which takes notice of the first it hears: before it is ready for signals
+    they are lost, if it is the first of a process namespace. Before there is such a process there is nothing to heal.
+    """
+    conductors = _conductors(process.pid)
+    for pid in conductors:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    if not conductors:
+        process.kill()
+
+
+def _conductors(pid: int) -> list[int]:
+    """The descendants of `pid` whose command is the conductor, first generation first."""
+    found: list[int] = []
+    generation = [pid]
+    while generation and not found:
+        for candidate in generation:
+            command = _read(f"/proc/{candidate}/cmdline").split("\0")
+            if tuple(command[1:4]) == _AS_CONDUCTOR:
+                found.append(candidate)
+        generation = [child for parent in generation for child in _children(parent)]
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,145 @@
+"""Clock skew: wall clocks that jump, or flicker between two times.
+
+A server stamps schema changes and rows with its wall clock, so a skew decides which of two changes wins. *jump* shifts
+each clock once and leaves it; *strobe* goes on toggling it between true time and the offset until it is healed.
+Parameters: `{"kind", "offsets": {node: seconds}, "period_s"}`. What the clocks show is read back each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from threading import Event
+
+from harness.errors import ClusterError, HealError, PlanError
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from harness.wait import until
+from nemeses.schedule.activity import Activities
+from nemeses.schedule.every_node import on_every
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import named
+from nemeses.schedule.timetable import targeted
+
+__all__ = ["ClockSkew"]
+
+_KINDS = ("jump", "strobe")
+
+# As good as true. An offset of nothing would end the skew, and whatever keeps a host's clock would be started each time.
+_TRUE_S = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClockSkew:
+    """`--nemesis clock`; `-O clock.kinds=jump`, `-O clock.max_skew_s=30`, `-O clock.targets=all`."""
+
+    name = "clock"
+    disturbs = "clock"
+
+    targets: tuple[str, ...] = ("one", "all")
+    kinds: tuple[str, ...] = _KINDS
+    max_skew_s: float = 120.0
+    """Offsets are drawn between a tenth of this and this, ahead or behind, for each node its own."""
+    period_s: float = 4.0
+    """Of a strobe: half of it at true time, half at the offset. A server may take a second to follow."""
+    tolerance_s: float = 1.0
+    """How far from the wanted offset a clock may be read and still count as there."""
+    read_back_limit_s: float = 15.0
+    _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """What the cluster says of clocks."""
+        return cluster.missing("clock")
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Skews of 5 to 15 s with quiet between. Raises PlanError for parameters out of range."""
+        skew = configured(self, context)
+        skew.check()
+        faults = targeted(self.name, context, random, targets=skew.targets)
+        return [replace(fault, parameters={**fault.parameters, **skew.draw(fault.nodes, random)}) for fault in faults]
+
+    def check(self) -> None:
+        """Raises PlanError, naming the parameter, unless every skew could be told from none."""
+        for kind in self.kinds:
+            if kind not in _KINDS:
+                raise PlanError(f'clock.kinds: unknown kind "{kind}". Known: {", ".join(_KINDS)}.')
+        if self.max_skew_s / 10 <= self.tolerance_s:
+            raise PlanError(
+                f"clock.max_skew_s={self.max_skew_s:g}: the smallest skew, a tenth of it, could not be told from none "
+                f"(clock.tolerance_s={self.tolerance_s:g})"
+            )
+        if self.period_s <= 0:
+            raise PlanError(f"clock.period_s={self.period_s:g}: a period is longer than nothing")
+
+    def draw(self, nodes: Sequence[str], random: Random) -> Mapping[str, JSON]:
+        """The parameters of one fault on these nodes."""
+        offsets = {
+            name: round(random.choice((-1, 1)) * random.uniform(0.1, 1.0) * self.max_skew_s, 3) for name in nodes
+        }
+        return {"kind": random.choice(self.kinds), "offsets": offsets, "period_s": self.period_s}
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Shift the clocks and read them back: `{"observed": True, "nodes": {name: {"wanted", "read"}}}` in seconds.
+
+        A strobe goes on in the background. Raises ClusterError if a clock does not follow.
+        """
+        nodes = named(cluster, fault.nodes)
+        offsets = fault.parameters["offsets"]
+
+        def shift(node: Node) -> JSON:
+            return {"wanted": offsets[node.name], "read": self._set(node, offsets[node.name])}
+
+        shifted = on_every(nodes, shift, what="skewing clocks")
+        if fault.parameters["kind"] == "strobe":
+            half_s = float(fault.parameters["period_s"]) / 2
+
+            def strobe(finishing: Event) -> JSON:
+                toggles = 0
+                while not finishing.wait(half_s):
+                    toggles += 1
+                    for node in nodes:
+                        node.skew_clock(_TRUE_S if toggles % 2 else offsets[node.name])
+                return toggles
+
+            self._activities.begin(fault.id, strobe, name=f"clock strobe {fault.id}")
+        return {"observed": True, "nodes": shifted}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """True time; a strobe of a harness that lives is ended by its clocks, which follow nobody without a guard."""
+        return {name: [Undo(verb="clock")] for name in fault.nodes}
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Back to true time, read back: `{"observed", "toggles", "broke_off", "nodes": {name: {"before", "after"}}}`.
+
+        `observed`: every clock was still skewed when healing began, or had been strobed. Raises HealError.
+        """
+        toggles: JSON = None
+        broke_off = None
+        try:
+            toggles = self._activities.finish(fault.id, deadline_s=self.read_back_limit_s)
+        except TimeoutError as error:
+            raise HealError(f"a strobe goes on and would skew the clocks again: {error}") from error
+        except (ClusterError, OSError) as error:
+            broke_off = str(error)  # the clocks are what matters now; the strobe's end is told with the effect
+
+        def restore(node: Node) -> JSON:
+            before = round(node.clock_offset(), 3)
+            return {"before": before, "after": self._set(node, 0.0)}
+
+        restored = on_every(named(cluster, fault.nodes), restore, what="restoring clocks", error=HealError)
+        lasted = all(abs(clock["before"]) > self.tolerance_s for clock in restored.values())
+        return {"observed": lasted or bool(toggles), "toggles": toggles, "broke_off": broke_off, "nodes": restored}
+
+    def _set(self, node: Node, wanted_s: float) -> float:
+        """Shift one clock and return the offset read back. Raises TimeoutError if it does not get there."""
+        node.skew_clock(wanted_s)
+        read_s = 0.0
+
+        def is_there() -> bool:
+            nonlocal read_s
+            read_s = node.clock_offset()
+            return abs(read_s - wanted_s) <= self.tolerance_s
+
+        until(is_there, deadline_s=self.read_back_limit_s, what=f"a clock offset of {wanted_s:+g} s on {node.name}")
+        return round(read_s, 3)

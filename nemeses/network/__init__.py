@@ -1,0 +1,1 @@
+"""Network faults: partitions and packet loss."""

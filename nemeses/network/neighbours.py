@@ -1,0 +1,107 @@
+"""Neighbours: misleading a *sending* node about where its peers are, with iproute2 alone.
+
+A permanent neighbour entry with a link address that nobody has sends whatever is for that peer nowhere. It needs both
+nodes on one link, knows neither ports nor probabilities, and counts nothing; the entry itself is the evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from harness.errors import ClusterError, HealError
+from harness.model.operation import JSON
+from harness.model.protocols import Node
+from nemeses.network.drops import Drop
+from nemeses.network.routes import route_to
+from nemeses.schedule.commands import must, run
+
+__all__ = ["lead_back", "misdirect", "refusal", "undo"]
+
+_OURS: Final = "02:73"
+"""What our link addresses begin with: locally administered, and "s". Then the run's tag, and the fault's id."""
+
+_NO_TAG: Final = "7100"
+
+# Only entries that lead to our address, whichever peers they are for: one of the owner's for the same peer stays.
+_LEAD_BACK: Final = (
+    "ip neigh show nud permanent | while read -r peer _ device _ address _; do "
+    'if [ "$address" = "$1" ]; then ip neigh del "$peer" dev "$device"; fi; done'
+)
+
+
+def refusal(node: Node, peers: Sequence[str]) -> str | None:
+    """Why entries for these peers cannot be made, null if they can; tried on an address that is for documentation."""
+    try:
+        for device in {_device(node, peer) for peer in peers}:
+            entry = ["192.0.2.255", "dev", device]
+            must(node, "ip", "neigh", "replace", *entry, "lladdr", f"{_OURS}:ff:ff:ff:ff", "nud", "permanent")
+            must(node, "ip", "neigh", "del", *entry)
+    except ClusterError as error:
+        return f"neighbour: {error}"
+    return None
+
+
+def misdirect(node: Node, peers: Sequence[str], what: Drop) -> list[str]:
+    """Send what is for these peers nowhere; returns the entries as read back.
+
+    Raises ClusterError, also if another fault already misleads this node about one of them, or its owner has said where
+    one of them is: an entry that is replaced is lost.
+    """
+    taken = {entry["dst"]: entry["lladdr"] for entry in _entries(node, "") if entry["dst"] in peers}
+    misled = [peer for peer, address in taken.items() if address.startswith(_OURS)]
+    if misled:
+        raise ClusterError(f"{node.name} is already misled about {', '.join(misled)} by another fault")
+    if taken:
+        raise ClusterError(f"{node.name} has permanent neighbour entries of its own for {', '.join(taken)}")
+    for peer in peers:
+        entry = [peer, "dev", _device(node, peer), "lladdr", _nowhere(what), "nud", "permanent"]
+        must(node, "ip", "neigh", "replace", *entry)
+    made = _entries(node, _nowhere(what))
+    if len(made) != len(peers):
+        raise ClusterError(f"{node.name} has {len(made)} misleading entries where {len(peers)} were made")
+    return [json.dumps(entry) for entry in made]
+
+
+def undo(what: Drop) -> list[tuple[str, ...]]:
+    """Commands that delete this fault's entries; harmless where there are none."""
+    return [("sh", "-c", _LEAD_BACK, "sh", _nowhere(what))]
+
+
+def lead_back(node: Node, what: Drop) -> dict[str, JSON] | None:
+    """Delete this fault's entries; returns them as a filter's `remove` does, null if there were none.
+
+    Raises HealError if they stay.
+    """
+    made = _entries(node, _nowhere(what))
+    if made:
+        for argv in undo(what):
+            run(node, *argv)
+    if made and _entries(node, _nowhere(what)):
+        raise HealError(f"misleading neighbour entries are still there on {node.name}")
+    if not made:
+        return None
+    return {"means": "neighbour", "rules": [json.dumps(entry) for entry in made], "packets": None, "bytes": None}
+
+
+def _nowhere(what: Drop) -> str:
+    tag = what.tag or _NO_TAG
+    high, low = (what.fault_id % 0x10000).to_bytes(2, "big")
+    return f"{_OURS}:{tag[:2]}:{tag[2:]}:{high:02x}:{low:02x}"
+
+
+def _device(node: Node, peer: str) -> str:
+    route = route_to(node, peer)
+    if not route.is_direct:
+        raise ClusterError(f"{node.name} reaches {peer} through a router, so a neighbour entry cuts nothing")
+    return route.device
+
+
+def _entries(node: Node, link_address: str) -> list[dict[str, Any]]:
+    """The node's permanent entries whose link address begins so; none where there is no iproute2."""
+    listed = run(node, "ip", "-j", "neigh", "show", "nud", "permanent")
+    if listed.exit_code != 0:
+        return []
+    entries = json.loads(listed.stdout or "[]")
+    return [entry for entry in entries if entry.get("lladdr", "").startswith(link_address)]

@@ -1,0 +1,158 @@
+"""Packet filter: dropping what arrives at a node from chosen peers, and taking exactly that away again.
+
+Three means, tried on each node in this order, all through argument vectors on the node itself: iptables, nftables, and
+misleading neighbour entries on the senders (`nemeses.network.iptables`, `nemeses.network.nftables`, `nemeses.network.neighbours`).
+
+What is made bears the fault's id, so healing needs nothing else, spares everybody else's rules, and faults that overlap
+spare each other's. Rules name the peers' addresses as source: traffic of the harness, and of clients that are not
+nodes, never matches. On a cluster that outlives the run nobody is misled unless everything is to be cut: a way
+of the harness may lead through a node. Counters are read before the rules are removed: they prove that packets were dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from harness.errors import ClusterError, HealError
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Guarded, Node, Undo
+from nemeses.network import neighbours
+from nemeses.network.drops import Drop, Filter
+from nemeses.network.grudges import Grudge
+from nemeses.network.iptables import Iptables
+from nemeses.network.nftables import Nftables
+from nemeses.schedule.commands import runs_commands
+from nemeses.schedule.every_node import on_every
+from nemeses.schedule.targets import named
+
+__all__ = ["Chosen", "choose", "drop", "lacking", "lift", "missing", "undo"]
+
+_FILTERS: Final[tuple[Filter, ...]] = (Iptables(), Nftables())
+_INSTALL: Final = "install iptables or nftables (Debian: apt-get install iptables) and allow CAP_NET_ADMIN"
+
+
+Chosen: TypeAlias = Mapping[str, tuple[Filter | None, Sequence[str]]]
+"""For each node that is to drop something its packet filter, and what those said that do not work there."""
+
+
+def choose(cluster: Cluster, grudge: Grudge, what: Drop) -> Chosen:
+    """Try the filters of every node that is to drop something, all at once; leaves nothing behind."""
+    receivers = named(cluster, [name for name, dropped in grudge.items() if dropped])
+    return on_every(receivers, lambda node: _filter_for(node, what), what="probing for a packet filter")
+
+
+def lacking(cluster: Cluster, chosen: Chosen, what: Drop) -> str | None:
+    """Why `drop` cannot do with what was chosen, and what to install; null if it can."""
+    unfiltered = [name for name, (means, _) in chosen.items() if means is None]
+    if unfiltered and not _may_mislead(cluster, what):
+        return _no_means(unfiltered[0], chosen[unfiltered[0]][1])
+    return None
+
+
+def drop(cluster: Cluster, grudge: Grudge, what: Drop, *, chosen: Chosen | None = None) -> JSON:
+    """Make every node of the grudge drop what arrives from the nodes it names; returns the rules as read back.
+
+    `{"observed": True, "nodes": {node: {"means", "cuts", "rules": [text]}}}`. Raises ClusterError, saying what to
+    install, if some node has no means; rules may then stand on others until `lift`.
+    """
+    addresses = {node.name: node.address for node in cluster.nodes}
+    chosen = choose(cluster, grudge, what) if chosen is None else chosen
+    if (refusal := lacking(cluster, chosen, what)) is not None:
+        raise ClusterError(refusal)
+    unfiltered = [name for name, (means, _) in chosen.items() if means is None]
+
+    def install(node: Node) -> JSON:
+        means = chosen[node.name][0]
+        assert means is not None
+        rules = means.install(node, [addresses[peer] for peer in sorted(grudge[node.name])], what)
+        return {"means": means.name, "cuts": what.text, "rules": rules}
+
+    filtering = [node for node in named(cluster, list(chosen)) if node.name not in unfiltered]
+    effects = on_every(filtering, install, what="dropping packets")
+    # A sender that loses its way to the receivers stands in for the filter they lack.
+    lost = {
+        node.name: [addresses[name] for name in unfiltered if node.name in grudge[name]]
+        for node in cluster.nodes
+        if any(node.name in grudge[name] for name in unfiltered)
+    }
+
+    def misdirect(node: Node) -> JSON:
+        return {"means": "neighbour", "cuts": "everything", "rules": neighbours.misdirect(node, lost[node.name], what)}
+
+    misled = on_every(named(cluster, list(lost)), misdirect, what="dropping packets without a filter")
+    for name, effect in misled.items():
+        effects[f"{name} (sending)" if name in effects else name] = effect
+    return {"observed": bool(effects), "nodes": effects}
+
+
+def undo(cluster: Cluster, grudge: Grudge, what: Drop) -> Mapping[str, Sequence[Undo]]:
+    """How each node that drops, or would stand in for one that cannot, is rid of it: by every means, as `lift` does."""
+    involved = {name for name, dropped in grudge.items() if dropped}.union(*grudge.values())
+    commands = [*(argv for means in _FILTERS for argv in means.undo(what)), *neighbours.undo(what)]
+    return {node.name: [Undo(argv) for argv in commands] for node in cluster.nodes if node.name in involved}
+
+
+def lift(cluster: Cluster, what: Drop) -> JSON:
+    """Remove what `drop` made for this fault, wherever it is; idempotent. Returns the counters read before.
+
+    `{"observed", "packets", "nodes": {node: [{"means", "rules": [text], "packets", "bytes"}]}}`; `observed` says that
+    packets were dropped, or that a misleading neighbour entry (which counts nothing) was found standing. Nodes that had
+    nothing of this fault are left out. Raises HealError if something is still there, or a node could not be asked.
+    """
+
+    def clear(node: Node) -> list[dict[str, JSON]]:
+        removed = [found for means in _FILTERS if (found := means.remove(node, what)) is not None]
+        if (found := neighbours.lead_back(node, what)) is not None:
+            removed.append(found)
+        return removed
+
+    removed = on_every(list(cluster.nodes), clear, what=f"lifting fault {what.fault_id}", error=HealError)
+    nodes = {name: found for name, found in removed.items() if found}
+    pieces = [piece for found in nodes.values() for piece in found]
+    packets = sum(piece["packets"] or 0 for piece in pieces)
+    return {
+        "observed": packets > 0 or any(piece["means"] == "neighbour" for piece in pieces),
+        "packets": packets,
+        "nodes": nodes,
+    }
+
+
+def missing(cluster: Cluster, what: Drop) -> str | None:
+    """Why packets cannot be dropped on some node, and what to install; null if they can.
+
+    Nodes that do not run commands yet (a cluster that is not started) are not asked; `drop` asks again.
+    """
+    reason = cluster.missing("packets")
+    if reason is not None:
+        return reason
+    there = [node for node in cluster.nodes if runs_commands(node)]
+    for node in there:
+        means, refusals = _filter_for(node, what)
+        if means is not None:
+            continue
+        senders = [peer for peer in there if peer.name != node.name] if _may_mislead(cluster, what) else []
+        stand_ins = [neighbours.refusal(sender, [node.address]) for sender in senders]
+        if not stand_ins or any(stand_ins):
+            return _no_means(node.name, [*refusals, *filter(None, stand_ins)])
+    return None
+
+
+def _may_mislead(cluster: Cluster, what: Drop) -> bool:
+    """Whether cutting everything between two nodes, which is all that a neighbour entry can do, will do."""
+    return not what.selects and not (what.ports and isinstance(cluster, Guarded))
+
+
+def _no_means(name: str, refusals: Sequence[str]) -> str:
+    return f"node {name} has no means to drop packets: {'; '.join(refusals)}. On that node, {_INSTALL}"
+
+
+def _filter_for(node: Node, what: Drop) -> tuple[Filter | None, list[str]]:
+    """The first filter that works there, and what those before it said."""
+    refusals: list[str] = []
+    for means in _FILTERS:
+        refusal = means.refusal(node, what)
+        if refusal is None:
+            return means, refusals
+        refusals.append(f"{means.name}: {refusal}")
+    return None, refusals

@@ -1,0 +1,104 @@
+"""Partition: nodes stop hearing one another.
+
+Cuts the storage port (or everything) between the nodes; clients and the harness still reach every node. Who drops whom
+is a grudge (`nemeses.network.grudges`), how is `nemeses.network.packet_filter`. A fault's parameters are `{"grudge", "ports"}`, and
+`above_bytes` where only longer packets are lost, as on a way whose MTU is too small and that says so to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from harness.errors import PlanError
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Undo
+from nemeses.network import packet_filter
+from nemeses.network.drops import Drop, ports_named, tag_of
+from nemeses.network.grudges import BUILDERS, FEWEST_NODES, Grudge, from_json, split, to_json
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import primaries
+from nemeses.schedule.timetable import spells
+
+__all__ = ["Partition"]
+
+_LONGEST = 65_535
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """`--nemesis partition`; `-O partition.targets=one,bridge`, `-O partition.ports=all`, `-O partition.above_bytes=600`."""
+
+    name = "partition"
+    disturbs = "packets"
+
+    targets: tuple[str, ...] = ("one", "majority", "majorities-ring")
+    """Kinds of grudge, one drawn for each fault; those that need more nodes than there are, are left out."""
+    ports: str = "storage"
+    """`storage`, `all`, or port numbers separated by `+`."""
+    above_bytes: int = 0
+    """Only longer packets are lost, and whatever waits behind them in the same connection; 0: all are."""
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Asks every node that already runs for a means to drop packets."""
+        what = Drop(fault_id=0, ports=ports_named(self.ports), above_bytes=self.above_bytes)
+        return packet_filter.missing(cluster, what)
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Partitions of 5 to 15 s with quiet between them. Raises PlanError for what cannot be parted so."""
+        partition = configured(self, context)
+        ports_named(partition.ports)
+        if not 0 <= partition.above_bytes < _LONGEST:
+            raise PlanError(f"partition.above_bytes={partition.above_bytes}: no packet is longer than {_LONGEST} bytes")
+        selective = {"above_bytes": partition.above_bytes} if partition.above_bytes else {}
+        kinds = [kind for kind in partition.targets if len(context.nodes) >= _fewest(kind)]
+        if not kinds:
+            raise PlanError(
+                f"{len(context.nodes)} nodes cannot be parted by any of {', '.join(partition.targets)}: "
+                + ", ".join(f"{kind} needs {_fewest(kind)}" for kind in partition.targets)
+            )
+        faults = []
+        for number, (begins_s, ends_s) in enumerate(spells(random, context.time_limit_s)):
+            kind = random.choice(kinds)
+            grudge = to_json(_grudge(kind, context, random))
+            faults.append(
+                Fault(
+                    id=number,
+                    nemesis=self.name,
+                    begins_s=begins_s,
+                    ends_s=ends_s,
+                    nodes=tuple(sorted({*grudge, *(name for dropped in grudge.values() for name in dropped)})),
+                    parameters={"target": kind, "grudge": grudge, "ports": partition.ports, **selective},
+                )
+            )
+        return faults
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Install the rules; returns them as read back (`nemeses.network.packet_filter.drop`). Raises ClusterError."""
+        ports = ports_named(str(fault.parameters.get("ports", self.ports)))
+        above_bytes = int(fault.parameters.get("above_bytes", 0))
+        what = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, above_bytes=above_bytes)
+        return packet_filter.drop(cluster, from_json(fault.parameters["grudge"]), what)
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """The fault's own rules, by every means that may have made them (`nemeses.network.packet_filter.undo`)."""
+        what = Drop(fault_id=fault.id, tag=tag_of(fault))
+        return packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), what)
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Remove them; returns their counters (`nemeses.network.packet_filter.lift`). Raises HealError."""
+        return packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
+
+
+def _fewest(kind: str) -> int:
+    if kind != "primaries" and kind not in BUILDERS:
+        raise PlanError(f'unknown kind of partition "{kind}". Known: {", ".join([*BUILDERS, "primaries"])}.')
+    return FEWEST_NODES.get(kind, 2)
+
+
+def _grudge(kind: str, context: Context, random: Random) -> Grudge:
+    if kind != "primaries":
+        return BUILDERS[kind](context.nodes, random)
+    alone = random.choice(primaries(context))
+    return split([alone], [name for name in context.nodes if name != alone])

@@ -1,0 +1,1 @@
+"""Process faults: servers killed, stopped, paused, restarted, or failing at a named place."""

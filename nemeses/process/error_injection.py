@@ -1,0 +1,222 @@
+"""Error injection: a server's own code fails, waits or ends at a named place, on request.
+
+ScyllaDB's builds for tests have some two hundred such places; its releases have the interface and none of the places. They
+are switched over REST, on port 10000 of the node's loopback address unless somebody made it another: curl is run on the node.
+Parameters: `{"injection", "how", "api"}`. Source: api/api-doc/error_injection.json of ScyllaDB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+from urllib.parse import quote
+
+from harness.errors import ClusterError, HealError, PlanError
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Executed, Fault, Node, Undo
+from nemeses.process.serving import SERVING_LIMIT_S, bring_back
+from nemeses.schedule.commands import run, runs_commands, words
+from nemeses.schedule.every_node import on_every
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import named
+from nemeses.schedule.timetable import targeted
+
+__all__ = ["ErrorInjection"]
+
+_OPTION: Final = "injection"
+_NAME: Final = re.compile(r"[A-Za-z_][\w:.-]*")
+_API: Final = re.compile(r"[\w.-]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+")
+_AUTO: Final = "auto"
+_PORT: Final = 10000
+_PROBE: Final = "schemaquake_probe"
+_SECONDS_TO_ANSWER: Final = 10
+_NOT_THERE: Final = 127
+_REFUSED: Final = 7  # curl's exit code: nobody listens, and what was injected is gone with the process
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorInjection:
+    """`--nemesis error-injection -O injection=NAME`; `-O error-injection.how=once` for a place that fails a single time."""
+
+    name = "error-injection"
+    disturbs = "injections"
+
+    targets: tuple[str, ...] = ("one",)
+    how: str = "lasting"
+    api: str = "auto"
+    """Host and port of the REST interface, as the node itself reaches it; `auto`: 10000, on loopback or its own address."""
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Tries a name that no place has on every node that already runs."""
+        for node in cluster.nodes:
+            if runs_commands(node) and node.state() == "running" and (reason := _refusal(node, self.api)) is not None:
+                return f"node {node.name} cannot inject errors: {reason}"
+        return None
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """The place fails for 5 to 15 s, with quiet between. Raises PlanError without a name for it."""
+        configuration = configured(self, context)
+        configuration.check()
+        injection = context.options.get(_OPTION)
+        if injection is None:
+            raise PlanError("error-injection needs the name of a place: -O injection=NAME, as ScyllaDB's code has it")
+        if _NAME.fullmatch(injection) is None:
+            raise PlanError(f'-O injection: "{injection}" is no name of a place in code')
+        return targeted(
+            self.name,
+            context,
+            random,
+            targets=configuration.targets,
+            injection=injection,
+            how=configuration.how,
+            api=configuration.api,
+        )
+
+    def check(self) -> None:
+        """Raises PlanError, naming the parameter, for one that means nothing."""
+        if self.how not in {"lasting", "once"}:
+            raise PlanError(f'error-injection.how is "lasting" or "once", not "{self.how}"')
+        if self.api != _AUTO and _API.fullmatch(self.api) is None:
+            raise PlanError(f'error-injection.api is "auto" or host:port, not "{self.api}"')
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Switch it on; returns what each node then says is on. Raises ClusterError if one of them does not list it."""
+        place = _Place.of(fault)
+
+        def switch_on(node: Node) -> JSON:
+            done = _asked(node, place.api, place.switch_on)
+            if done.exit_code != 0:
+                raise ClusterError(f"node {node.name} did not take the injection {place.name}: {words(done)}")
+            enabled = _enabled(node, place.api)
+            # One that is to happen once may have happened.
+            if place.name not in enabled and not place.once:
+                raise ClusterError(f"node {node.name} took the injection {place.name} and does not list it: {enabled}")
+            return {"enabled": enabled}
+
+        return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), switch_on, what="injecting errors")}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
+        """Whoever waits at the place is let go, it is switched off, and a server that it ended is started."""
+        place = _Place.of(fault)
+        return {
+            node.name: [
+                *(Undo(argv=verb(api)) for api in _apis(node, place.api) for verb in (place.release, place.switch_off)),
+                Undo(verb="start"),
+            ]
+            for node in named(cluster, fault.nodes)
+        }
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Switch it off; a server that it ended is started, and has forgotten it. Raises HealError if it is still on."""
+        place = _Place.of(fault)
+
+        def switch_off(node: Node) -> JSON:
+            if node.state() == "stopped":
+                bring_back([node], deadline_s=SERVING_LIMIT_S, what="starting a server that an injection ended")
+                return {"started": True, "enabled": _enabled(node, place.api)}
+            _asked(node, place.api, place.release)
+            done = _asked(node, place.api, place.switch_off)
+            if done.exit_code not in {0, _REFUSED}:
+                raise HealError(f"node {node.name} did not take the injection {place.name} back: {words(done)}")
+            enabled = [] if done.exit_code == _REFUSED else _enabled(node, place.api)
+            if place.name in enabled:
+                raise HealError(f"node {node.name} still has the injection {place.name}")
+            return {"started": False, "enabled": enabled}
+
+        nodes = named(cluster, fault.nodes)
+        return {
+            "observed": True,
+            "nodes": on_every(nodes, switch_off, what="switching injections off", error=HealError),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A named place in the server's code, and the commands that switch it."""
+
+    name: str
+    api: str
+    once: bool = False
+
+    @classmethod
+    def of(cls, fault: Fault) -> _Place:
+        told = fault.parameters
+        return cls(name=str(told["injection"]), api=str(told["api"]), once=told["how"] == "once")
+
+    def switch_on(self, api: str) -> tuple[str, ...]:
+        return _curl("POST", f"{self._url(api)}?one_shot={self.once}")  # True and False are the interface's words
+
+    def switch_off(self, api: str) -> tuple[str, ...]:
+        return _curl("DELETE", self._url(api))
+
+    def release(self, api: str) -> tuple[str, ...]:
+        return _curl("POST", f"{self._url(api)}/message")
+
+    def _url(self, api: str) -> str:
+        return f"{_list_url(api)}/{quote(self.name, safe='')}"
+
+
+def _refusal(node: Node, api: str) -> str | None:
+    """Why the node's server has no such places, or cannot be told; None if it has."""
+    probe = _Place(name=_PROBE, api=api)
+    done = _asked(node, api, probe.switch_on)
+    where = " or ".join(_apis(node, api))
+    if done.exit_code == _NOT_THERE:
+        return "there is no curl on it. Install curl there"
+    if done.exit_code == _REFUSED:
+        return (
+            f"no REST interface answers at {where}. Only ScyllaDB has one; -O error-injection.api=HOST:PORT says where"
+        )
+    if done.exit_code != 0:
+        return f"its REST interface at {where} refuses: {words(done)}"
+    enabled = _enabled(node, api)
+    _asked(node, api, probe.switch_off)
+    if _PROBE in enabled:
+        return None
+    return "this build of the server has no error injection (releases have none). Use a debug or dev build of ScyllaDB"
+
+
+def _enabled(node: Node, api: str) -> Sequence[str]:
+    """What the node says is switched on. Raises ClusterError."""
+    done = _asked(node, api, lambda at: _curl("GET", _list_url(at)))
+    if done.exit_code != 0:
+        raise ClusterError(f"node {node.name} does not tell its injections: {words(done)}")
+    return _names(node, done)
+
+
+def _asked(node: Node, api: str, command: Callable[[str], Sequence[str]]) -> Executed:
+    """The command at the first address at which somebody listens."""
+    done = Executed(_REFUSED, "", "")
+    for at in _apis(node, api):
+        done = run(node, *command(at))
+        if done.exit_code != _REFUSED:
+            break
+    return done
+
+
+def _apis(node: Node, api: str) -> Sequence[str]:
+    if api != _AUTO:
+        return [api]
+    address = f"[{node.address}]" if ":" in node.address else node.address
+    return [f"127.0.0.1:{_PORT}", f"{address}:{_PORT}"]
+
+
+def _names(node: Node, done: Executed) -> Sequence[str]:
+    try:
+        told = json.loads(done.stdout)
+    except json.JSONDecodeError as error:
+        raise ClusterError(f"node {node.name} tells its injections in no JSON: {done.stdout[:80]!r}") from error
+    # Releases of 2025 tell more of each than its name.
+    return sorted(entry["name"] if isinstance(entry, dict) else str(entry) for entry in told)
+
+
+def _list_url(api: str) -> str:
+    return f"http://{api}/v2/error_injection/injection"
+
+
+def _curl(method: str, url: str) -> tuple[str, ...]:
+    return ("curl", "-sS", "--fail", "--globoff", "--max-time", str(_SECONDS_TO_ANSWER), "--request", method, url)

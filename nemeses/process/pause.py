@@ -1,0 +1,63 @@
+"""Pause: servers freeze, as in a long garbage collection, and go on as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from harness.errors import HealError
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from nemeses.process.serving import await_state
+from nemeses.schedule.every_node import on_every
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import named
+from nemeses.schedule.timetable import targeted
+
+__all__ = ["Pause"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """`--nemesis pause`; `-O pause.targets=one,majority`. A majority is never frozen at once unless a target says so."""
+
+    name = "pause"
+    disturbs = "process"
+
+    targets: tuple[str, ...] = ("one",)
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """What the cluster says of signals."""
+        return cluster.missing("signals")
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Servers are frozen for 5 to 15 s, with quiet between. Raises PlanError."""
+        return targeted(self.name, context, random, targets=configured(self, context).targets)
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """SIGSTOP; returns each server's state before and after. Raises ClusterError if one is not frozen."""
+
+        def freeze(node: Node) -> JSON:
+            before = node.state()
+            node.pause()
+            return {"before": before, "after": await_state(node, "paused")}
+
+        nodes = named(cluster, fault.nodes)
+        return {"observed": True, "nodes": on_every(nodes, freeze, what="pausing servers")}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """SIGCONT."""
+        return {name: [Undo(verb="resume")] for name in fault.nodes}
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """SIGCONT; a server that has ended meanwhile is left alone. Raises HealError if one is still frozen."""
+
+        def thaw(node: Node) -> JSON:
+            before = node.state()
+            node.resume()
+            return {"before": before, "after": await_state(node, "running", "stopped")}
+
+        thawed = on_every(named(cluster, fault.nodes), thaw, what="resuming servers", error=HealError)
+        # A server that was not frozen any more had been woken, or ended, by something else.
+        return {"observed": all(states["before"] == "paused" for states in thawed.values()), "nodes": thawed}

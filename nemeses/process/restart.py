@@ -1,0 +1,69 @@
+"""Restart: servers are taken down and started again at once; the fault lasts until they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
+from nemeses.schedule.every_node import on_every
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import named
+from nemeses.schedule.timetable import targeted
+
+__all__ = ["Restart"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restart:
+    """`--nemesis restart`; `-O restart.how=kill`, `-O restart.targets=one,all`."""
+
+    name = "restart"
+    disturbs = "process"
+
+    targets: tuple[str, ...] = ("one",)
+    how: str = "stop"
+    """`stop` (SIGTERM) or `kill` (SIGKILL)."""
+    stop_limit_s: float = 30.0
+    serving_limit_s: float = SERVING_LIMIT_S
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """What the cluster says of signals."""
+        return cluster.missing("signals")
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Restarts with quiet between. Raises PlanError."""
+        restart = configured(self, context)
+        taking_down(restart.how, stop_limit_s=restart.stop_limit_s)
+        return targeted(
+            self.name,
+            context,
+            random,
+            targets=restart.targets,
+            how=restart.how,
+            stop_limit_s=restart.stop_limit_s,
+            serving_limit_s=restart.serving_limit_s,
+        )
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Take them down, read that back, and start them; does not wait for them. Raises ClusterError."""
+        down = taking_down(str(fault.parameters["how"]), stop_limit_s=float(fault.parameters["stop_limit_s"]))
+
+        def restart(node: Node) -> JSON:
+            states = taken_down(node, down)
+            node.start()
+            return states
+
+        return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), restart, what="restarting servers")}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """Start them, if they were taken down and no more."""
+        return starting(fault)
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Wait until they serve. Raises HealError naming the first error of one that does not."""
+        limit_s = float(fault.parameters["serving_limit_s"])
+        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing restarted servers back")

@@ -1,0 +1,102 @@
+"""Rolling restart: one server after another is restarted, each when the one before serves again, as an operator would.
+
+Goes on by itself after the injection; healing lets it finish the server it is at, and makes sure that all serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from threading import Event
+
+from harness.errors import ClusterError, HealError
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
+from nemeses.schedule.activity import Activities
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import named
+from nemeses.schedule.timetable import targeted
+
+__all__ = ["RollingRestart"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollingRestart:
+    """`--nemesis rolling-restart`; `-O rolling-restart.how=kill`."""
+
+    name = "rolling-restart"
+    disturbs = "process"
+
+    targets: tuple[str, ...] = ("all",)
+    how: str = "stop"
+    """`stop` (SIGTERM) or `kill` (SIGKILL)."""
+    seconds_a_node: float = 25.0
+    """How long one restart may take, for planning; what is not reached by then is left as it is."""
+    stop_limit_s: float = 30.0
+    serving_limit_s: float = SERVING_LIMIT_S
+    _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """What the cluster says of signals."""
+        return cluster.missing("signals")
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Rounds over the targets, in random order; at least one, however short the run. Raises PlanError."""
+        rolling = configured(self, context)
+        taking_down(rolling.how, stop_limit_s=rolling.stop_limit_s)
+        round_s = rolling.seconds_a_node * len(context.nodes)
+        return targeted(
+            self.name,
+            context,
+            random,
+            targets=rolling.targets,
+            fault_s=(round_s, round_s),
+            quiet_s=(3.0, 15.0),
+            how=rolling.how,
+            stop_limit_s=rolling.stop_limit_s,
+            serving_limit_s=rolling.serving_limit_s,
+        )
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Take the first server down, read that back, and let the rest follow in the background. Raises ClusterError."""
+        first, *others = named(cluster, fault.nodes)
+        down = taking_down(str(fault.parameters["how"]), stop_limit_s=float(fault.parameters["stop_limit_s"]))
+        states = taken_down(first, down)
+        limit_s = float(fault.parameters["serving_limit_s"])
+
+        def roll(finishing: Event) -> JSON:
+            restarted = [self._bring_back(first, limit_s)]
+            for node in others:
+                if finishing.is_set():
+                    break
+                taken_down(node, down)
+                restarted.append(self._bring_back(node, limit_s))
+            return restarted
+
+        self._activities.begin(fault.id, roll, name=f"rolling restart {fault.id}")
+        return {"observed": True, "nodes": {first.name: states}}
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """Start all of them; the round itself ends with the harness."""
+        return starting(fault)
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """End the round and wait until all serve; `{"observed", "restarted": [name], "nodes"}`.
+
+        Raises HealError naming the first error of a server that does not come back.
+        """
+        limit_s = float(fault.parameters["serving_limit_s"])
+        try:
+            restarted = self._activities.finish(
+                fault.id, deadline_s=limit_s + float(fault.parameters["stop_limit_s"]) + 30
+            )
+        except (ClusterError, OSError) as error:
+            raise HealError(f"the rolling restart broke off: {error}") from error.__cause__ or error
+        effect = bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing restarted servers back")
+        return {**effect, "observed": bool(restarted), "restarted": restarted or []}
+
+    def _bring_back(self, node: Node, limit_s: float) -> str:
+        bring_back([node], deadline_s=limit_s, what="rolling restart")
+        return node.name

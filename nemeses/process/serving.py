@@ -1,0 +1,101 @@
+"""Serving: taking servers down and bringing them back, each step read back from the system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from harness.errors import HealError, NodeDied, PlanError, StartTimeout
+from harness.model.operation import JSON
+from harness.model.protocols import Boot, Fault, Node, Undo
+from harness.wait import until
+from nemeses.schedule.every_node import on_every
+
+__all__ = ["SERVING_LIMIT_S", "await_state", "bring_back", "starting", "take_down", "taken_down", "taking_down"]
+
+SERVING_LIMIT_S: Final = 120.0
+"""How long a server may take to serve again, where nothing else is said."""
+
+_STATE_LIMIT_S: Final = 10.0
+
+
+def take_down(nodes: Sequence[Node], how: str, *, stop_limit_s: float = 30.0, what: str) -> JSON:
+    """Stop or kill the servers; `{"observed": True, "nodes": {name: {"before", "after": "stopped"}}}`.
+
+    Raises ClusterError if one of them still runs.
+    """
+    act = taking_down(how, stop_limit_s=stop_limit_s)
+    return {"observed": True, "nodes": on_every(nodes, partial(taken_down, act=act), what=what)}
+
+
+def taken_down(node: Node, act: Callable[[Node], None]) -> JSON:
+    """One server's states before and after `act`. Raises TimeoutError if it still runs."""
+    before = node.state()
+    act(node)
+    return {"before": before, "after": await_state(node, "stopped")}
+
+
+def taking_down(how: str, *, stop_limit_s: float) -> Callable[[Node], None]:
+    """`stop` (SIGTERM, and SIGKILL after the limit) or `kill` as an act on a node; raises PlanError for another word."""
+
+    def stop(node: Node) -> None:
+        node.stop(deadline_s=stop_limit_s)
+
+    def kill(node: Node) -> None:
+        node.kill()
+
+    match how:
+        case "stop":
+            return stop
+        case "kill":
+            return kill
+    raise PlanError(f'"{how}" takes no server down: "stop" or "kill" does')
+
+
+def await_state(node: Node, *wanted: str) -> str:
+    """The node's state as soon as it is one of these; raises TimeoutError with the last one seen."""
+    seen = ""
+
+    def reached() -> bool:
+        nonlocal seen
+        seen = node.state()
+        return seen in wanted
+
+    until(reached, deadline_s=_STATE_LIMIT_S, what=f"state {' or '.join(wanted)} of {node.name}")
+    return seen
+
+
+def bring_back(nodes: Sequence[Node], *, deadline_s: float, what: str) -> JSON:
+    """Start the servers that do not run and wait until all serve; idempotent.
+
+    `{"observed": True, "nodes": {name: {"seconds", "after": "running"}}}`. Raises HealError, naming the first error of
+    a server that does not come back; its cause is then a NodeDied or a StartTimeout.
+    """
+
+    def serve(node: Node) -> JSON:
+        node.resume()
+        node.start()
+        boot = node.await_serving(deadline_s=deadline_s)
+        if not boot.served:
+            raise _why(boot, deadline_s)
+        return {"seconds": round(boot.seconds, 3), "after": await_state(node, "running")}
+
+    return {"observed": True, "nodes": on_every(nodes, serve, what=what, error=HealError)}
+
+
+def starting(fault: Fault) -> Mapping[str, Sequence[Undo]]:
+    """What `bring_back` does to each node, without waiting for it: the `undo` of whatever takes servers down."""
+    return {name: [Undo(verb="resume"), Undo(verb="start")] for name in fault.nodes}
+
+
+def _why(boot: Boot, deadline_s: float) -> Exception:
+    error = boot.first_error or "no error in its log"
+    if boot.exit_code is None:
+        return StartTimeout(f"it did not serve within {deadline_s:g} s; its log says: {error}")
+    return NodeDied(
+        f"it ended while starting, exit code {boot.exit_code}; its log says: {error}",
+        node=boot.node,
+        exit_code=boot.exit_code,
+        first_error=error,
+    )

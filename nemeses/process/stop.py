@@ -1,0 +1,59 @@
+"""Stop: servers are shut down cleanly, and started again later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from harness.model.operation import JSON
+from harness.model.protocols import Cluster, Context, Fault, Undo
+from nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, take_down
+from nemeses.schedule.options import configured
+from nemeses.schedule.targets import named
+from nemeses.schedule.timetable import targeted
+
+__all__ = ["Stop"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """`--nemesis stop`; `-O stop.targets=one,majority`. A majority is never down at once unless a target says so."""
+
+    name = "stop"
+    disturbs = "process"
+
+    targets: tuple[str, ...] = ("one",)
+    stop_limit_s: float = 30.0
+    """How long a server may take to end cleanly before it is killed."""
+    serving_limit_s: float = SERVING_LIMIT_S
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """What the cluster says of signals."""
+        return cluster.missing("signals")
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Servers are down for 5 to 15 s, and then for as long as they take to start. Raises PlanError."""
+        stop = configured(self, context)
+        return targeted(
+            self.name,
+            context,
+            random,
+            targets=stop.targets,
+            stop_limit_s=stop.stop_limit_s,
+            serving_limit_s=stop.serving_limit_s,
+        )
+
+    def inject(self, cluster: Cluster, fault: Fault) -> JSON:
+        """SIGTERM; returns each server's state before and after. Raises ClusterError if one still runs."""
+        limit_s = float(fault.parameters.get("stop_limit_s", self.stop_limit_s))
+        return take_down(named(cluster, fault.nodes), "stop", stop_limit_s=limit_s, what="stopping servers")
+
+    def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
+        """Start them."""
+        return starting(fault)
+
+    def heal(self, cluster: Cluster, fault: Fault) -> JSON:
+        """Start them and wait until they serve. Raises HealError naming the first error of one that does not."""
+        limit_s = float(fault.parameters.get("serving_limit_s", self.serving_limit_s))
+        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing stopped servers back")

@@ -1,0 +1,1 @@
+"""What nemeses share: timetables, targets, options."""

@@ -1,0 +1,34 @@
+"""Every node: the same act on several nodes at once, all of them tried before anything is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from harness.errors import ClusterError, NodeDied, StartTimeout
+from harness.model.protocols import Node
+
+__all__ = ["on_every"]
+
+T = TypeVar("T")
+
+
+def on_every(
+    nodes: Sequence[Node], act: Callable[[Node], T], *, what: str, error: type[ClusterError] = ClusterError
+) -> dict[str, T]:
+    """What `act` returned for each node, by name; one thread a node, so that far nodes do not wait for one another.
+
+    If any raised, raises `error` saying `what` failed, where and why. Its cause is a NodeDied or a StartTimeout only if
+    all that went wrong is that servers do not serve.
+    """
+    if not nodes:
+        return {}
+    with ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+        pending = {node.name: pool.submit(act, node) for node in nodes}
+    failed = {name: raised for name, future in pending.items() if (raised := future.exception()) is not None}
+    if failed:
+        text = "; ".join(f"{name}: {raised}" for name, raised in failed.items())
+        gravest = min(failed.values(), key=lambda raised: isinstance(raised, NodeDied | StartTimeout))
+        raise error(f"{what}: {text}") from gravest
+    return {name: future.result() for name, future in pending.items()}

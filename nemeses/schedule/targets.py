@@ -1,0 +1,66 @@
+"""Targets: which nodes a fault hits, in Jepsen's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from harness.errors import PlanError
+from harness.model.protocols import Cluster, Context, Node
+
+__all__ = ["TARGETS", "choose", "named", "primaries"]
+
+TARGETS: Final = ("one", "minority-third", "minority", "majority", "primaries", "all")
+
+
+def choose(target: str, context: Context, random: Random) -> tuple[str, ...]:
+    """Nodes of that kind, in random order.
+
+    Raises PlanError for an unknown word, and where it means nobody (a minority of two nodes).
+    """
+    nodes = context.nodes
+    match target:
+        case "primaries":
+            leading = primaries(context)
+            return tuple(random.sample(leading, len(leading)))
+        case "one":
+            count = 1
+        case "minority-third":
+            count = (len(nodes) - 1) // 3
+        case "minority":
+            count = (len(nodes) - 1) // 2
+        case "majority":
+            count = len(nodes) // 2 + 1
+        case "all":
+            count = len(nodes)
+        case _:
+            raise PlanError(f'unknown target "{target}". Known: {", ".join(TARGETS)}.')
+    if count == 0:
+        raise PlanError(f'target "{target}" of {len(nodes)} nodes is nobody')
+    return tuple(random.sample(nodes, count))
+
+
+def primaries(context: Context) -> tuple[str, ...]:
+    """The nodes that lead: those of `-O primaries=n1,n2`, else the first, which the others join by.
+
+    Cassandra has no leader before 6.0; there the first node is the first member of the metadata service.
+    Raises PlanError for a name that is not a node's.
+    """
+    text = context.options.get("primaries")
+    if text is None:
+        return context.nodes[:1]
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in context.nodes:
+            raise PlanError(f'-O primaries: there is no node "{name}". Nodes: {", ".join(context.nodes)}.')
+    return names
+
+
+def named(cluster: Cluster, names: Sequence[str]) -> list[Node]:
+    """The cluster's nodes of these names, in this order; raises PlanError if there is none of that name."""
+    nodes = {node.name: node for node in cluster.nodes}
+    for name in names:
+        if name not in nodes:
+            raise PlanError(f'there is no node "{name}" in this cluster. Nodes: {", ".join(nodes)}.')
+    return [nodes[name] for name in names]

@@ -1,0 +1,1 @@
+"""Crash table: a node killed at every step of a schema change, for the ordered-migrations era."""

@@ -1,0 +1,124 @@
+"""Commands: crash-table, a node of the ordered-migrations era killed at every step of a schema change."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import orjson
+import typer
+
+from harness.cli.json_output import print_json
+from harness.console import configure_logging, stderr
+from harness.errors import ClusterError, PlanError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.model.plan import Plan
+    from results.experiments.crash_table.evidence import Evidence
+    from results.experiments.crash_table.table import Row
+
+__all__ = ["register"]
+
+_ERA: Final = "migrations"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this package."""
+    app.command("crash-table")(_crash_table)
+
+
+def _crash_table(
+    system: Annotated[
+        str, typer.Option(help="a version of the ordered-migrations era, 0.7 to 1.0")
+    ] = "cassandra:0.7.10",
+    *,
+    tries: Annotated[int, typer.Option(help="how often a create and a drop are killed, each")] = 40,
+    seed: Annotated[int, typer.Option(help="of the delays")] = 1,
+    runs: Annotated[Path, typer.Option(help="where folders of runs are made")] = Path("runs"),
+    keep_data: Annotated[bool, typer.Option(help="keep the node's files")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="every step")] = False,
+) -> None:
+    """Kill one node in the middle of schema changes, start it, and hold what happened against the 0.7 document's table."""
+    configure_logging(verbose=verbose)
+    # Not before they are needed: every other command of schemaquake would wait for them.
+    from clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415
+    from harness.model.plan import Plan  # noqa: PLC0415
+    from results.experiments.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
+    from results.store.atomic import write_bytes  # noqa: PLC0415
+    from results.store.store import Store  # noqa: PLC0415
+
+    if tries < 1:
+        raise PlanError(f"--tries must be at least 1, not {tries}")
+    if recipe_for(parse_system(system)).era != _ERA:
+        raise PlanError(f"{system} does not apply migrations in order; a crash table is of Cassandra 0.7 to 1.0")
+    store = Store.create(runs, "crash-table", system)
+    plan = Plan(
+        system=system,
+        workloads=("create-table",),  # a plan names one; the node gets the features that it requires
+        nodes=1,
+        seed=seed,
+        options={"tries": str(tries)},
+        keep_data=keep_data,
+    )
+    found = _carry_out(plan, store.folder)
+    command = shlex.join(["schemaquake", "crash-table", "--system", system, "--tries", f"{tries}", "--seed", f"{seed}"])
+    rows = list(rows_of(found))
+    document = _document(system, command, store.folder, found, rows)
+    write_bytes(store.folder / "crash-table.json", orjson.dumps(document, option=orjson.OPT_INDENT_2))
+    write_bytes(store.folder / "crash-table.md", as_markdown(system, found, command).encode())
+    if as_json:
+        print_json(document)
+        return
+    stderr().print(_table(system, rows))
+    sys.stdout.write(f"{store.folder / 'crash-table.md'}\n")
+
+
+def _carry_out(plan: Plan, folder: Path) -> list[Evidence]:
+    """Every try, made behind the provider's enclosure. Raises ClusterError if they ended early."""
+    # The same; and drivers take half a second to import.
+    from clusters.local.provider import LocalProvider  # noqa: PLC0415
+    from results.experiments.crash_table.experiment import TRIES  # noqa: PLC0415
+    from results.experiments.crash_table.table import evidence_of  # noqa: PLC0415
+    from results.store.atomic import write_bytes  # noqa: PLC0415
+
+    write_bytes(folder / "plan.json", orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
+    provider = LocalProvider()
+    provider.prepare(plan, folder)
+    inside = [sys.executable, "-P", "-m", "results.experiments.crash_table.experiment", str(folder.resolve())]
+    finished = subprocess.run([*provider.enclosure(folder), *inside], check=False)
+    path = folder / TRIES
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    if finished.returncode != 0:
+        raise ClusterError(f"the tries ended early, after {len(lines)}; those made are in {path}")
+    return [evidence_of(orjson.loads(line)) for line in lines]
+
+
+def _document(system: str, command: str, folder: Path, tries: list[Evidence], rows: list[Row]) -> dict[str, Any]:
+    return {
+        "system": system,
+        "command": command,
+        "folder": str(folder),
+        "rows": [dataclasses.asdict(row) for row in rows],
+        "tries": [told.to_json() for told in tries],
+    }
+
+
+def _table(system: str, rows: list[Row]) -> Table:
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    table = Table(title=f"killed at every step of a migration: {system}", show_lines=True)
+    for name in ("died after", "change", "the 0.7 document says", "as it says", "what happened"):
+        table.add_column(name, ratio=3 if name[:3] in {"the", "wha"} else 1)
+    for row in rows:
+        says = "\n".join(f"{step.does}: {step.says}" for step in row.steps)
+        agreed = f"{row.as_told} of {row.tries}" if row.steps else f"({row.tries})"
+        happened = "\n".join(f"{count}: {text}" for text, count in row.happened.items())
+        table.add_row(row.died_after, row.kind, says, agreed, happened)
+    return table

@@ -1,0 +1,38 @@
+"""Warming: have everything compiled before anybody waits for it, `python -m results.formats.warming`.
+
+What numba compiled is kept beside the sources (or in `NUMBA_CACHE_DIR`) until they change. Without this, whoever first asks
+for a checker of long histories, or has one read, waits for the compiler: a quarter of a minute each.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from types import ModuleType
+from typing import Final
+
+from harness.registry import load_all
+from results.formats import edn, elle_json
+from results.formats.fast_reading import batches
+from results.formats.op_maps import Names, Rows
+
+__all__ = ["warm_all"]
+
+_EXAMPLES: Final[tuple[tuple[ModuleType, bytes], ...]] = (
+    (edn, b"{:index 0, :time 0, :process 0, :type :invoke, :f :txn, :value [[:append 1 2] [:r 1 nil]]}\n"),
+    (elle_json, b'{"index": 0, "time": 0, "process": 0, "type": "invoke", "f": "txn", "value": [["append", 1, 2]]}\n'),
+)
+
+
+def warm_all() -> list[str]:
+    """Warm the readers, and every checker that has something to compile (`warm`). Returns the names of these."""
+    for notation, text in _EXAMPLES:
+        rows = Rows(independent=False, names=Names())
+        list(batches(BytesIO(text), "an example", notation, rows, json=notation is elle_json))
+    warmed = {name: checker for name, checker in load_all("checkers").items() if hasattr(checker, "warm")}
+    for checker in warmed.values():
+        checker.warm()
+    return list(warmed)
+
+
+if __name__ == "__main__":
+    warm_all()

@@ -1,0 +1,1 @@
+"""Judging: from records to one verdict."""

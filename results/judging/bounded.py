@@ -1,0 +1,71 @@
+"""Bounded: a verdict of a size that a page can hold, whatever its history holds.
+
+Checkers tell of a few findings of each kind and count the others. How long a history's own names and values are is not
+for them to choose: a key of a megabyte would stand in every finding, and several times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from harness.model.operation import JSON
+from harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["as_json", "bounded"]
+
+_SHORT: Final = 100_000  # bytes of a verdict in which nothing needs to be shortened
+_TEXT_MOST: Final = 10_000  # characters
+_ENTRIES_MOST: Final = 10_000  # of a list or a map
+_ANOMALIES_MOST: Final = 1_000
+_BYTES_MOST: Final = 16 << 20  # of all anomalies together
+_NUMBERS: Final = range(-(1 << 63), 1 << 64)
+
+
+def bounded(verdict: Verdict) -> Verdict:
+    """The verdict, with texts, lists and findings of which there would be too much cut short.
+
+    How many anomalies are left out is in its statistics (`anomalies_left_out`).
+    """
+    try:
+        if len(as_json(verdict)) <= _SHORT:
+            return verdict
+    except orjson.JSONEncodeError:
+        pass  # a number beyond 64 bits: such are texts
+    told: list[Anomaly] = []
+    size = 0
+    for anomaly in verdict.anomalies[:_ANOMALIES_MOST]:
+        document = _cut(anomaly.to_json())
+        length = len(orjson.dumps(document, option=_OPTIONS))
+        if length > _BYTES_MOST:
+            document, length = {**document, "evidence": None}, _TEXT_MOST
+        size += length
+        if size > _BYTES_MOST:
+            break
+        told.append(Anomaly.from_json(document))
+    stats: dict[str, JSON] = _cut(dict(verdict.stats))
+    if len(told) < len(verdict.anomalies):
+        stats["anomalies_left_out"] = len(verdict.anomalies) - len(told)
+    return replace(verdict, anomalies=tuple(told), stats=stats, reason=_cut(verdict.reason))
+
+
+_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+
+def as_json(verdict: Verdict) -> bytes:
+    """The verdict as JSON, with plain numbers."""
+    return orjson.dumps(verdict.to_json(), option=_OPTIONS)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= _TEXT_MOST else f"{value[:_TEXT_MOST]}… ({len(value)} characters)"
+    if isinstance(value, list | tuple):
+        return [_cut(entry) for entry in value[:_ENTRIES_MOST]]
+    if isinstance(value, dict):
+        return {_cut(key): _cut(entry) for key, entry in list(value.items())[:_ENTRIES_MOST]}
+    if type(value) is int and value not in _NUMBERS:
+        return _cut(str(value))
+    return value

@@ -1,0 +1,157 @@
+"""Models of histories: which checker `check --model NAME` asks, by the names that knossos and elle-cli give them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import orjson
+
+from harness.errors import PlanError
+from harness.model.operation import JSON
+from harness.model.protocols import Checker
+from harness.registry import load
+
+if TYPE_CHECKING:
+    from checkers.linearizability.models import HistoryModel, Mutex, Register
+
+__all__ = ["MODELS", "ModelOptions", "checker_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What may be said of a model on the command line."""
+
+    initial: str | None = None
+    """JSON of the value before the first operation."""
+    failed_cas: Literal["ignored", "informative"] = "ignored"
+    null_reads: Literal["value", "unknown"] = "value"
+    consistency_models: tuple[str, ...] = ()
+    linearizable_keys: bool = False
+    memory_bytes: int = 1 << 29
+
+    def __post_init__(self) -> None:
+        for name, known in (("failed_cas", ("ignored", "informative")), ("null_reads", ("value", "unknown"))):
+            if getattr(self, name) not in known:
+                option = name.replace("_", "-")
+                raise PlanError(f'--{option} is {" or ".join(known)}, not "{getattr(self, name)}"')
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The consistency models that transactions are asked about: the strictest, unless others are named."""
+        return self.consistency_models or ("strict-serializable",)
+
+    def start(self, kind: type, default: JSON) -> Any:
+        """The initial value. Raises PlanError if it is no JSON, or not of that kind."""
+        if self.initial is None:
+            return default
+        try:
+            value = orjson.loads(self.initial)
+        except orjson.JSONDecodeError:
+            raise PlanError(f'--initial is JSON, and "{self.initial}" is none') from None
+        if not isinstance(value, kind):
+            raise PlanError(f"--initial {self.initial} cannot be the initial value of this model")
+        return value
+
+
+_OBJECTS: Final = frozenset(
+    {"register", "cas-register", "multi-register", "mutex", "fifo-queue", "unordered-queue", "set", "counter"}
+)
+"""Sequential objects, for `--checker linearizable`."""
+
+
+def _object(model: str, options: ModelOptions) -> Register | Mutex | HistoryModel:
+    from checkers.linearizability import models  # noqa: PLC0415 - as in `_checker`
+
+    match model:
+        case "register" | "cas-register":
+            return models.Register(
+                start=options.start(object, None),
+                swaps=model == "cas-register",
+                failed_cas=options.failed_cas,
+                null_reads=options.null_reads,
+            )
+        case "multi-register":
+            return models.multi_register(options.start(dict, None), null_reads=options.null_reads)
+        case "mutex":
+            return models.Mutex()
+        case "fifo-queue":
+            return models.fifo_queue()
+        case "unordered-queue":
+            return models.unordered_queue()
+        case "set":
+            return models.growing_set()
+        case "counter":
+            return models.counter(options.start(int, 0))
+    raise AssertionError(model)
+
+
+def _linearizable(model: Register | Mutex | HistoryModel, options: ModelOptions) -> Any:
+    return _checker("linearizable", model=model, memory_bytes=options.memory_bytes)
+
+
+def _checker(name: str, **said: Any) -> Any:
+    """The registered checker, with what is said of it. Whoever asks for one model waits for no other's to be imported."""
+    return replace(load("checkers", name), **said)
+
+
+_CHECKERS: Final[Mapping[str, Callable[[ModelOptions], Any]]] = {
+    "set": lambda _: _checker("set-full"),
+    "set-full": lambda _: _checker("set-full"),
+    "counter": lambda options: _checker("counter", start=options.start(int, 0)),
+    "bank": lambda options: _checker("bank", total=options.start(int, None), transfers_only=False),
+    "long-fork": lambda _: _checker("long-fork"),
+    "unique-ids": lambda _: _checker("unique-ids"),
+    "list-append": lambda options: _checker("list-append", models=options.levels),
+    "rw-register": lambda options: _checker(
+        "rw-register", models=options.levels, linearizable_keys=options.linearizable_keys
+    ),
+    "read-committed": lambda _: _checker("weak-isolation", models=("read-committed",)),
+    "read-atomic": lambda _: _checker("weak-isolation", models=("read-atomic",)),
+    "causal": lambda _: _checker("weak-isolation", models=("causal",)),
+}
+"""Models with a checker of their own, which is asked unless another one is named."""
+
+MODELS: Final = tuple(sorted({*_OBJECTS, *_CHECKERS}))
+
+
+def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Checker:
+    """The checker for a model. `package.module:name` is a model of one's own, a value or a class of it.
+
+    Raises PlanError for a model nobody knows, and for a checker that is not for it.
+    """
+    if ":" in model:
+        of_own: Checker = _linearizable(_own_model(model), options)
+        return of_own
+    if model not in MODELS:
+        raise PlanError(f'unknown model "{model}". Known: {", ".join(MODELS)}, or package.module:name.')
+    # Checkers are frozen values, whose names are read; mypy would have the protocol's be assignable.
+    own: Any = _CHECKERS[model](options) if model in _CHECKERS else None
+    judge: Any = None
+    if own is not None and checker in {None, own.name, model}:
+        judge = own
+    elif model in {"list-append", "rw-register"} and checker == "weak-isolation":
+        judge = _checker("weak-isolation", models=options.consistency_models or ("causal",))
+    elif model in _OBJECTS and checker in {None, "linearizable"}:
+        judge = _linearizable(_object(model, options), options)
+    if judge is not None:
+        found: Checker = judge
+        return found
+    raise PlanError(f'checker "{checker}" does not judge the model "{model}"')
+
+
+def _own_model(name: str) -> HistoryModel:
+    from checkers.linearizability.models import HistoryModel  # noqa: PLC0415 - as in `_checker`
+
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise PlanError(f'the model "{name}" cannot be loaded: {error}') from error
+    model = found() if inspect.isclass(found) else found
+    if not isinstance(model, HistoryModel):
+        raise PlanError(f'"{name}" is no model: it lacks methods of checkers.linearizability.models.HistoryModel')
+    return model

@@ -1,0 +1,352 @@
+"""Judge: one verdict on a run, from all checkers.
+
+A checker of scope `run` judges everything at once, one of scope `keyspace` each keyspace apart (`results.judging.keyspaces`);
+the parts of one checker are combined into its verdict, the verdicts of all checkers into the run's. The local engine
+and Spark call the same function and give the same verdict.
+
+Unknown is never good news, with one careful exception. A run has keyspaces, and kinds of objects, of which a checker
+has nothing to say, and such a checker answers `unknown` with a reason that begins with "nothing to judge". That answer
+
+- of a keyspace is left out if the same checker judged another one; else the checker's verdict is unknown;
+- of a whole checker is left out of the run's verdict only if nobody asked for that checker by name, another one did
+  judge, and `observed` (was every node read in the end, was any schema change acknowledged?) says that all is there.
+
+Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
+A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
+A checker that crashes, contradicts itself or does not end makes its own part unknown, and says how; so does one that
+finds a history that cannot be (a value that is written twice, say), and says why. What it tells is `results.judging.bounded`.
+
+What was found is kept as it comes (`results.judging.kept_verdicts`), for whoever has to go on where this was interrupted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from harness.errors import HistoryError, PlanError
+from harness.model.protocols import Checker
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
+from harness.registry import load, load_all
+from results.engines.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
+from results.engines.deadline import Overdue, deadline
+from results.engines.engine import Engine, Local, choose, shares
+from results.judging.bounded import as_json, bounded
+from results.judging.kept_verdicts import KeptVerdicts
+from results.judging.keyspaces import Keyspaces
+from results.judging.memory import history_bytes, piece_bytes, pieces
+from results.judging.sources import HistoryFile, InMemory, OnDisk, Source, Survey
+from results.store.regrouping import regrouped
+from results.store.store import Store, write_table
+
+__all__ = ["judge"]
+
+_UNITS: Final = pa.schema(
+    [
+        ("unit", pa.int32()),
+        ("checker", pa.int32()),  # of scope run: its position
+        ("keyspaces", pa.list_(pa.string())),  # of scope keyspace: what every such checker judges; else null
+    ]
+)
+_OF_PIECES: Final = 1 << 20
+"""The number of the unit that checks of many pieces pass for: no other one has it."""
+_PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
+
+
+def judge(
+    subject: Store | HistoryFile | Records,
+    *,
+    checkers: Sequence[str | Checker] | None = None,
+    engine: str = "auto",
+    master: str | None = None,
+    limit_s: float = 60,
+    memory_bytes: int | None = None,
+    kept: KeptVerdicts | None = None,
+) -> Verdict:
+    """The verdict on a run, on a history file, or on anybody's records. Its `parts` are the checkers', its anomalies all of theirs.
+
+    `checkers` are registered names or checkers themselves; None: every registered one. `limit_s` is what one checker
+    may take (of scope `keyspace`: for all the keyspaces of one task); twice that ends it. A checker that wants INFO
+    and DEBUG entries of the nodes' logs names them in an attribute `noted`, a sequence of patterns; one that has to load
+    something has a method `warm`, which may be called in another thread before the first check. Transactions and
+    registers of a history file that does not fit into `memory_bytes` are judged in pieces, from disk. What `kept` knows
+    is not asked for again, and what is found is added to it; its basis must be of these records and this limit.
+    Raises PlanError for an unknown checker or engine, HistoryError for a run without readable records, EnvironmentLacks if
+    Spark is asked for where it cannot start.
+    """
+    chosen = _chosen(checkers)
+    events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
+    with ExitStack() as stack:
+        carrier = stack.enter_context(choose(engine, events=events if _many(chosen) else 0, master=master))
+        if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
+            many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
+            # Checks make two pieces for each that an engine carries at once; of a width of one they make none.
+            carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)), memory_bytes=memory_bytes)
+            if many > 1:
+                subject = _smaller_groups(subject, chosen, memory_bytes, stack)
+        source = _source(subject, chosen, carrier, master, stack, by_name=checkers is not None)
+        survey = source.survey()
+        step = _Judging(source, chosen, limit_s, kept)
+        in_pieces = _in_pieces(chosen, source, carrier)
+        found = carrier.carry(step, _units(chosen, survey, carrier.width, kept, in_pieces.keys()), _PARTS)
+        carried = replace(step, checkers=tuple(in_pieces.get(n, checker) for n, checker in enumerate(chosen)))
+        found = pa.concat_tables([found, carried.in_pieces(in_pieces.keys())])
+    if kept is not None:
+        found = pa.concat_tables([found, _earlier(chosen, kept)])
+    return _combined(chosen, found, survey, by_name=checkers is not None)
+
+
+def _smaller_groups(
+    subject: HistoryFile, checkers: Sequence[Checker], memory_bytes: int, stack: ExitStack
+) -> HistoryFile:
+    """The same history in row groups that fit into the memory, if any checker takes them one at a time."""
+    from results.engines.checks import can_be_distributed  # noqa: PLC0415 - as below
+
+    if not any(can_be_distributed(checker) for checker in checkers):
+        return subject
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))
+    return HistoryFile(regrouped(subject.path, folder / "history.parquet", piece_bytes(memory_bytes)))
+
+
+def _many(checkers: Sequence[Checker]) -> bool:
+    """Whether there is anything to share out: one checker of everything is done long before Spark has started."""
+    return len(checkers) > 1 or any(checker.scope == "keyspace" for checker in checkers)
+
+
+def _chosen(checkers: Sequence[str | Checker] | None) -> tuple[Checker, ...]:
+    if checkers is None:
+        return tuple(load_all("checkers").values())
+    chosen = tuple(load("checkers", checker) if isinstance(checker, str) else checker for checker in checkers)
+    names = [checker.name for checker in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise PlanError(f'checker "{name}" is asked for twice')
+    return chosen
+
+
+def _source(
+    subject: Store | HistoryFile | Records,
+    checkers: Sequence[Checker],
+    engine: Engine,
+    master: str | None,
+    stack: ExitStack,
+    *,
+    by_name: bool,
+) -> Source:
+    """The records where the engine's tasks can reach them."""
+    noted = [pattern for checker in checkers for pattern in getattr(checker, "noted", ())]
+    if isinstance(subject, HistoryFile):
+        whole = isinstance(engine, Local) and engine.width == 1
+        if not whole:
+            return OnDisk(subject.path)
+        # Of all checkers there are, most find nothing to judge and never need what they would load.
+        with _warming(checkers if by_name else ()):
+            return InMemory(Records.of(subject.read_history()))
+    if isinstance(engine, Local):
+        return InMemory(subject.records(noted=noted) if isinstance(subject, Store) else subject)
+    if isinstance(subject, Store):
+        subject.write_analysis("logs", subject.read_logs(noted=noted))
+        paths = ("history.parquet", "observations.parquet", "analysis/logs.parquet")
+        return OnDisk(*(subject.path(name).resolve() for name in paths))
+    if engine.elsewhere or (master is not None and not master.startswith("local")):
+        raise PlanError("records in memory cannot be sent to a Spark cluster: put them into a store that it can read")
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))
+    tables = {"history": subject.history, "observations": subject.observations, "logs": subject.logs}
+    for name, table in tables.items():
+        write_table(folder / f"{name}.parquet", table)
+    return OnDisk(*(folder / f"{name}.parquet" for name in tables))
+
+
+@contextmanager
+def _warming(checkers: Sequence[Checker]) -> Iterator[None]:
+    """Checkers that have something to load (`warm`) do it meanwhile: Arrow reads without Python's lock."""
+    loads = [checker.warm for checker in checkers if hasattr(checker, "warm")]
+
+    def warm() -> None:
+        for load_it in loads:
+            with suppress(Exception):  # the check meets the same, and tells
+                load_it()
+
+    thread = threading.Thread(target=warm, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+# ── the work, shared out ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> Mapping[int, Checker]:
+    """Those whose check of the one history is itself shared out, by position: the engine carries the pieces."""
+    if not isinstance(source, OnDisk):
+        return {}
+    from results.engines.checks import Carried, is_distributed  # noqa: PLC0415 - what is in memory does without
+
+    scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
+    return {
+        position: Carried(checker, engine, source.history, scratch, checker.name)
+        for position, checker in enumerate(checkers)
+        if is_distributed(checker, source.history)
+    }
+
+
+def _units(
+    checkers: Sequence[Checker], survey: Survey, width: int, kept: KeptVerdicts | None, left_out: Collection[int]
+) -> pa.Table:
+    """A unit for each checker of scope `run`, and for each share of the keyspaces; where not all is known already."""
+    known = frozenset() if kept is None else kept.known
+    units: list[dict[str, Any]] = [
+        {"checker": position, "keyspaces": None}
+        for position, checker in enumerate(checkers)
+        if checker.scope == "run" and (checker.name, None) not in known and position not in left_out
+    ]
+    apart = [checker.name for checker in checkers if checker.scope == "keyspace"]
+    left = {
+        keyspace: weight
+        for keyspace, weight in survey.weights.items()
+        if any((name, keyspace) not in known for name in apart)
+    }
+    units += [{"checker": None, "keyspaces": share} for share in shares(left, width)]
+    return pa.Table.from_pylist([{"unit": number, **unit} for number, unit in enumerate(units)], schema=_UNITS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """The step: the verdicts of one unit, as `_PARTS`."""
+
+    source: Source
+    checkers: tuple[Checker, ...]
+    limit_s: float
+    kept: KeptVerdicts | None
+
+    def __call__(self, group: pa.Table) -> pa.Table:
+        rows = [row for unit in group.to_pylist() for row in self._verdicts(unit)]
+        return pa.Table.from_pylist(rows, schema=_PARTS)
+
+    def in_pieces(self, positions: Collection[int]) -> pa.Table:
+        """The verdicts of checkers whose own pieces are carried, one check after another; called where there is an engine."""
+        nothing = Records.of(HISTORY.empty_table())
+        rows: list[dict[str, Any]] = [
+            self._verdict(_OF_PIECES + position, position, None, nothing, self.limit_s)
+            for position in positions
+            if self.kept is None or (self.checkers[position].name, None) not in self.kept.known
+        ]
+        return pa.Table.from_pylist(rows, schema=_PARTS)
+
+    def _verdicts(self, unit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        if unit["keyspaces"] is None:
+            position = unit["checker"]
+            yield self._verdict(unit["unit"], position, None, self.source.read(None), self.limit_s)
+            return
+        known = frozenset() if self.kept is None else self.kept.known
+        keyspaces = Keyspaces(self.source.read(unit["keyspaces"]))
+        left_s = dict.fromkeys(range(len(self.checkers)), self.limit_s)
+        for keyspace in unit["keyspaces"]:
+            part = keyspaces.part(keyspace)
+            for position, checker in enumerate(self.checkers):
+                if checker.scope == "keyspace" and (checker.name, keyspace) not in known:
+                    began = time.monotonic()
+                    yield self._verdict(unit["unit"], position, keyspace, part, left_s[position])
+                    left_s[position] -= time.monotonic() - began
+
+    def _verdict(
+        self, unit: int, position: int, keyspace: str | None, records: Records, left_s: float
+    ) -> dict[str, Any]:
+        """One row of `_PARTS`. What the checker itself said is kept."""
+        checker = self.checkers[position]
+        said, verdict = _said(checker, records, left_s, self.limit_s)
+        text = _json(verdict)
+        if said and self.kept is not None:
+            self.kept.keep(unit, checker.name, keyspace, text)
+        return {"checker": position, "keyspace": keyspace, "verdict": text}
+
+
+def _said(checker: Checker, records: Records, left_s: float, limit_s: float) -> tuple[bool, Verdict]:
+    """Whether the checker said it itself, and its verdict on one part; unknown if it fails to give one."""
+    if left_s <= 0:
+        return False, _unknown(checker, f"its time limit of {limit_s:g} s had passed before it came to this")
+    try:
+        with deadline(limit_s + left_s):
+            return True, bounded(_coherent(checker.check(records, limit_s=left_s)))
+    except HistoryError as error:  # an answer, too: the checker says why nobody can judge this
+        return True, _unknown(checker, str(error))
+    except MemoryError:
+        return False, _unknown(checker, "the machine's memory does not suffice for what it has to judge")
+    except Overdue:
+        reason = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
+        return False, _unknown(checker, reason)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a checker, the others are still to be heard
+        return False, _unknown(checker, f"it crashed, which says nothing about the cluster.\n{_trace(error)}")
+
+
+def _trace(error: Exception) -> str:
+    """The traceback from the checker on: who called it is the engine's affair."""
+    below = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    return "".join(traceback.format_exception(type(error), error, below)).rstrip()
+
+
+def _coherent(verdict: Verdict) -> Verdict:
+    if verdict.valid is True and verdict.anomalies:
+        return replace(verdict, valid="unknown", reason="it contradicts itself: valid, with anomalies")
+    if verdict.valid not in {True, False, "unknown"}:
+        raise ValueError(f'a verdict is True, False or "unknown", not {verdict.valid!r}')
+    return verdict
+
+
+def _unknown(checker: Checker, reason: str) -> Verdict:
+    return bounded(Verdict(valid="unknown", checker=checker.name, reason=reason))
+
+
+def _json(verdict: Verdict) -> str:
+    """Through JSON with every engine, so that an anomaly's evidence comes out the same: lists, and plain numbers."""
+    return as_json(verdict).decode()
+
+
+def _earlier(checkers: Sequence[Checker], kept: KeptVerdicts) -> pa.Table:
+    """What was kept of these checkers, as `_PARTS`."""
+    positions = {checker.name: position for position, checker in enumerate(checkers)}
+    rows = [
+        {"checker": positions[name], "keyspace": keyspace, "verdict": verdict}
+        for name, keyspace, verdict in kept.earlier()
+        if name in positions
+    ]
+    return pa.Table.from_pylist(rows, schema=_PARTS)
+
+
+# ── the parts, combined ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _combined(checkers: Sequence[Checker], found: pa.Table, survey: Survey, *, by_name: bool) -> Verdict:
+    parts: list[dict[str | None, Verdict]] = [{} for _ in checkers]
+    for row in found.sort_by([("checker", "ascending"), ("keyspace", "ascending")]).to_pylist():
+        parts[row["checker"]][row["keyspace"]] = Verdict.from_json(orjson.loads(row["verdict"]))
+    verdicts = []
+    judged: set[str] = set()
+    for checker, of_checker in zip(checkers, parts, strict=True):
+        if checker.scope == "run":
+            verdict = of_checker[None]
+            verdicts.append(replace(verdict, anomalies=in_order(verdict.anomalies)))
+        else:
+            by_keyspace = {keyspace: verdict for keyspace, verdict in of_checker.items() if keyspace is not None}
+            judged |= {keyspace for keyspace, verdict in by_keyspace.items() if not says_nothing(verdict)}
+            verdicts.append(of_all_keyspaces(checker.name, by_keyspace))
+    apart = any(checker.scope == "keyspace" for checker in checkers)
+    return of_all_checkers(
+        verdicts,
+        by_name=by_name,
+        unjudged=survey.acknowledged - judged if apart and not by_name else (),
+        stats={"events": survey.events, "keyspaces": len(survey.weights)},
+    )

@@ -1,0 +1,127 @@
+"""Knossos as a second opinion: its jar is asked what it thinks of the same history, and a disagreement is told loudly.
+
+One subprocess a key, `java -jar JAR --model MODEL FILE`: EDN is written to a temporary file, and the verdict read from the
+line `FILE<TAB>true|false|unknown`, as the command lines of knossos and elle-cli print it. Whatever is executable and no
+jar is run with the same arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import EnvironmentLacks, PlanError
+from harness.model.verdict import Validity, Verdict
+from results.formats.edn_writing import edn_lines
+
+__all__ = ["KNOSSOS_MODELS", "ask_knossos", "with_second_opinion"]
+
+KNOSSOS_MODELS: Final = ("register", "cas-register", "multi-register", "mutex", "set", "fifo-queue", "unordered-queue")
+"""Models that both know."""
+
+_ANSWER: Final = re.compile(r"^\S.*\t(true|false|unknown|:unknown)\s*$", re.MULTILINE)
+_TOLD_MOST: Final = 2000  # characters of what it said instead
+
+
+def with_second_opinion(
+    verdict: Verdict, history: pa.Table, *, model: str, knossos: Path, limit_s: float, initial: str | None = None
+) -> Verdict:
+    """The verdict, with what knossos says in its statistics; unknown, and why, where the two contradict each other.
+
+    Raises EnvironmentLacks if knossos cannot be run, PlanError for a model it does not know, or an initial value other
+    than null, which its command line cannot be told.
+    """
+    if initial not in {None, "null"}:
+        raise PlanError("--knossos begins with nil: it cannot be asked about another --initial value")
+    theirs, told = ask_knossos(history, model=model, knossos=knossos, limit_s=limit_s)
+    stats = {**verdict.stats, "knossos": theirs}
+    if "unknown" in {theirs, verdict.valid}:
+        reason = "; ".join(part for part in (verdict.reason, told and f"knossos: {told}") if part)
+        return replace(verdict, stats=stats, reason=reason or None)
+    if theirs is verdict.valid:
+        return replace(verdict, stats=stats)
+    reason = (
+        f"DISAGREEMENT: ours is {str(verdict.valid).lower()}, knossos says {str(theirs).lower()}. One of the two is wrong: "
+        f"keep the history, and report it"
+    )
+    return replace(
+        verdict, valid="unknown", stats={**stats, "disagreement": True, "ours": verdict.valid}, reason=reason
+    )
+
+
+def ask_knossos(history: pa.Table, *, model: str, knossos: Path, limit_s: float) -> tuple[Validity, str | None]:
+    """(what knossos says of all keys together, why it says nothing). Raises EnvironmentLacks, PlanError."""
+    if model not in KNOSSOS_MODELS:
+        raise PlanError(f'knossos knows no model "{model}"; it knows {", ".join(KNOSSOS_MODELS)}')
+    launcher = _launcher(knossos)
+    answers: list[Validity] = []
+    reasons: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="schemaquake-") as folder:
+        for number, events in enumerate(_by_key(history)):
+            path = Path(folder) / f"{number}.edn"
+            path.write_text("\n".join(edn_lines(events)) + "\n", encoding="utf-8")
+            answer, reason = _one(launcher, path, model, limit_s)
+            answers.append(answer)
+            reasons += [reason] if reason is not None else []
+            if answer is False:
+                return False, None
+    if not answers:
+        return "unknown", "there was nothing to ask about"
+    if "unknown" in answers:
+        return "unknown", reasons[0] if reasons else "it could not decide"
+    return True, None
+
+
+def _by_key(history: pa.Table) -> Iterator[pa.Table]:
+    keys: Sequence[str | None] = pc.unique(history["key"]).to_pylist()
+    clients = history.filter(pc.greater_equal(history["process"], 0))
+    for key in keys:
+        of_key = clients.filter(pc.is_null(clients["key"]) if key is None else pc.equal(clients["key"], key))
+        if len(of_key):
+            yield of_key
+
+
+def _launcher(knossos: Path) -> Sequence[str]:
+    """The beginning of the command."""
+    if not knossos.is_file():
+        raise EnvironmentLacks(f"{knossos} is not there: --knossos wants knossos' jar, or a launcher of it")
+    if knossos.suffix != ".jar" and os.access(knossos, os.X_OK):
+        return [str(knossos.resolve())]
+    java = shutil.which("java")
+    if java is None:
+        raise EnvironmentLacks("--knossos needs java on the PATH")
+    return [java, "-jar", str(knossos.resolve())]
+
+
+def _one(launcher: Sequence[str], path: Path, model: str, limit_s: float) -> tuple[Validity, str | None]:
+    command = [*launcher, "--model", model, str(path)]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return "unknown", f"no answer within {limit_s:g} s"
+    except OSError as error:
+        raise EnvironmentLacks(f"{launcher[0]} cannot be run: {error.strerror or error}") from error
+    answers = _ANSWER.findall(done.stdout)
+    if not answers:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing")[-_TOLD_MOST:]
+        return "unknown", f"it ended with {done.returncode} and said {said}"
+    words: dict[str, Literal[True, False, "unknown"]] = {"true": True, "false": False}
+    return words.get(answers[-1], "unknown"), None

@@ -1,0 +1,144 @@
+"""Sources: where a step finds the records it works on: in this process' memory, or in files that any task can open."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.model.operation import NEMESIS
+from harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records, keyspace_of
+from results.judging.keyspaces import Keyspaces, events_of, observations_of
+from results.store.store import read_table
+
+__all__ = ["HistoryFile", "InMemory", "OnDisk", "Source", "Survey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What there is to judge, before anything is: to share the work out, and to know if some of it was left."""
+
+    events: int
+    weights: Mapping[str, int]
+    """Keyspaces, sorted, with the number of their events and observations."""
+    acknowledged: frozenset[str]
+    """Keyspaces in which the cluster acknowledged an operation."""
+
+
+class Source(Protocol):
+    """The records of one run."""
+
+    def survey(self) -> Survey:
+        """What there is."""
+        ...
+
+    def read(self, keyspaces: Collection[str] | None) -> Records:
+        """What the parts of these keyspaces are made of, and possibly more; with None, everything."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Records as they are."""
+
+    records: Records
+
+    def survey(self) -> Survey:
+        """See `Source`."""
+        return _survey(self.records)
+
+    def read(self, keyspaces: Collection[str] | None) -> Records:  # noqa: ARG002 - it costs nothing to give more
+        """See `Source`."""
+        return self.records
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """A history alone, in a Parquet file (`harness.model.records.HISTORY`)."""
+
+    path: Path
+
+    def event_count(self) -> int:
+        """How many events it has, without reading them. Raises HistoryError."""
+        try:
+            return int(pq.read_metadata(self.path).num_rows)
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
+            return len(self.read_history())  # which says what is wrong
+
+    def read_history(self) -> pa.Table:
+        """The history, by index. Raises HistoryError."""
+        return read_table(self.path, HISTORY, order="index")
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """Three Parquet files, or the history alone; a path is all that travels to a task."""
+
+    history: Path
+    observations: Path | None = None
+    logs: Path | None = None
+
+    def survey(self) -> Survey:
+        """Reads only the columns it needs, a row group at a time. Raises HistoryError, FileNotFoundError."""
+        columns = _columns(OBSERVATIONS, "keyspace")
+        observations = None if self.observations is None else read_table(self.observations, columns)
+        surveys: list[Survey] = []
+
+        def survey(events: pa.Table) -> pa.Table:
+            surveys.append(_survey(Records.of(events, None if surveys else observations)))
+            return events.schema.empty_table()
+
+        read_table(self.history, _columns(HISTORY, "process", "type", "key"), keep=survey)
+        return _all_of(surveys or [_survey(Records.of(HISTORY.empty_table(), observations))])
+
+    def read(self, keyspaces: Collection[str] | None) -> Records:
+        """A row group after another, keeping what is asked for. Raises HistoryError, FileNotFoundError."""
+        wanted = None if keyspaces is None else frozenset(keyspaces)
+        history = read_table(
+            self.history, HISTORY, order="index", keep=None if wanted is None else lambda t: events_of(t, wanted)
+        )
+        observations = self.observations and read_table(
+            self.observations, OBSERVATIONS, keep=None if wanted is None else lambda t: observations_of(t, wanted)
+        )
+        return Records.of(history, observations, self.logs and read_table(self.logs, LOGS))
+
+
+def _all_of(surveys: Sequence[Survey]) -> Survey:
+    weights: dict[str, int] = {}
+    for survey in surveys:
+        for name, weight in survey.weights.items():
+            weights[name] = weights.get(name, 0) + weight
+    return Survey(
+        events=sum(survey.events for survey in surveys),
+        weights=dict(sorted(weights.items())),
+        acknowledged=frozenset().union(*(survey.acknowledged for survey in surveys)),
+    )
+
+
+def _survey(records: Records) -> Survey:
+    return Survey(
+        events=len(records.history),
+        weights=Keyspaces(records).weights,
+        acknowledged=_acknowledged(records.history),
+    )
+
+
+def _acknowledged(history: pa.Table) -> frozenset[str]:
+    """As in `Survey`. Histories of other tools have no keys, and nobody need look at their events."""
+    if history["key"].null_count == len(history):
+        return frozenset()
+    acknowledged = (history["process"].to_numpy() != NEMESIS) & pc.equal(history["type"], "ok").to_numpy(
+        zero_copy_only=False
+    )
+    keys = pc.unique(history["key"].filter(pa.array(acknowledged))).to_pylist()
+    keyspaces = {keyspace_of(key) for key in keys}
+    return frozenset(keyspace for keyspace in keyspaces if keyspace is not None)
+
+
+def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])

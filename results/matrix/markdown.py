@@ -1,0 +1,198 @@
+"""The matrix as Markdown, for a repository: one compact table, what broke and the commands, promises, and what changed.
+
+It stands without the runs: no link leads beside it. Text from a cluster is hostile and escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from results.matrix.page import Anchors, EraView, PromiseView, eras_of, facts_of, interval_in_words, version_name
+from results.matrix.summary import control_of, controls_in_words, effects_of, headline
+from results.matrix.tally import Cell, Matrix, Row
+from results.report.findings import Reference
+from results.report.markdown import code_block, code_span, escaped
+from results.wording import joined
+
+__all__ = ["matrix_markdown"]
+
+_SAID: Final = {"broke": "**broke** {n}/{m}", "held": "held {n}/{m}"}
+_SAID_OF_CONTROLS: Final = {"broke": "**loud** {n}/{m}", "held": "quiet {n}/{m}"}
+
+_LEGEND: Final = (
+    "*broke* n/m: found in n of m tries; *held*: every try that was decided was clean; *unknown*: no try could be decided, "
+    "which is not a pass; *not applicable*: the version has no such feature. A try is a race, or a whole run where the "
+    "anomaly concerns all of it, as a node that does not start."
+)
+
+
+def matrix_markdown(matrix: Matrix, *, title: str = "Schema changes, version by version") -> str:
+    """The whole document, ending in a newline."""
+    groups = _groups(matrix.rows)
+    views = eras_of(matrix, Anchors(matrix))
+    parts = [
+        f"# {escaped(title)}",
+        escaped(headline(matrix)),
+        *_effects(matrix),
+        escaped(controls_in_words(matrix)),
+        *_notes(matrix),
+        _table(("", ""), [(f"**{escaped(name)}**", escaped(value)) for name, value in _facts(matrix)]),
+        code_block(matrix.command, "sh"),
+        "## The matrix",
+        _LEGEND,
+        _overview(matrix, groups),
+        "## Anomaly by anomaly",
+        *(part for rows in groups.values() for part in _group(matrix, rows)),
+        "## Promises",
+        *(part for view in views if view.promises for part in _promises(view)),
+        "## What changed, and why",
+        *(part for view in views for part in _changes(view)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(matrix: Matrix) -> Iterable[tuple[str, str]]:
+    return [*facts_of(matrix), *matrix.machine.items()]
+
+
+def _effects(matrix: Matrix) -> list[str]:
+    effects = [
+        f"- {escaped(effect.title)}: on {len(effect.systems)} of {len(matrix.systems)}" for effect in effects_of(matrix)
+    ]
+    return ["\n".join(effects)] if effects else []
+
+
+def _notes(matrix: Matrix) -> list[str]:
+    return ["\n".join(f"- {escaped(note)}" for note in matrix.notes)] if matrix.notes else []
+
+
+# ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _groups(rows: Sequence[Row]) -> Mapping[tuple[str, str], Sequence[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.workload, row.mode), []).append(row)
+    return groups
+
+
+def _overview(matrix: Matrix, groups: Mapping[tuple[str, str], Sequence[Row]]) -> str:
+    """A line a workload: whether anything was found; and the controls."""
+    rows = []
+    for workload, mode in groups:
+        whole = Row(workload=workload, mode=mode)
+        rows.append([_linked(workload, mode, groups), *(_said(matrix.cell(whole, one)) for one in matrix.systems)])
+    controls = [_said(control_of(matrix, system), control=True) for system in matrix.systems]
+    return _table(("race", *_versions(matrix)), [*rows, ["control: one coordinator", *controls]])
+
+
+def _linked(workload: str, mode: str, groups: Mapping[tuple[str, str], Sequence[Row]]) -> str:
+    """A link to the section of that name, where a page can be trusted to make the same anchor of it."""
+    heading = _heading(workload, mode, groups)
+    plain = re.fullmatch(r"[a-z0-9-]+(?:, [a-z0-9-]+)*", heading)
+    return f"[{heading}](#{heading.replace(', ', '-')})" if plain else code_span(heading)
+
+
+def _heading(workload: str, mode: str, groups: Iterable[tuple[str, str]]) -> str:
+    """The condition is said where there are several."""
+    return workload if len({mode for _, mode in groups}) == 1 else f"{workload}, {mode}"
+
+
+def _group(matrix: Matrix, rows: Sequence[Row]) -> list[str]:
+    """A table of the anomalies of one workload, and of the versions that broke with the command that shows it."""
+    first = rows[0]
+    heading = _heading(first.workload, first.mode, _groups(matrix.rows))
+    parts = [f"### {heading if re.fullmatch(r'[a-z0-9, -]+', heading) else code_span(heading)}"]
+    kinds = [row for row in rows if row.anomaly is not None]
+    if kinds:
+        lines = [[_titled(row), *(_said(matrix.cell(row, one)) for one in matrix.systems)] for row in kinds]
+        parts.append(_table(("anomaly", *_versions(matrix)), lines))
+    broke = [(system, _commanded(matrix, kinds, first, system)) for system in matrix.systems]
+    commands = [(escaped(version_name(matrix, system)), *said) for system, said in broke if said]
+    if commands:
+        parts.append(_table(("version", "what broke", "see it again"), commands))
+    undecided = _undecided(matrix, first)
+    return [*parts, *([undecided] if undecided else [])]
+
+
+def _titled(row: Row) -> str:
+    return f"{escaped(row.title)} ({code_span(str(row.anomaly))})" if row.title else code_span(str(row.anomaly))
+
+
+def _commanded(matrix: Matrix, kinds: Sequence[Row], whole: Row, system: str) -> tuple[str, str] | None:
+    """What broke on one system, with how sure its rate is, and the command; None if nothing did."""
+    found = [cell for cell in (matrix.cell(row, system) for row in kinds) if cell.state == "broke"]
+    above = matrix.cell(whole, system)
+    if above.state != "broke" and not found:
+        return None
+    what = joined(f"{code_span(str(cell.anomaly))} {cell.broken}/{cell.tried}" for cell in found)
+    rate = f"any: {above.broken}/{above.tried}, {escaped(interval_in_words(above))}" if above.tried else ""
+    evidence = next((cell.evidence for cell in (above, *found) if cell.evidence is not None), None)
+    said = "; ".join(part for part in (what, rate) if part)
+    return said, code_span(evidence.command) if evidence is not None and evidence.command else "–"
+
+
+def _undecided(matrix: Matrix, whole: Row) -> str:
+    """Why some versions are unknown, not applicable or not run: each reason once, with the versions it concerns."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for system in matrix.systems:
+        cell = matrix.cell(whole, system)
+        if cell.state not in {"broke", "held"}:
+            reasons.setdefault((cell.state, cell.reason), []).append(version_name(matrix, system))
+    return "\n".join(
+        f"- {escaped(joined(versions))}: {state}{f' – {escaped(reason)}' if reason else ''}"
+        for (state, reason), versions in reasons.items()
+    )
+
+
+def _said(cell: Cell, *, control: bool = False) -> str:
+    words: Mapping[str, str] = _SAID_OF_CONTROLS if control else _SAID
+    return words.get(cell.state, cell.state).format(n=cell.broken, m=cell.tried)
+
+
+def _versions(matrix: Matrix) -> list[str]:
+    return [escaped(version_name(matrix, system)) for system in matrix.systems]
+
+
+# ── promises and eras ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _promises(view: EraView) -> list[str]:
+    rows = [(*_what_was_said(one), f"**{one.judgement.state}**", _what_became(one)) for one in view.promises]
+    return [f"### {escaped(view.era.title)}: promises", _table(("said", "source", "state", "what became of it"), rows)]
+
+
+def _what_was_said(one: PromiseView) -> tuple[str, str]:
+    promise = one.judgement.promise
+    kind = "" if promise.kind == "promise" else "*Weakness:* "
+    source = "; ".join(part for part in (escaped(one.source), _tickets(one.tickets)) if part)
+    return f"{kind}{escaped(promise.says)}", source
+
+
+def _what_became(one: PromiseView) -> str:
+    where = [escaped(f"{name} {words}") for name, _, words, _ in one.systems]
+    shown = "" if one.judgement.state == "not judged" else f"<br>{', '.join(where)}"
+    return f"{escaped(one.sentence)}{shown}"
+
+
+def _changes(view: EraView) -> list[str]:
+    rows = [
+        (escaped(since), escaped(what), escaped(why), _tickets(tickets)) for since, what, why, tickets in view.changes
+    ]
+    source = "; ".join(part for part in (escaped(view.source), _tickets(view.tickets)) if part)
+    return [
+        f"### {escaped(view.era.title)}, {escaped(view.era.span)}",
+        f"**Why.** {escaped(view.era.why)}",
+        f"**How it works.** {escaped(view.era.design)} ({source})",
+        _table(("since", "what", "why", "tickets"), rows),
+    ]
+
+
+def _tickets(references: Iterable[Reference]) -> str:
+    return ", ".join(f"[{escaped(one.text)}]({one.url})" if one.url else escaped(one.text) for one in references)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])

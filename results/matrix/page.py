@@ -1,0 +1,482 @@
+"""The matrix as a page: versions across, anomalies down, and behind every cell the evidence and the command.
+
+One file that stands alone; its links lead to the reports of the runs beside it. A cell says what became of it in a word,
+a shape, a colour and n of m; nothing that was not decided looks like a pass. Whatever the cluster said is hostile text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from results.matrix.eras import ERAS, Era, era_of
+from results.matrix.promises import DOCUMENTS, Judgement, JudgementState, OnSystem, judgements
+from results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline
+from results.matrix.tally import Cell, Evidence, Matrix, Row
+from results.report.comparison import MARKS, STYLES
+from results.report.findings import Reference, references_of
+from results.report.html import render
+from results.wording import counted, joined, length_of_time, system_name
+
+__all__ = [
+    "JUDGEMENT_STYLES",
+    "Anchors",
+    "EraView",
+    "PromiseView",
+    "cell_sentence",
+    "eras_of",
+    "facts_of",
+    "interval_in_words",
+    "matrix_html",
+    "version_name",
+]
+
+EFFECTS_SHOWN: Final = 5
+"""Anomalies named under the headline; the table has all of them."""
+
+_QUIET: Final = {"broke": "loud", "held": "quiet"}
+"""What a control is said to be."""
+
+JUDGEMENT_STYLES: Final[Mapping[JudgementState, tuple[str, str]]] = {
+    "kept": ("ok", "✓"),
+    "broken": ("fail", "✕"),
+    "confirmed": ("fail", "✕"),
+    "not seen": ("other", "·"),
+    "not judged": ("other", "–"),
+}
+"""Colour and shape of what became of a promise. That a weakness was not seen is nobody's merit."""
+
+_EXPLAINED: Final = frozenset({"broke", "held", "unknown"})
+"""States of an anomaly's cell that have a detail of their own; others are explained in the row of their workload."""
+
+
+def matrix_html(matrix: Matrix) -> str:
+    """The whole page."""
+    return render("matrix.html.j2", charts=False, more="matrix", page=_page(matrix))
+
+
+# ── what the template is given ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CellView:
+    cell: Cell
+    anchor: str | None
+    """None: nothing is said of it but what stands in it."""
+    mark: str
+    style: str
+    word: str
+    name: str
+    """The system, as people say it."""
+    sentence: str
+    found: Sequence[tuple[str, str, str]] = ()
+    """Under "any anomaly": (title, n/m, anchor) of what was found, as the rows below have it."""
+    evidence: Evidence | None = None
+
+    @property
+    def figure(self) -> str:
+        """`3/12`; empty where nothing was tried."""
+        return f"{self.cell.broken}/{self.cell.tried}" if self.cell.tried else ""
+
+    @property
+    def bar(self) -> tuple[int, int] | None:
+        """Where the interval begins and how wide it is, in per cent; None where nothing was tried."""
+        if not self.cell.tried:
+            return None
+        low, high = round(100 * self.cell.low), round(100 * self.cell.high)
+        return low, max(1, high - low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RowView:
+    title: str
+    anomaly: str | None
+    anchor: str
+    cells: Sequence[_CellView]
+
+    def explained(self) -> Iterable[_CellView]:
+        """Those with something to say beyond the table."""
+        return (one for one in self.cells if one.anchor is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """One workload under one condition: the row "any anomaly", then one an anomaly."""
+
+    anchor: str
+    workload: str
+    condition: str
+    rows: Sequence[_RowView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    name: str
+    full_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """The columns of one era, under its name."""
+
+    title: str
+    anchor: str | None
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EffectView:
+    title: str
+    anchor: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseView:
+    """A promise with what became of it in words."""
+
+    judgement: Judgement
+    style: str
+    mark: str
+    sentence: str
+    """A sentence with its full stop."""
+    systems: Sequence[tuple[str, str, str, str | None]]
+    """(version, style, mark and words, anchor of the evidence)."""
+    source: str
+    tickets: Sequence[Reference]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraView:
+    """An era with its promises and changes."""
+
+    era: Era
+    anchor: str
+    source: str
+    tickets: Sequence[Reference]
+    promises: Sequence[PromiseView]
+    changes: Sequence[tuple[str, str, str, Sequence[Reference]]]
+    """(since, what, why, tickets)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    title: str
+    headline: str
+    controls_sentence: str
+    finished: bool
+    effects: Sequence[_EffectView]
+    effects_left_out: int
+    facts: Sequence[tuple[str, str]]
+    machine: Sequence[tuple[str, str]]
+    notes: Sequence[str]
+    command: str
+    columns: Sequence[_Column]
+    spans: Sequence[_Span]
+    control: _RowView
+    groups: Sequence[_Group]
+    control_groups: Sequence[_Group]
+    eras: Sequence[EraView]
+    documents: Mapping[str, str]
+
+
+def _page(matrix: Matrix) -> _Page:
+    anchors = Anchors(matrix)
+    effects = effects_of(matrix)
+    return _Page(
+        title=f"Matrix: {counted(len(matrix.systems), 'system')}",
+        headline=headline(matrix),
+        controls_sentence=controls_in_words(matrix),
+        finished=matrix.finished is not None,
+        effects=[
+            _EffectView(
+                title=effect.title,
+                anchor=anchors.of_anomaly(effect.anomaly),
+                where=f"on {len(effect.systems)} of {len(matrix.systems)}",
+            )
+            for effect in effects[:EFFECTS_SHOWN]
+        ],
+        effects_left_out=max(0, len(effects) - EFFECTS_SHOWN),
+        facts=facts_of(matrix),
+        machine=list(matrix.machine.items()),
+        notes=matrix.notes,
+        command=matrix.command,
+        columns=[
+            _Column(name=version_name(matrix, system), full_name=system_name(system)) for system in matrix.systems
+        ],
+        spans=_spans(matrix.systems),
+        control=_control_row(matrix),
+        groups=_groups(matrix, matrix.rows, matrix.cells, anchors),
+        control_groups=_groups(matrix, matrix.control_rows, matrix.controls, anchors),
+        eras=eras_of(matrix, anchors),
+        documents=DOCUMENTS,
+    )
+
+
+# ── names, addresses, words ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Anchors:
+    """An id for every workload and cell of a matrix, of letters that need no escaping, each only once."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._ids: dict[tuple[str | None, ...], str] = {}
+        taken: set[str] = set()
+        for row in (*matrix.rows, *matrix.control_rows):
+            self._name(("workload", row.workload, row.mode), f"{row.workload}.{row.mode}", taken)
+            self._name(("row", row.workload, row.mode, row.anomaly), _row_name(row), taken)
+            for system in matrix.systems:
+                version = system.partition(":")[2] or system
+                key = ("cell", system, row.workload, row.mode, row.anomaly)
+                self._name(key, f"{_row_name(row)}.{version}", taken)
+        self._first: dict[str, str] = {}
+        for row in matrix.rows:
+            if row.anomaly is not None:
+                self._first.setdefault(row.anomaly, self.of_row(row))
+
+    def of_workload(self, workload: str, mode: str) -> str:
+        """Of its group of rows."""
+        return self._ids["workload", workload, mode]
+
+    def of_row(self, row: Row) -> str:
+        """Of the row in the table."""
+        return self._ids["row", row.workload, row.mode, row.anomaly]
+
+    def of_cell(self, cell: Cell) -> str | None:
+        """Of the cell's detail; None for a cell that is in no row."""
+        return self._ids.get(("cell", cell.system, cell.workload, cell.mode, cell.anomaly))
+
+    def of_anomaly(self, anomaly: str) -> str:
+        """Of the first row of that anomaly."""
+        return self._first[anomaly]
+
+    def _name(self, key: tuple[str | None, ...], wanted: str, taken: set[str]) -> None:
+        if key in self._ids:
+            return
+        plain = "".join(
+            letter if letter.isascii() and (letter.isalnum() or letter == ".") else "-" for letter in wanted
+        )
+        number = 1
+        name = f"cell.{plain}" if key[0] == "cell" else f"{key[0]}.{plain}"
+        while name in taken:
+            number += 1
+            name = f"{key[0]}.{plain}.{number}"
+        taken.add(name)
+        self._ids[key] = name
+
+
+def _row_name(row: Row) -> str:
+    return f"{row.workload}.{row.mode}.{row.anomaly or 'any'}"
+
+
+def version_name(matrix: Matrix, system: str) -> str:
+    """`5.0.9` where all are of one product, else `Cassandra 5.0.9`."""
+    products = {one.partition(":")[0] for one in matrix.systems}
+    return system.partition(":")[2] or system if len(products) == 1 else system_name(system)
+
+
+def interval_in_words(cell: Cell) -> str:
+    """`between 76 % and 100 %`: where the true rate is, with 95 % confidence."""
+    return f"between {cell.low:.0%} and {cell.high:.0%}".replace("%", " %")
+
+
+def cell_sentence(cell: Cell, *, control: bool = False) -> str:
+    """What a cell says, in a sentence: for its title, for its detail, and for a reader who sees no colour."""
+    word = _QUIET.get(cell.state, cell.state) if control else cell.state
+    if cell.state in {"broke", "held"}:
+        found = "found" if cell.anomaly is not None else "something was found"
+        tried = counted(cell.tried, cell.unit)
+        return f"{word}: {found} in {cell.broken} of {tried}; the true rate is {interval_in_words(cell)}."
+    reason = cell.reason.rstrip(".")
+    return f"{word}: {reason}." if reason else f"{word}."
+
+
+def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
+    """What was run, when, and for how long."""
+    extent = extent_of(matrix)
+    workloads = list(dict.fromkeys(row.workload for row in matrix.rows))
+    modes = list(dict.fromkeys(row.mode for row in matrix.rows))
+    return [
+        ("Systems", str(len(matrix.systems))),
+        ("Workloads", str(len(workloads))),
+        ("Mode", joined(modes)),
+        ("Races decided", f"{extent.races:,}"),
+        ("Runs", f"{extent.runs:,}"),
+        ("Took", length_of_time(matrix.seconds)),
+        ("Started", _moment(matrix.started)),
+        ("Finished", _moment(matrix.finished) if matrix.finished else "not yet"),
+    ]
+
+
+def _moment(text: str) -> str:
+    """`2026-11-21 10:02 UTC`; what is no time stays as it is."""
+    try:
+        return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return text
+
+
+# ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _spans(systems: Sequence[str]) -> list[_Span]:
+    """Neighbouring columns of one era under one head."""
+    spans = []
+    for era, columns in groupby(systems, key=era_of):
+        short = era.short if era is not None else ""
+        spans.append(_Span(title=short, anchor=f"era.{era.name}" if era else None, columns=len(list(columns))))
+    return spans
+
+
+def _groups(matrix: Matrix, rows: Sequence[Row], cells: Sequence[Cell], anchors: Anchors) -> list[_Group]:
+    """Rows by workload and condition, in the order of the matrix; the condition is said where there are several."""
+    several = len({row.mode for row in rows}) > 1
+    by_place = {(cell.system, cell.workload, cell.mode, cell.anomaly): cell for cell in cells}
+    by_group: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_group.setdefault((row.workload, row.mode), []).append(row)
+    control = rows is matrix.control_rows
+    return [
+        _Group(
+            anchor=anchors.of_workload(workload, mode),
+            workload=workload,
+            condition=mode if several else "",
+            rows=[_row_view(matrix, row, by_place, anchors, among=own, control=control) for row in own],
+        )
+        for (workload, mode), own in by_group.items()
+    ]
+
+
+_Places = Mapping[tuple[str, str, str, str | None], Cell]
+
+
+def _row_view(
+    matrix: Matrix, row: Row, by_place: _Places, anchors: Anchors, *, among: Sequence[Row], control: bool
+) -> _RowView:
+    """`among` are the rows of the same workload and condition."""
+    cells = []
+    for system in matrix.systems:
+        cell = by_place.get((system, row.workload, row.mode, row.anomaly)) or _never_run(system, row)
+        below = []
+        if row.anomaly is None:
+            others = (
+                (one, by_place.get((system, one.workload, one.mode, one.anomaly))) for one in among if one.anomaly
+            )
+            below = [(one, other) for one, other in others if other is not None and other.state == "broke"]
+        cells.append(_cell_view(cell, anchors, below, control=control))
+    title = "any anomaly" if row.anomaly is None else row.title or row.anomaly
+    return _RowView(title=title, anomaly=row.anomaly, anchor=anchors.of_row(row), cells=cells)
+
+
+def _never_run(system: str, row: Row) -> Cell:
+    return Cell(system=system, workload=row.workload, mode=row.mode, anomaly=row.anomaly, state="not run")
+
+
+def _cell_view(cell: Cell, anchors: Anchors, below: Iterable[tuple[Row, Cell]], *, control: bool = False) -> _CellView:
+    """`below` are the broken cells of single anomalies, if the cell is of the row "any anomaly"."""
+    below = list(below)
+    # Evidence is shown once, where the anomaly is; the row above it leads there.
+    shown_below = any(other.evidence is not None for _, other in below)
+    explained = cell.anomaly is None or cell.state in _EXPLAINED
+    return _CellView(
+        cell=cell,
+        anchor=anchors.of_cell(cell) if explained else None,
+        mark=MARKS[cell.state],
+        style=STYLES[cell.state],
+        word=_QUIET.get(cell.state, cell.state) if control else cell.state,
+        name=system_name(cell.system),
+        sentence=cell_sentence(cell, control=control),
+        found=[
+            (row.title or str(row.anomaly), f"{other.broken}/{other.tried}", str(anchors.of_cell(other)))
+            for row, other in below
+        ],
+        evidence=None if shown_below else cell.evidence,
+    )
+
+
+def _control_row(matrix: Matrix) -> _RowView:
+    """All controls of a system in one cell."""
+    cells = []
+    for system in matrix.systems:
+        cell = control_of(matrix, system)
+        sentence = cell_sentence(cell, control=True)
+        view = _CellView(
+            cell=replace(cell, reason=""),
+            anchor=None,
+            mark=MARKS[cell.state],
+            style=STYLES[cell.state],
+            word=_QUIET.get(cell.state, cell.state),
+            name=system_name(system),
+            sentence=sentence,
+        )
+        cells.append(view)
+    return _RowView(
+        title="control: the same through one coordinator, one after another",
+        anomaly=None,
+        anchor="row.control",
+        cells=cells,
+    )
+
+
+# ── promises and eras ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def eras_of(matrix: Matrix, anchors: Anchors) -> list[EraView]:
+    """All eras in order, each with what it promised and what became of that."""
+    judged: dict[str, list[Judgement]] = {}
+    for judgement in judgements(matrix):
+        judged.setdefault(judgement.promise.era, []).append(judgement)
+    return [
+        EraView(
+            era=era,
+            anchor=f"era.{era.name}",
+            source="; ".join(era.source),
+            tickets=references_of(era.tickets),
+            promises=[_promise_view(matrix, one, anchors) for one in judged.get(era.name, ())],
+            changes=[(one.since, one.what, one.why, references_of(one.tickets)) for one in era.changes],
+        )
+        for era in ERAS
+    ]
+
+
+def _promise_view(matrix: Matrix, judgement: Judgement, anchors: Anchors) -> PromiseView:
+    style, mark = JUDGEMENT_STYLES[judgement.state]
+    return PromiseView(
+        judgement=judgement,
+        style=style,
+        mark=mark,
+        sentence=_judged(judgement),
+        systems=[_on_system(matrix, one, anchors) for one in judgement.systems],
+        source="; ".join(judgement.promise.source),
+        tickets=references_of(judgement.promise.tickets),
+    )
+
+
+def _judged(judgement: Judgement) -> str:
+    """What became of a promise on all systems together."""
+    decided = [one for one in judgement.systems if one.state != "not judged"]
+    if judgement.state == "not judged":
+        return f"Not judged: {judgement.reason.rstrip('.')}."
+    tried = f"{counted(judgement.tried, 'try', 'tries')} on {counted(len(decided), 'version')}"
+    left = len(judgement.systems) - len(decided)
+    open_ = f" Not decided on {left} more." if left else ""
+    if judgement.state == "kept":
+        return f"Kept in {tried}.{open_}"
+    if judgement.state == "not seen":
+        return f"Not seen in {tried}.{open_}"
+    word = "Broken" if judgement.state == "broken" else "Confirmed"
+    shown = judgement.on(judgement.state)
+    return f"{word} on {len(shown)} of {counted(len(decided), 'version')}.{open_}"
+
+
+def _on_system(matrix: Matrix, one: OnSystem, anchors: Anchors) -> tuple[str, str, str, str | None]:
+    style, mark = JUDGEMENT_STYLES[one.state]
+    name = version_name(matrix, one.system)
+    if one.shown:
+        worst = one.shown[0]
+        return name, style, f"{mark} {worst.broken}/{worst.tried} {worst.workload}", anchors.of_cell(worst)
+    words = f"{mark} 0/{one.tried}" if one.tried else f"{mark} {one.state}"
+    return name, style, words, None

@@ -1,0 +1,150 @@
+"""Node logs: what the servers themselves warned of, as one table.
+
+A node's folder holds a log a start: `system-0.log`, `system-1.log`, … (or a single `system.log`), and beside them
+`stdout-0.log`, … where the console is kept apart. Three dialects are read: logback's (Cassandra 2.1 and later),
+log4j's (up to 2.0) and ScyllaDB's. A line that begins no entry belongs to the one before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from harness.model.records import LOGS
+
+__all__ = ["Entry", "entries", "read_logs"]
+
+_STACK_LINES_MAX: Final = 30
+_ALWAYS: Final = frozenset({"WARN", "ERROR", "FATAL"})
+_CONSOLE: Final = "console: "
+_FILE: Final = re.compile(r"(?P<kind>system|stdout)(?:-(?P<boot>\d+))?\.log")
+
+# INFO  [main] 2026-01-01 09:00:00,123 StorageService.java:100 - message
+#  INFO [main] 2012-01-01 09:00:00,123 StorageService.java (line 100) message
+# INFO  2026-01-01 09:00:00,123 [shard 0:main] storage_service - message
+_ENTRY: Final = re.compile(
+    r"""\s?(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\ +
+        (?:\[(?P<thread>.*?)\]\ )?
+        (?P<timestamp>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d+Z?)\ +
+        (?:\[(?P<shard>shard\ [^\]]*)\]\ )?
+        (?:\S+\ -\ |\S+\ \(line\ [\d?]+\)\ )?
+        (?P<message>.*)""",
+    re.VERBOSE,
+)
+# What a JVM prints by itself when it gives up, also in the middle of another entry's lines.
+_LAST_WORDS: Final = re.compile(
+    r"Exception in thread |Exception \([\w.$]+\) encountered |Error: |Error occurred during initialization|"
+    r"# A fatal error|Terminating due to |OpenJDK .*\berror\b|Unrecognized (?:VM )?option|"
+    # … and ScyllaDB
+    r"(?:Aborting|Segmentation fault|Illegal instruction|Bus error) on shard \d|scylla: .*: Assertion "
+)
+# An exception printed before there was a logger. After an entry it is that entry's stack trace.
+_EXCEPTION: Final = re.compile(r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b")
+
+
+@dataclass(slots=True)
+class Entry:
+    """One entry of a log. `line` counts from 1; `stack` holds the lines that followed, the first thirty of them."""
+
+    line: int
+    timestamp: str | None
+    level: str
+    thread: str | None
+    message: str
+    stack: list[str] = field(default_factory=list)
+
+
+def read_logs(nodes: Path, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
+    """The warnings and errors of every node under `nodes`, as `LOGS`, by node, start and line.
+
+    Entries below WARN are kept where one of the patterns `noted` is found in their first line. What only the console
+    showed has `console: ` before its message, and its line counts there. A folder without logs has no rows.
+    """
+    patterns = [re.compile(pattern) for pattern in noted]
+    rows: list[dict[str, Any]] = []
+    for folder in sorted(path for path in nodes.iterdir() if path.is_dir()) if nodes.is_dir() else []:
+        for boot, files in sorted(_by_boot(folder).items()):
+            kept = [entry for entry in _of_one_boot(files) if _is_kept(entry, patterns)]
+            rows += [_row(folder.name, boot, entry) for entry in kept]
+    return pa.Table.from_pylist(rows, schema=LOGS)
+
+
+def entries(lines: Iterable[str]) -> Iterator[Entry]:
+    """A log's entries. A line that is no entry but a server's last words becomes one, of level ERROR without a time."""
+    current: Entry | None = None
+    for number, line in enumerate(lines, start=1):
+        text = line.rstrip("\r\n")
+        started = _begun(text, number, current)
+        if started is None:
+            if current is not None and len(current.stack) < _STACK_LINES_MAX:
+                current.stack.append(text)
+            continue
+        if current is not None:
+            yield current
+        current = started
+    if current is not None:
+        yield current
+
+
+def _begun(text: str, number: int, current: Entry | None) -> Entry | None:
+    """The entry that begins with this line, if one does."""
+    match = _ENTRY.match(text)
+    if match is not None:
+        thread = match["thread"] or match["shard"]
+        return Entry(number, match["timestamp"], match["level"], thread, match["message"])
+    if _LAST_WORDS.match(text) or (current is None and _EXCEPTION.match(text)):
+        return Entry(number, None, "ERROR", None, text)
+    return None
+
+
+def _by_boot(folder: Path) -> dict[int, dict[str, Path]]:
+    """The files of each start. An unnumbered file is the latest start's, where others are numbered."""
+    found = {path: match for path in sorted(folder.iterdir()) if (match := _FILE.fullmatch(path.name))}
+    last = max((int(match["boot"]) for match in found.values() if match["boot"]), default=-1)
+    boots: dict[int, dict[str, Path]] = {}
+    for path, match in found.items():
+        if match["boot"]:
+            boots.setdefault(int(match["boot"]), {})[match["kind"]] = path
+    for path, match in found.items():
+        already = boots.get(last, {}).get(match["kind"])
+        if not match["boot"] and not (already is not None and already.samefile(path)):
+            boots.setdefault(last + 1, {})[match["kind"]] = path
+    return boots
+
+
+def _of_one_boot(files: dict[str, Path]) -> Iterator[Entry]:
+    logged = list(_entries_of(files["system"])) if "system" in files else []
+    yield from logged
+    if "stdout" in files:
+        known = {(entry.timestamp, entry.level, entry.thread, entry.message) for entry in logged}
+        for entry in _entries_of(files["stdout"]):
+            if (entry.timestamp, entry.level, entry.thread, entry.message) not in known:
+                entry.message = _CONSOLE + entry.message
+                yield entry
+
+
+def _entries_of(path: Path) -> Iterator[Entry]:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        yield from entries(lines)
+
+
+def _is_kept(entry: Entry, patterns: Sequence[re.Pattern[str]]) -> bool:
+    return entry.level in _ALWAYS or any(pattern.search(entry.message) for pattern in patterns)
+
+
+def _row(node: str, boot: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "node": node,
+        "boot": boot,
+        "line": entry.line,
+        "timestamp": entry.timestamp,
+        "level": entry.level,
+        "thread": entry.thread,
+        "message": entry.message,
+        "stack": "\n".join(entry.stack) or None,
+    }

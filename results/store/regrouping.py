@@ -1,0 +1,72 @@
+"""Regrouping: a history file whose row groups are too large to be read one at a time, written anew with smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HistoryError
+from results.store.parquet_footer import not_whole, row_groups
+
+__all__ = ["regrouped", "stretches"]
+
+_ROWS: Final = 64  # that are read at once: a row may be a thousand times as long as those before it
+_BUFFER: Final = 1 << 20  # bytes of each column that are read at once
+_OF_A_PIECE: Final = (
+    4  # so many row groups make a piece, or it would have only one of two that just do not fit together
+)
+
+
+def regrouped(file: Path, to: Path, most: int) -> Path:
+    """A file with the same rows in the same order and no row group of more than `most` bytes: itself, or `to`.
+
+    Raises HistoryError for a file that is damaged, or in which an operation alone takes more than that.
+    """
+    groups = row_groups(file)
+    if all(group.size <= most for group in groups):
+        return file
+    for group in groups:
+        if group.size > most * group.rows:
+            raise _too_long(file, group.size // max(group.rows, 1), most)
+    try:
+        with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as source:
+            batches = source.iter_batches(batch_size=_ROWS, use_threads=False)
+            with pq.ParquetWriter(to, source.schema_arrow, compression="lz4") as writer:
+                for part in stretches(batches, most // _OF_A_PIECE):
+                    if len(part) == 1 and part.nbytes > most:
+                        raise _too_long(file, part.nbytes, most)
+                    writer.write_table(part, row_group_size=len(part))
+                    pa.default_memory_pool().release_unused()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise not_whole(file, error) from error
+    return to
+
+
+def _too_long(file: Path, size: int, most: int) -> HistoryError:
+    return HistoryError(
+        f"{file} has an operation of {size >> 20} MiB, and with the memory there is it can be read in pieces of "
+        f"{most >> 20} MiB. Allow more (--memory), where there is more."
+    )
+
+
+def stretches(batches: Iterator[pa.RecordBatch], most: int, *, rows: int = 1 << 17) -> Iterator[pa.Table]:
+    """The rows of all batches in tables of at most so many rows and bytes, but of one row at least."""
+    waiting: list[pa.RecordBatch] = []
+    size = count = 0
+    for batch in batches:
+        # Row by row only where there is too much of them.
+        step = len(batch) if batch.nbytes <= most else 1
+        for begin in range(0, len(batch), max(step, 1)):
+            part = batch.slice(begin, step)
+            length = part.nbytes
+            if waiting and (size + length > most or count + len(part) > rows):
+                yield pa.Table.from_batches(waiting)
+                waiting, size, count = [], 0, 0
+            waiting.append(part)
+            size, count = size + length, count + len(part)
+    if waiting:
+        yield pa.Table.from_batches(waiting)

@@ -1,0 +1,1 @@
+"""Tables derived from a run, for reports and for readers."""

@@ -1,0 +1,103 @@
+"""Rates and latencies: how many operations ended how, and how long they took, second by second.
+
+As in Jepsen's plots, a rate counts what *completed* in a second, a latency belongs to the second in which its operation
+was *invoked*: a timeout shows where the trouble began. Pure functions of `harness.history.pairing.OPERATIONS`; any set of
+operations that is whole in its windows gives the same rows as the run does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from harness.model.records import plain
+
+__all__ = ["LATENCIES", "RATES", "WINDOW_NS", "latencies", "rates"]
+
+WINDOW_NS: Final = 1_000_000_000
+
+RATES: Final = pa.schema(
+    [
+        ("window", pa.int64()),  # s since the run started, of the completion
+        ("f", pa.string()),
+        ("type", pa.string()),  # ok, fail, info
+        ("count", pa.int64()),
+    ]
+)
+
+LATENCIES: Final = pa.schema(
+    [
+        ("window", pa.int64()),  # s since the run started, of the invocation
+        ("f", pa.string()),
+        ("type", pa.string()),  # ok, fail, info
+        ("count", pa.int64()),
+        ("p50", pa.int64()),  # ns, as the other three
+        ("p95", pa.int64()),
+        ("p99", pa.int64()),
+        ("max", pa.int64()),
+    ]
+)
+
+_Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+_PERCENTILES: Final = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
+
+
+def rates(operations: pa.Table) -> pa.Table:
+    """How many operations completed (`RATES`, by window, f and type). What never completed is in no window."""
+    completed = _completed(operations)
+    counted = (
+        pa.table({"window": _windows(completed["completed"]), "f": completed["f"], "type": completed["type"]})
+        .group_by(["window", "f", "type"], use_threads=False)
+        .aggregate([([], "count_all")])
+        .rename_columns({"count_all": "count"})
+    )
+    return counted.select(RATES.names).cast(RATES).sort_by([(name, "ascending") for name in ("window", "f", "type")])
+
+
+def latencies(operations: pa.Table) -> pa.Table:
+    """How long operations took that completed (`LATENCIES`, by window, f and type).
+
+    A percentile is one of the measured latencies: the smallest that so many per cent do not exceed.
+    """
+    completed = _completed(operations)
+    took = completed["completed"].to_numpy() - completed["invoked"].to_numpy()
+    windows = completed["invoked"].to_numpy() // WINDOW_NS
+    names, kinds = (_ranks(completed[column]) for column in ("f", "type"))
+    order = np.lexsort((took, kinds, names, windows))
+    first = np.flatnonzero(_changes(windows[order]) | _changes(names[order]) | _changes(kinds[order]))
+    counts = np.diff(np.append(first, len(order)))
+    columns: dict[str, Any] = {
+        "window": windows[order][first],
+        "f": completed["f"].take(pa.array(order[first])),
+        "type": completed["type"].take(pa.array(order[first])),
+        "count": counts,
+    }
+    for column, percent in _PERCENTILES.items():
+        place = -(-percent * counts // 100) - 1  # nearest rank: the percentage of the count, rounded up
+        columns[column] = took[order[first + place]]
+    return pa.table(columns).cast(LATENCIES)
+
+
+def _completed(operations: pa.Table) -> pa.Table:
+    columns = plain(operations.select(["f", "type", "invoked", "completed"]))
+    return columns.filter(columns["completed"].is_valid()).combine_chunks()
+
+
+def _windows(times: pa.ChunkedArray) -> pa.Array:
+    return pa.array(times.to_numpy() // WINDOW_NS)
+
+
+def _ranks(column: pa.ChunkedArray) -> _Numbers:
+    """A text column as numbers that are ordered as the texts are."""
+    encoded = column.combine_chunks().dictionary_encode()
+    ranks = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=str)))
+    ranked: _Numbers = ranks[encoded.indices.to_numpy()]
+    return ranked
+
+
+def _changes(values: _Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where a value differs from the one before; the first does."""
+    return np.append([True] * bool(len(values)), values[1:] != values[:-1]).astype(bool)

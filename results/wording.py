@@ -1,0 +1,94 @@
+"""Wording: how a report says verdicts, systems, counts and lengths of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from harness.model.verdict import Validity
+
+__all__ = [
+    "VERDICT_MARK",
+    "counted",
+    "joined",
+    "length_of_time",
+    "nemesis_names",
+    "size_in_words",
+    "system_name",
+    "verdict_name",
+    "verdict_word",
+]
+
+_NAMES: Final = {True: "valid", False: "invalid", "unknown": "unknown"}
+VERDICT_MARK: Final[Mapping[str, str]] = {"valid": "✓", "invalid": "✕", "unknown": "?"}
+"""A shape beside every colour, for readers who cannot tell the colours apart."""
+
+_SYSTEMS: Final = {"cassandra": "Cassandra", "scylladb": "ScyllaDB", "simulated": "Simulated"}
+
+
+def verdict_name(valid: Validity) -> str:
+    """`valid`, `invalid` or `unknown`: as a class of a page or a word in a sentence."""
+    return _NAMES[valid]
+
+
+def verdict_word(valid: Validity) -> str:
+    """The verdict in capitals."""
+    return verdict_name(valid).upper()
+
+
+def system_name(system: str) -> str:
+    """`cassandra:5.0.9` as people say it: Cassandra 5.0.9."""
+    name, _, version = system.partition(":")
+    return f"{_SYSTEMS.get(name, name)} {version}".rstrip()
+
+
+def nemesis_names(plan: Mapping[str, Any]) -> str:
+    """The nemeses of a plan in words; none is said as such."""
+    return joined(plan.get("nemeses") or []) or "none"
+
+
+def joined(names: Iterable[str], *, last: str = "and") -> str:
+    """`a, b and c`."""
+    every = list(names)
+    if len(every) < 2:
+        return "".join(every)
+    return f"{', '.join(every[:-1])} {last} {every[-1]}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 race`, `2 races`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def length_of_time(seconds: float) -> str:
+    """`0.41 s`, `27.4 s`, `3 min 5 s`, `2 h 4 min`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def size_in_words(size: int) -> str:
+    """Bytes as `812 B`, `3.4 kB`, `1.2 MB`."""
+    if size < 1000:
+        return f"{size} B"
+    for unit in ("kB", "MB"):
+        size_in_unit = size / 1000 if unit == "kB" else size / 1_000_000
+        if size_in_unit < 1000:
+            return f"{size_in_unit:.1f} {unit}"
+    return f"{size / 1e9:.1f} GB"
+
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters, with an ellipsis where something was left out."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def first_of(names: Sequence[str], limit: int) -> str:
+    """The first names, and how many there are besides."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from histories import judged
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from perfect_cluster import runs
+from test_known_bugs import BUGS, CONTROLS, SETUP, TABLE, TYPE, Bug
+from test_structure_properties import weakened
+
+from checkers.ddl_order.checker import SchemaLinearizability
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
+
+NAMED = {bug.name: bug for bug in BUGS}
+ORDER_CANNOT_TELL = {
+    "B1 on 3.11 - the loser keeps its id until it is restarted",
+    "B17 - one integer id for two tables while versions agree",
+}
+
+
+def verdict_of(records: Records, **options: int) -> Verdict:
+    return SchemaLinearizability(**options).check(records, limit_s=20)
+
+
+def check(history: Sequence[str], observations: Sequence[str] = (), *, nodes: str = "n1,n2") -> Verdict:
+    """With a reading of every node that has nothing but what `observations` say and keyspace k."""
+    shown = [f"settled {nodes} keyspace k", *observations]
+    return verdict_of(judged(history, shown))
+
+
+# ── what is found ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.name not in ORDER_CANNOT_TELL], ids=lambda bug: bug.name)
+def test_a_known_bug_has_no_order(bug: Bug) -> None:
+    verdict = verdict_of(bug.records())
+    assert verdict.valid is False
+    for anomaly in verdict.anomalies:
+        assert anomaly.type == "non-linearizable-ddl"
+        assert anomaly.ops
+        assert anomaly.nodes
+        assert anomaly.explanation.startswith("Let  ")
+        assert "\n     But no order does it: " in anomaly.explanation
+        assert anomaly.evidence["why"]
+
+
+@pytest.mark.parametrize("bug", [NAMED[name] for name in sorted(ORDER_CANNOT_TELL)], ids=lambda bug: bug.name)
+def test_a_bug_that_only_ids_show_has_an_order(bug: Bug) -> None:
+    assert verdict_of(bug.records()).valid is True
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
+def test_its_control_has_an_order(control: Bug) -> None:
+    assert verdict_of(control.records()).valid is True
+
+
+def test_the_witness_is_two_creates_whatever_else_happened() -> None:
+    verdict = verdict_of(NAMED["B2 - two definitions of one table"].records())
+    (anomaly,) = verdict.anomalies
+    assert anomaly.objects == ("k.t",)
+    assert anomaly.ops == (2, 3)
+    assert anomaly.evidence["contradicts"] == "answers"
+    assert anomaly.evidence["why"] == [
+        "after T1, T2 cannot come: it is legal only if table k.t does not exist, but table k.t exists (by T1)",
+        "after T2, T1 cannot come: it is legal only if table k.t does not exist, but table k.t exists (by T2)",
+    ]
+
+
+RACES = {
+    "two creates": (
+        "create-table k.s a:int*",
+        "create-table k.s a:int*",
+        ["settled n1,n2 table k.s id=1 a:int*"],
+    ),
+    "drop type and create table": (
+        "drop-type k.u",
+        "create-table k.s a:int* c:frozen<u>",
+        ["settled n1,n2 table k.s id=1 a:int* c:frozen<u>"],
+    ),
+    "drop table and alter table": (
+        "drop-table k.t",
+        "alter-options k.t comment=x",
+        ['settled n1,n2 table k.t id=1 {"options": {"comment": "x"}}', "settled n1,n2 type k.u f0:int"],
+    ),
+    "two drops": ("drop-table k.t", "drop-table k.t", ["settled n1,n2 type k.u f0:int"]),
+    "two adds of one column": (
+        "add-column k.t d:int",
+        "add-column k.t d:int",
+        ["settled n1,n2 table k.t id=1 a:int* c:int v:int d:int", "settled n1,n2 type k.u f0:int"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_that_both_sides_won_has_no_order_and_its_twin_has(name: str) -> None:
+    one, other, shown = RACES[name]
+    setup = [*SETUP, *TABLE, *TYPE, f"@10 p0 n1 invoke {one}", f"@10 p1 n2 invoke {other}", "@12 p0 n1 ok"]
+    base = [] if "k.t " in shown[0] or "drop-table" in one else ["settled n1,n2 table k.t id=0 a:int* c:int v:int"]
+    kept = [] if one.startswith("drop-type") or "k.u" in shown[-1] else ["settled n1,n2 type k.u f0:int"]
+    both_won = check([*setup, "@12 p1 n2 ok"], [*base, *kept, *shown])
+    assert both_won.valid is False
+    # One event away: the second side was refused, and the reading shows the first side's outcome.
+    outcome = {
+        "two creates": shown,
+        "drop type and create table": [],
+        "drop table and alter table": shown[1:],
+        "two drops": shown,
+        "two adds of one column": shown,
+    }[name]
+    assert check([*setup, "@12 p1 n2 fail refused"], [*base, *kept, *outcome]).valid is True
+
+
+def test_a_change_that_no_reading_shows_has_no_order_unless_it_may_not_have_happened() -> None:
+    history = [*SETUP, *TABLE, "@10 p0 n1 invoke add-column k.t d:int"]
+    shown = ["settled n1,n2 table k.t id=1 a:int* c:int v:int"]
+    lost = check([*history, "@12 p0 n1 ok"], shown, nodes="n1,n2")
+    assert lost.valid is False
+    assert lost.anomalies[0].evidence["contradicts"] == "readings"
+    assert check([*history, "@12 p0 n1 info timed out"], shown).valid is True
+
+
+def test_nodes_that_show_different_schemas_cannot_both_be_the_end() -> None:
+    history = [*SETUP, *TABLE, "@10 p0 n1 invoke add-column k.t d:int", "@12 p0 n1 info timed out"]
+    shown = ["settled n1 table k.t id=1 a:int* c:int v:int", "settled n2 table k.t id=1 a:int* c:int v:int d:int"]
+    # The change may take effect after the one reading and before the other, as far as anybody knows.
+    assert check(history, shown).valid is True
+    assert check([*history[:-1], "@12 p0 n1 ok"], shown).valid is False
+
+
+def test_readings_of_one_phase_overlap_from_its_beginning() -> None:
+    history = [*SETUP, *TABLE, "@10 p0 n1 invoke add-column k.t d:int", "@12 p0 n1 info timed out"]
+    shown = [
+        "@10000 settled n1,n2 keyspace k",
+        "@10000 settled n1 table k.t id=1 a:int* c:int v:int d:int",
+        "@10005 settled n2 table k.t id=1 a:int* c:int v:int",
+    ]
+    began = '@9990 -- info phase {"phase": "final-settled", "state": "begins"}'
+    # n2 may have answered from before the change, n1 from after it; once the phase is over, that is no excuse.
+    assert verdict_of(judged([*history, began], shown)).valid is True
+    restarted = ["restarted n1,n2 keyspace k", "restarted n1,n2 table k.t id=1 a:int* c:int v:int"]
+    assert verdict_of(judged([*history, began], [*shown, *restarted])).valid is False
+
+
+def test_real_time_binds_an_order() -> None:
+    history = [*SETUP, "@10 p0 n1 invoke create-table k.s a:int*", "@12 p1 n2 invoke drop-table k.s"]
+    shown = ["settled n1,n2 table k.s id=1 a:int*"]
+    assert check([*history, "@14 p0 n1 ok", "@14 p1 n2 ok"]).valid is True
+    later = [*SETUP, "@10 p0 n1 invoke create-table k.s a:int*", "@12 p0 n1 ok"]
+    dropped = [*later, "@14 p1 n2 invoke drop-table k.s", "@16 p1 n2 ok"]
+    assert check(dropped).valid is True
+    assert check(dropped, shown).valid is False
+
+
+# ── what is left open on purpose ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_refusal_proves_nothing() -> None:
+    history = [*SETUP, "@10 p0 n1 invoke create-table k.s a:int*", "@12 p0 n1 fail AlreadyExists: k.s"]
+    assert check(history).valid is True
+
+
+def test_an_object_that_nobody_created_may_have_been_there_before_but_only_once() -> None:
+    history = [*SETUP, "@10 p0 n1 invoke drop-table k.old", "@12 p0 n1 ok"]
+    assert check(history).valid is True
+    assert check([*history, "@14 p1 n2 invoke drop-table k.old", "@16 p1 n2 ok"]).valid is False
+
+
+def test_an_object_that_a_change_needed_was_there() -> None:
+    history = [*SETUP, "@10 p0 n1 invoke add-column k.old d:int", "@12 p0 n1 ok"]
+    assert check(history, ["settled n1,n2 table k.old id=1 a:int* d:int"]).valid is True
+    assert check(history).valid is False
+
+
+NO_OP = '{"if_not_exists": true}'
+
+
+@pytest.mark.parametrize(("existed", "valid"), [(True, True), (False, False)], ids=["dropped before", "never there"])
+def test_a_no_op_may_be_stale_but_not_made_up(existed: bool, valid: bool) -> None:
+    history = list(SETUP)
+    if existed:
+        history += ["@3 p5 n1 invoke create-table k.s a:int*", "@4 p5 n1 ok"]
+        history += ["@5 p5 n1 invoke drop-table k.s", "@6 p5 n1 ok"]
+    history += [f"@10 p0 n1 invoke create-table k.s a:int* {NO_OP}", '@12 p0 n1 ok {"applied": false}']
+    assert check(history).valid is valid
+
+
+def test_a_conditional_create_whose_effect_is_not_told_may_have_been_a_no_op() -> None:
+    history = [*SETUP, f"@10 p0 n1 invoke create-table k.s a:int* {NO_OP}", "@12 p0 n1 ok"]
+    assert check(history).valid is True
+    assert check(history, ["settled n1,n2 table k.s id=1 a:int*"]).valid is True
+
+
+def test_dropping_an_indexed_column_takes_the_index_along() -> None:
+    history = [*SETUP, *TABLE, "@10 p0 n1 invoke create-index k.i t c", "@12 p0 n1 ok"]
+    history += ["@14 p0 n1 invoke drop-column k.t c", "@16 p0 n1 ok"]
+    assert check(history, ["settled n1,n2 table k.t id=1 a:int* v:int"]).valid is True
+
+
+def test_an_option_is_compared_by_what_it_means() -> None:
+    wanted = '{"options": {"gc_grace_seconds": "10", "compaction": {"class": "LeveledCompactionStrategy"}}}'
+    shown = (
+        '{"options": {"gc_grace_seconds": 10, "compaction": '
+        '{"class": "org.apache.cassandra.db.compaction.LeveledCompactionStrategy", "min_threshold": "4"}}}'
+    )
+    history = [*SETUP, *TABLE, f"@10 p0 n1 invoke alter-options k.t {wanted}", "@12 p0 n1 ok"]
+    assert check(history, [f"settled n1,n2 table k.t id=1 a:int* c:int v:int {shown}"]).valid is True
+    other = shown.replace("Leveled", "SizeTiered")
+    assert check(history, [f"settled n1,n2 table k.t id=1 a:int* c:int v:int {other}"]).valid is False
+
+
+# ── unknown ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_raw_cql_makes_what_it_names_unknown_and_nothing_else() -> None:
+    history = [
+        *SETUP,
+        *TABLE,
+        '@8 p2 n1 invoke cql k {"statement": "ALTER TABLE k.t ADD d int"}',
+        "@9 p2 n1 ok",
+    ]
+    shown = ["settled n1,n2 table k.t id=1 a:int* c:int v:int"]
+    unclear = check(history, shown)
+    assert unclear.valid == "unknown"
+    assert "raw cql" in (unclear.reason or "")
+    race = ["@10 p0 n1 invoke create-table k.s a:int*", "@10 p1 n2 invoke create-table k.s a:int*"]
+    race += ["@12 p0 n1 ok", "@12 p1 n2 ok"]
+    assert check([*history, *race], [*shown, "settled n1,n2 table k.s id=2 a:int*"]).valid is False
+
+
+def test_raw_cql_that_reads_or_writes_rows_is_no_schema_change() -> None:
+    history = [*SETUP, *TABLE, '@8 p2 n1 invoke cql k.t {"statement": "SELECT * FROM k.t"}', "@9 p2 n1 ok"]
+    assert check(history, ["settled n1,n2 table k.t id=1 a:int* c:int v:int"]).valid is True
+
+
+def test_without_a_settled_reading_an_order_of_the_answers_is_not_enough() -> None:
+    verdict = verdict_of(judged([*SETUP, *TABLE]))
+    assert verdict.valid == "unknown"
+    assert "only the answers" in (verdict.reason or "")
+    assert (
+        verdict_of(judged([*SETUP, *TABLE, "@10 p0 n1 invoke create-table k.t a:int*", "@12 p0 n1 ok"])).valid is False
+    )
+
+
+def test_a_node_that_could_not_be_read_leaves_it_unknown() -> None:
+    shown = [
+        "settled n1 keyspace k",
+        "settled n1 table k.t id=1 a:int* c:int v:int",
+        "settled n2 error NoHostAvailable",
+    ]
+    verdict = verdict_of(judged([*SETUP, *TABLE], shown))
+    assert verdict.valid == "unknown"
+    assert "n2" in (verdict.reason or "")
+
+
+def churn(seed: int, *, statements: int, lost: bool, joined: bool = False) -> Records:
+    """Six workers on six tables of a keyspace that share one type; every answer is that of one order.
+
+    `joined`: a DROP KEYSPACE that nobody heard of again makes one component of all objects.
+    """
+    chance = random.Random(seed)
+    columns: dict[str, set[str]] = {f"t{number}": set() for number in range(6)}
+    lines: list[tuple[int, str]] = [(0, "p90 n1 invoke create-keyspace k"), (1, "p90 n1 ok")]
+    lines += [(2, "p91 n1 invoke create-type k.u f:int"), (3, "p91 n1 ok")]
+    for number, table in enumerate(columns):
+        lines += [(4, f"p{80 + number} n1 invoke create-table k.{table} a:int*"), (5, f"p{80 + number} n1 ok")]
+    if joined:
+        lines += [(50, "p95 n2 invoke drop-keyspace k"), (60, "p95 n2 info timed out")]
+    point, processes = 100, list(range(6))
+    for number in range(statements):
+        point += 4
+        worker, table, column = number % 6, chance.choice(list(columns)), f"c{number}"
+        process, begins, ends = processes[worker], point - chance.randint(1, 10), point + chance.randint(1, 10)
+        if columns[table] and chance.random() < 0.4:
+            column = chance.choice(sorted(columns[table]))
+            words = f"drop-column k.{table} {column}"
+        else:
+            words = f"add-column k.{table} {column}:{chance.choice(['int', 'frozen<u>'])}"
+        happened = chance.random() < 0.97
+        if happened:
+            columns[table] ^= {column}
+        unknown = not happened or chance.random() < 0.03
+        node = f"n{worker % 3 + 1}"
+        lines += [
+            (begins, f"p{process} {node} invoke {words}"),
+            (ends, f"p{process} {node} {'info' if unknown else 'ok'}"),
+        ]
+        processes[worker] += 6 if unknown else 0
+    if lost:
+        next(held for held in columns.values() if held).pop()
+    shown = ["@9000 settled n1,n2,n3 keyspace k", "@9000 settled n1,n2,n3 type k.u f:int"]
+    shown += [
+        f"@9000 settled n1,n2,n3 table k.{t} id=1 a:int* {' '.join(f'{c}:x' for c in sorted(held))}".strip()
+        for t, held in columns.items()
+    ]
+    return judged([f"@{at} {line}" for at, line in sorted(lines, key=lambda line: line[0])], shown)
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["apart", "joined"])
+@pytest.mark.parametrize("seed", range(3))
+def test_hundreds_of_concurrent_changes_are_decided_in_seconds(seed: int, joined: bool) -> None:
+    began = time.monotonic()
+    statements = 200 if joined else 400
+    assert verdict_of(churn(seed, statements=statements, lost=False, joined=joined)).valid is True
+    lost = verdict_of(churn(seed, statements=statements, lost=True, joined=joined))
+    assert time.monotonic() - began < 20
+    assert lost.valid is False
+    assert len(lost.anomalies[0].ops) <= 3
+
+
+def test_what_no_search_may_remember_is_unknown_and_says_so() -> None:
+    verdict = verdict_of(churn(0, statements=200, lost=False), configurations_max=20)
+    assert verdict.valid == "unknown"
+    assert "configurations did not suffice" in (verdict.reason or "")
+
+
+def test_the_time_limit_gives_unknown() -> None:
+    began = time.monotonic()
+    verdict = SchemaLinearizability().check(churn(0, statements=300, lost=False), limit_s=0)
+    assert verdict.valid == "unknown"
+    assert "time limit" in (verdict.reason or "")
+    assert time.monotonic() - began < 5
+
+
+# ── properties ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def truthful(records: Records) -> Records:
+    """The same run with refusals where that cluster calls a conditional statement a no-op, whatever refused it."""
+    rows = records.history.to_pylist()
+    for row in rows:
+        if '"applied":false' in (row["value"] or ""):
+            row |= {"type": "fail", "value": None, "error": "refused"}
+    return Records.of(pa.Table.from_pylist(rows, schema=HISTORY), records.observations)
+
+
+UNHURRIED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@UNHURRIED
+@given(records=runs())
+def test_a_perfect_cluster_always_has_an_order(records: Records) -> None:
+    verdict = verdict_of(truthful(records))
+    assert not verdict.anomalies, verdict.anomalies[0].explanation
+    assert verdict.valid is True
+
+
+@UNHURRIED
+@given(records=runs(), choices=st.data())
+def test_weakening_answers_never_takes_the_order_away(records: Records, choices: st.DataObject) -> None:
+    verdict = verdict_of(weakened(truthful(records), choices))
+    assert not verdict.anomalies, verdict.anomalies[0].explanation
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *CONTROLS], ids=lambda bug: bug.name)
+def test_other_names_give_the_same_verdict(bug: Bug) -> None:
+    lines = [
+        [line.replace("k.t", "k.zz").replace(" t ", " zz ").replace("n1", "n0") for line in told]
+        for told in ([*bug.setup, *bug.history], bug.observations)
+    ]
+    lines = [[line.replace('"base": "t"', '"base": "zz"') for line in told] for told in lines]
+    named = verdict_of(bug.records())
+    renamed = verdict_of(judged(lines[0], ["settled,restarted n0,n2,n3 keyspace k", *lines[1]]))
+    assert renamed.valid == named.valid
+    assert sorted(anomaly.ops for anomaly in renamed.anomalies) == sorted(anomaly.ops for anomaly in named.anomalies)

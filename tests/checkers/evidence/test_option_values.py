@@ -1,0 +1,59 @@
+"""Option values: one value in the words of a statement and in the words of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checkers.evidence.option_values import can_be
+
+LEVELED = "org.apache.cassandra.db.compaction.LeveledCompactionStrategy"
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ("x", "x"),
+        (864000, "864000"),
+        ("0.10", 0.1),
+        (0.01, "0.010"),
+        ("99.0PERCENTILE", "99PERCENTILE"),
+        ("99p", "99PERCENTILE"),
+        ("50ms", "50.0MS"),
+        ("NEVER", "NONE"),
+        ("", None),
+        ("false", False),
+        (True, "true"),
+        ("ALL", "all"),
+        ({"class": LEVELED, "enabled": "true", "max_threshold": "32"}, {"class": "LeveledCompactionStrategy"}),
+        ({"class": LEVELED, "sstable_size_in_mb": "160"}, {"class": LEVELED, "sstable_size_in_mb": 160}),
+        ({"class": "LZ4Compressor", "chunk_length_in_kb": "64"}, {"sstable_compression": "LZ4Compressor"}),
+        ({"chunk_length_in_kb": "64"}, {"chunk_length_kb": 64}),
+        ({"class": "SimpleStrategy", "replication_factor": "3"}, {"replication_factor": 3}),
+        ({"dc1": "3"}, {"class": "NetworkTopologyStrategy"}),
+        (["a", "b"], ["a", "b"]),
+    ],
+)
+def test_the_same_value(found: Any, wanted: Any) -> None:
+    assert can_be(found, wanted) is True
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        ("x", "y"),
+        ("", "x"),
+        (864000, 864001),
+        (8640001, 8640002),
+        ("99p", "95PERCENTILE"),
+        ("99p", "99ms"),
+        ("true", False),
+        ({"class": LEVELED}, {"class": "SizeTieredCompactionStrategy"}),
+        ({"class": "SimpleStrategy", "replication_factor": "3"}, {"replication_factor": 2}),
+        ({"class": "a"}, "a"),
+        ("a", {"class": "a"}),
+    ],
+)
+def test_another_value(found: Any, wanted: Any) -> None:
+    assert can_be(found, wanted) is False

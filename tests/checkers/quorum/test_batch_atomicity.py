@@ -1,0 +1,239 @@
+"""Batch atomicity: all of a batch or nothing, in the end; and nobody is accused of a replay that is under way."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quorum_store import table
+
+from checkers.quorum.batch_atomicity import BatchAtomicity
+from harness.errors import HistoryError
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
+
+TABLES = ("a", "b", "c")
+
+
+def operation(
+    process: int, begins_s: float, ends_s: float, f: str, key: str, value: Any, told: Any, kind: str = "ok"
+) -> list[dict[str, Any]]:
+    """The two events of one operation through n1."""
+    both = [(begins_s, "invoke", value, None), (ends_s, kind, told, None if kind == "ok" else "WriteTimeout: …")]
+    return [
+        {
+            "time": int(time_s * 1e9),
+            "process": process,
+            "type": of_event,
+            "f": f,
+            "node": "n1",
+            "key": key,
+            "value": None if document is None else orjson.dumps(document).decode(),
+            "error": error,
+            "mops": None,
+        }
+        for time_s, of_event, document, error in both
+    ]
+
+
+KEYSPACE = operation(0, 0, 0.1, "create-keyspace", "k", {"replication": {"class": "S", "replication_factor": 3}}, None)
+
+
+def batch(number: int, kind: str = "ok", *, level: str = "QUORUM", at_s: float = 1) -> list[dict[str, Any]]:
+    value = {"id": number, "tables": list(TABLES), "consistency": level}
+    return operation(number, at_s, at_s + 0.5, "batch", "k", value, value, kind)
+
+
+def read(at_s: float, name: str, *ids: int, kind: str = "ok", level: str = "ALL") -> list[dict[str, Any]]:
+    told = list(ids) if kind == "ok" else None
+    process = 1_000_000 + int(at_s * 1000) * 8 + TABLES.index(name)
+    return operation(process, at_s, at_s + 0.2, "read-batches", f"k.{name}", {"consistency": level}, told, kind)
+
+
+def read_all(at_s: float, a: list[int], b: list[int], c: list[int]) -> list[dict[str, Any]]:
+    return [*read(at_s, "a", *a), *read(at_s, "b", *b), *read(at_s, "c", *c)]
+
+
+def judge(*events: list[dict[str, Any]]) -> Verdict:
+    return BatchAtomicity().check(Records.of(table([row for some in (KEYSPACE, *events) for row in some])), limit_s=10)
+
+
+def types(verdict: Verdict) -> list[str]:
+    return [anomaly.type for anomaly in verdict.anomalies]
+
+
+def test_batches_that_are_there_as_a_whole_or_not_at_all_are_valid() -> None:
+    verdict = judge(
+        batch(1), batch(2, "info"), batch(3, "fail"), batch(4, "info"), read_all(20, [1, 2], [1, 2], [1, 2])
+    )
+    assert verdict.valid is True
+    assert verdict.stats == {
+        "batches": 4,
+        "acknowledged": 1,
+        "of_unknown_outcome": 2,
+        "readings": 3,
+        "lost_batch": 0,
+        "torn_batch": 0,
+        "refused_batch_applied": 0,
+        "unwritten_value": 0,
+    }
+
+
+def test_an_acknowledged_batch_that_is_nowhere_is_lost() -> None:
+    verdict = judge(batch(1), batch(2), read_all(20, [2], [2], [2]))
+    (found,) = verdict.anomalies
+    assert found.type == "lost-batch"
+    assert found.objects == ("k.a", "k.b", "k.c")
+    assert found.ops == (2, 8)
+    assert found.evidence["examples"][0]["batch"] == 1
+    assert found.explanation == (
+        "Let  T1 = op 2: p1 n1 logged batch 1 at QUORUM into k.a, k.b and k.c -> ok at 1.500 s\n"
+        "Then T1 was acknowledged, so every later reading that must meet it shows its row, in all of its tables.\n"
+        "     But batch 1 is not in k.a (op 6 at ALL, 20.200 s), k.b (op 7 at ALL, 20.200 s) and k.c (op 8 at ALL, "
+        "20.200 s), and no reading shows it at all."
+    )
+
+
+def test_an_acknowledged_batch_that_lacks_one_row_is_torn() -> None:
+    verdict = judge(batch(1), read_all(20, [1], [], [1]))
+    (found,) = verdict.anomalies
+    assert found.type == "torn-batch"
+    assert "batch 1 is not in k.b (op" in found.explanation
+    assert "though it is in k.a (op" in found.explanation
+
+
+def test_an_acknowledged_batch_that_was_lost_later_is_torn_even_if_it_was_once_whole() -> None:
+    verdict = judge(batch(1), read_all(20, [1], [1], [1]), read_all(60, [], [], []))
+    assert types(verdict) == ["torn-batch"]
+
+
+def test_a_reading_before_the_batch_was_acknowledged_need_not_show_it() -> None:
+    assert judge(batch(1, at_s=20), read_all(20.3, [1], [], []), read_all(40, [1], [1], [1])).valid is True
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads", "valid"), [("ONE", "ONE", "unknown"), ("ONE", "ALL", False), ("QUORUM", "QUORUM", False)]
+)
+def test_only_readings_that_must_meet_a_batch_count(writes: str, reads: str, valid: object) -> None:
+    readings = [row for name in TABLES for row in read(20, name, level=reads)]
+    assert judge(batch(1, level=writes), readings).valid is valid
+
+
+def test_a_batch_of_unknown_outcome_that_stays_in_part_is_torn() -> None:
+    verdict = judge(batch(1, "info"), read_all(20, [1], [], [1]), read_all(32, [1], [], [1]))
+    (found,) = verdict.anomalies
+    assert found.type == "torn-batch"
+    assert "nobody knows the outcome of T1" in found.explanation
+    assert {entry["table"] for entry in found.evidence["examples"][0]["not_there"]} == {"k.b"}
+
+
+def test_a_batch_that_is_carried_out_late_is_not_torn() -> None:
+    assert judge(batch(1, "info"), read_all(20, [1], [], [1]), read_all(32, [1], [1], [1])).valid is True
+
+
+def test_a_batch_that_was_seen_in_part_only_at_the_very_end_is_not_decided() -> None:
+    verdict = judge(batch(1, "info"), read_all(20, [], [], []), read_all(32, [1], [], [1]))
+    assert verdict.valid == "unknown"
+    assert "seen in part, too late to tell whether for good" in (verdict.reason or "")
+
+
+def test_a_table_that_was_never_read_leaves_its_batches_open() -> None:
+    verdict = judge(batch(1), read(20, "a", 1), read(20, "b", 1), read(20, "c", kind="fail"))
+    assert verdict.valid == "unknown"
+    assert "the first is op 2" in (verdict.reason or "")
+    assert types(judge(batch(1), read(20, "a", 1), read(20, "b"), read(20, "c", kind="fail"))) == ["torn-batch"]
+
+
+def test_a_refused_batch_that_is_there_is_told() -> None:
+    verdict = judge(batch(1, "fail"), read_all(20, [], [1], []))
+    (found,) = verdict.anomalies
+    assert found.type == "refused-batch-applied"
+    assert "batch 1 is in k.b (op" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([batch(1), read_all(20, [1, 9], [1], [1])], "nobody asked for batch 9"),
+        ([batch(1, at_s=30), read_all(20, [1], [], []), read_all(40, [1], [1], [1])], "had not been asked for by then"),
+    ],
+    ids=["nobody's", "not yet"],
+)
+def test_what_nobody_can_have_written_is_told(events: list[list[dict[str, Any]]], said: str) -> None:
+    (found,) = judge(*events).anomalies
+    assert found.type == "unwritten-value"
+    assert said in found.explanation
+
+
+def test_without_batches_or_readings_there_is_nothing_to_judge() -> None:
+    for events in ([], [batch(1)], [read_all(20, [], [], [])]):
+        verdict = judge(*events)
+        assert verdict.valid == "unknown"
+        assert (verdict.reason or "").startswith("nothing to judge")
+
+
+def test_two_batches_of_one_number_are_refused() -> None:
+    other = [{**row, "process": 7} for row in batch(1, at_s=3)]
+    with pytest.raises(HistoryError, match="op 2 and op 4 are both batch 1"):
+        judge(batch(1), other, read_all(20, [1], [1], [1]))
+
+
+def test_a_batch_without_tables_is_refused() -> None:
+    with pytest.raises(HistoryError, match="op 2: a batch has a number and tables"):
+        judge(operation(1, 1, 2, "batch", "k", {"id": 1}, None), read_all(20, [], [], []))
+
+
+KINDS = st.lists(st.tuples(st.sampled_from(["ok", "info", "fail"]), st.booleans()), min_size=1, max_size=30)
+
+
+def carried_out(kinds: list[tuple[str, bool]]) -> pa.Table:
+    """Batches of a cluster that keeps its promises: some of unknown outcome are replayed between two readings."""
+    random = Random(len(kinds))
+    there, later = [], []
+    events = [KEYSPACE]
+    for number, (kind, applied) in enumerate(kinds, 1):
+        events.append(batch(number, kind))
+        if kind == "ok" or (kind == "info" and applied):
+            (later if kind == "info" and random.random() < 0.3 else there).append(number)
+    everything = sorted(there + later)
+    events += [read_all(20, there, there, there), read_all(32, everything, everything, everything)]
+    return table([row for some in events for row in some])
+
+
+@settings(deadline=None)
+@given(KINDS)
+def test_a_cluster_that_keeps_its_promises_is_never_accused(kinds: list[tuple[str, bool]]) -> None:
+    assert BatchAtomicity().check(Records.of(carried_out(kinds)), limit_s=10).valid is True
+
+
+@settings(deadline=None)
+@given(KINDS, st.randoms())
+def test_a_row_taken_from_a_batch_is_always_found(kinds: list[tuple[str, bool]], random: Random) -> None:
+    rows = carried_out(kinds).to_pylist()
+    there = orjson.loads(next(row for row in reversed(rows) if row["key"] == "k.b" and row["type"] == "ok")["value"])
+    seen = orjson.loads(next(row for row in rows if row["key"] == "k.b" and row["type"] == "ok")["value"])
+    known = sorted(set(there) & set(seen))
+    if not known:
+        return
+    victim = random.choice(known)
+    for row in rows:
+        if row["key"] == "k.b" and row["type"] == "ok":
+            row["value"] = orjson.dumps([number for number in orjson.loads(row["value"]) if number != victim]).decode()
+    verdict = BatchAtomicity().check(Records.of(pa.Table.from_pylist(rows, schema=HISTORY)), limit_s=10)
+    assert [(a.type, a.evidence["examples"][0]["batch"]) for a in verdict.anomalies] == [("torn-batch", victim)]
+
+
+@settings(deadline=None)
+@given(KINDS)
+def test_forgetting_acknowledgements_never_accuses(kinds: list[tuple[str, bool]]) -> None:
+    rows = carried_out(kinds).to_pylist()
+    for row in rows:
+        if row["f"] == "batch" and row["type"] == "ok":
+            row.update(type="info", value=None)
+    verdict = BatchAtomicity().check(Records.of(pa.Table.from_pylist(rows, schema=HISTORY)), limit_s=10)
+    assert verdict.valid is True

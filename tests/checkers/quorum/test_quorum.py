@@ -1,0 +1,563 @@
+"""Quorum: what a quorum promises is demanded, what clocks do is not mistaken for it, and nothing else is accused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from histories import events
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from quorum_store import Store, table
+
+from checkers.quorum.checker import Quorum
+from harness.errors import HistoryError
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
+
+KEYSPACE = ("@1 p99 n1 invoke create-keyspace k", "@1 p99 n1 ok")
+SETTLED = '@900 -- info phase {"phase": "final-settled", "state": "begins"}'
+
+
+def judge(*lines: str) -> Verdict:
+    return Quorum().check(Records.of(events(*KEYSPACE, *lines)), limit_s=10)
+
+
+def types(verdict: Verdict) -> set[str]:
+    return {anomaly.type for anomaly in verdict.anomalies}
+
+
+def put(
+    process: int, node: str, begins: int, ends: int, value: int, *, level: str = "QUORUM", kind: str = "ok"
+) -> list[str]:
+    return [
+        f'@{begins} p{process} {node} invoke put k.q/1 {{"value": {value}, "consistency": "{level}"}}',
+        f"@{ends} p{process} {node} {kind}",
+    ]
+
+
+def get(
+    process: int,
+    node: str,
+    begins: int,
+    ends: int,
+    value: int | None,
+    writetime: int | None,
+    *,
+    level: str = "QUORUM",
+    f: str = "get",
+) -> list[str]:
+    told = orjson.dumps({"value": value, "writetime": writetime}).decode()
+    return [
+        f'@{begins} p{process} {node} invoke {f} k.q/1 {{"consistency": "{level}"}}',
+        f"@{ends} p{process} {node} ok {told}",
+    ]
+
+
+def probes(held: dict[str, tuple[int | None, int | None]]) -> list[str]:
+    return [
+        line
+        for number, (node, (value, writetime)) in enumerate(held.items())
+        for line in get(50 + number, node, 901 + 2 * number, 902 + 2 * number, value, writetime, level="ONE", f="probe")
+    ]
+
+
+# ── missed writes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_read_of_the_acknowledged_value_is_valid() -> None:
+    verdict = judge(*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, 7, 11_000))
+    assert verdict.valid is True
+    assert verdict.stats["replicas_max"] == 3
+
+
+def test_nothing_after_an_acknowledged_put_is_a_missed_write_whatever_the_clocks_say() -> None:
+    verdict = judge(*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, None, None))
+    assert verdict.valid is False
+    (found,) = verdict.anomalies
+    assert found.type == "missed-quorum-write"
+    assert found.objects == ("k.q/1",)
+    assert found.nodes == ("n1", "n2")
+    assert found.ops == (2, 4)
+    assert found.explanation == (
+        "Let  T1 = op 2: p0 n1 put k.q/1 := 7 at QUORUM -> ok at 0.012 s\n"
+        "     T2 = op 4: p1 n2 get k.q/1 at QUORUM -> ok, nothing at 0.022 s\n"
+        "Then T1 was acknowledged before T2 began; any 2 and any 2 of 3 replicas share one (2 + 2 > 3), so T2 asked one "
+        "that has what T1 stands for, or something later.\n"
+        "     But T2 found nothing, and nothing is ever deleted. So it is with 1 gets of this key."
+    )
+    assert found.evidence["examples"][0]["put"]["value"] == 7
+    assert found.evidence["examples"][0]["get"]["value"] is None
+
+
+def test_nothing_before_the_put_was_acknowledged_is_valid() -> None:
+    assert judge(*put(0, "n1", 10, 22, 7), *get(1, "n2", 20, 24, None, None)).valid is True
+
+
+def test_a_get_that_began_in_the_instant_of_the_acknowledgement_is_concurrent() -> None:
+    assert judge(*put(0, "n1", 10, 20, 7), *get(1, "n2", 20, 24, None, None)).valid is True
+
+
+@pytest.mark.parametrize("kind", ["fail", "info"])
+def test_a_put_that_was_not_acknowledged_need_not_be_seen(kind: str) -> None:
+    lines = [*put(0, "n1", 10, 12, 7, kind=kind), *put(3, "n2", 10, 12, 8), *get(1, "n2", 20, 22, 8, 11_000)]
+    assert judge(*lines).valid is True
+
+
+def test_an_older_value_after_a_newer_one_was_acknowledged_is_a_missed_write() -> None:
+    verdict = judge(
+        *put(0, "n1", 10, 12, 7),
+        *put(0, "n1", 20, 22, 8),
+        *get(1, "n2", 30, 32, 7, 11_000),
+        *get(1, "n2", 40, 42, 8, 21_000),
+    )
+    (found,) = verdict.anomalies
+    assert found.type == "missed-quorum-write"
+    assert found.ops == (4, 6)
+    assert "T1 has the writetime 21000 µs, T2 11000 µs" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads", "valid"),
+    [
+        ("ONE", "QUORUM", True),
+        ("ONE", "ALL", False),
+        ("ALL", "ONE", False),
+        ("ONE", "ONE", True),
+        ("TWO", "TWO", False),
+    ],
+)
+def test_only_levels_that_share_a_replica_promise_anything(writes: str, reads: str, valid: bool) -> None:
+    verdict = judge(*put(0, "n1", 10, 12, 7, level=writes), *get(1, "n2", 20, 22, None, None, level=reads))
+    assert verdict.valid is valid
+    assert verdict.stats["stale_by_right"] == (1 if valid else 0)
+
+
+def test_at_one_writetime_the_greater_value_is_the_later_one() -> None:
+    lines = [*put(0, "n1", 10, 14, 7), *put(1, "n2", 10, 14, 8)]
+    assert judge(*lines, *get(2, "n3", 20, 22, 8, 11_000), *get(2, "n3", 30, 32, 7, 11_000)).valid is False
+    assert judge(*lines, *get(2, "n3", 20, 22, 7, 11_000), *get(2, "n3", 30, 32, 8, 11_000)).valid is False
+    assert judge(*lines, *get(2, "n3", 20, 22, 8, 11_000), *get(2, "n3", 30, 32, 8, 11_000)).valid is True
+
+
+# ── clocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_put_that_nobody_saw_is_bounded_by_the_puts_around_it() -> None:
+    """n2's clock is 1 s ahead of the run's, as its puts before and after tell; so the unseen one was stamped at 1.031 s."""
+    verdict = judge(
+        *put(0, "n1", 10, 12, 7),
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 24, 26, 8, 1_021_000),
+        *put(1, "n2", 30, 32, 9),
+        *get(2, "n3", 40, 42, 8, 1_021_000),
+        *put(1, "n2", 50, 52, 10),
+        *get(2, "n3", 60, 62, 10, 1_051_000),
+    )
+    assert types(verdict) == {"missed-quorum-write"}
+    assert "nobody saw it; by its coordinator's clock" in verdict.anomalies[0].explanation
+
+
+def test_a_put_that_the_clocks_hide_is_no_missed_write() -> None:
+    """n1 is 60 s ahead: what n2 writes after it is never seen."""
+    verdict = judge(
+        *put(1, "n2", 2, 3, 6),
+        *get(2, "n3", 4, 6, 6, 2_500),
+        *put(0, "n1", 10, 12, 7),
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 30, 32, 7, 60_011_000),
+        *put(1, "n2", 40, 42, 9),
+        *get(2, "n3", 44, 46, 7, 60_011_000),
+        '@47 p3 n2 invoke put k.q/2 {"value": 10, "consistency": "QUORUM"}',
+        "@48 p3 n2 ok",
+        '@50 p3 n1 invoke get k.q/2 {"consistency": "QUORUM"}',
+        '@51 p3 n1 ok {"value": 10, "writetime": 47500}',
+    )
+    assert types(verdict) == {"shadowed-write"}
+    (found,) = verdict.anomalies
+    assert found.evidence["hidden"] == 2
+    assert found.nodes == ("n1", "n2")
+    assert "T3 = op" in found.explanation
+    assert "No quorum was broken: this is last-write-wins under clocks that differ." in found.explanation
+    assert verdict.stats["missed"] == verdict.stats["undecided"] == 0
+
+
+def test_a_put_of_the_same_instant_may_be_hidden_by_a_greater_value() -> None:
+    verdict = judge(
+        *put(0, "n1", 10, 11, 8),
+        *put(1, "n2", 12, 13, 7),
+        *get(2, "n3", 14, 15, 7, 10_000, level="ONE"),
+        *get(2, "n3", 16, 17, 8, 10_000),
+    )
+    assert types(verdict) == {"shadowed-write"}
+    assert "at one writetime the greater value wins" in verdict.anomalies[0].explanation
+
+
+def test_without_anything_to_tell_the_clock_by_an_older_value_is_not_decided() -> None:
+    verdict = judge(*put(0, "n1", 10, 12, 7), *put(1, "n2", 20, 22, 8), *get(2, "n3", 30, 32, 7, 11_000))
+    assert verdict.valid == "unknown"
+    assert "op 6 after op 4 through n2" in (verdict.reason or "")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        '@23 -- info fault-begins {"id": 0, "nemesis": "clock", "nodes": ["n2"]}',
+        '@23 -- n2 info node-start {"phase": "fault", "served": true, "seconds": 0.001}',
+        '@23 -- info fault-begins {"id": 0, "nemesis": "kill", "nodes": ["n2"]}',
+    ],
+    ids=["clock", "start", "kill"],
+)
+def test_a_clock_that_was_tampered_with_is_not_believed(note: str) -> None:
+    lines = [
+        *put(1, "n2", 20, 22, 8),
+        note,
+        *get(2, "n3", 24, 26, 8, 1_021_000),
+        *put(1, "n2", 30, 32, 9),
+        *get(2, "n3", 40, 42, 8, 1_021_000),
+        *put(1, "n2", 50, 52, 10),
+        *get(2, "n3", 60, 62, 10, 1_051_000),
+    ]
+    assert judge(*lines).valid == "unknown"
+    assert judge(*(line.replace('"n2"', '"n1"').replace("-- n2", "-- n1") for line in lines)).valid is False
+
+
+def test_a_put_is_stamped_below_what_its_coordinator_was_asked_for_later_whatever_its_clock_did() -> None:
+    """Nobody saw 8, and n2's clock was skewed; but it stamped 9 later, and lower than n1 had stamped 7 before."""
+    lines = [
+        *put(0, "n1", 10, 12, 7),
+        '@13 -- info fault-begins {"id": 0, "nemesis": "clock", "nodes": ["n2"]}',
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 30, 32, 7, 60_011_000),
+        '@40 p3 n2 invoke put k.q/2 {"value": 9, "consistency": "QUORUM"}',
+        "@41 p3 n2 ok",
+        '@50 p3 n1 invoke get k.q/2 {"consistency": "QUORUM"}',
+        '@51 p3 n1 ok {"value": 9, "writetime": 30040500}',
+    ]
+    verdict = judge(*lines)
+    assert types(verdict) == {"shadowed-write"}
+    assert "T2 below 30042500 µs" in verdict.anomalies[0].explanation
+    assert (
+        judge(
+            *lines[:6], '@35 -- n2 info node-start {"phase": "fault", "served": true, "seconds": 0.001}', *lines[6:]
+        ).valid
+        == "unknown"
+    )
+
+
+def test_clocks_that_disagree_around_a_put_are_not_believed() -> None:
+    """Before the put n2 was 1 s ahead, after it 5 s, and no fault explains that: somebody set the clock."""
+    verdict = judge(
+        *put(1, "n2", 20, 22, 8),
+        *get(2, "n3", 24, 26, 8, 1_021_000),
+        *put(1, "n2", 30, 32, 9),
+        *get(2, "n3", 40, 42, 8, 1_021_000),
+        *put(1, "n2", 50, 52, 10),
+        *get(2, "n3", 60, 62, 10, 5_051_000),
+    )
+    assert verdict.valid == "unknown"
+
+
+# ── reads that go back ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_quorum_read_that_shows_less_than_the_one_before_it_is_non_monotonic() -> None:
+    lines = [
+        *put(0, "n1", 10, 12, 7),
+        *put(1, "n1", 20, 29, 8, kind="info"),
+        *get(2, "n3", 30, 32, 8, 21_000),
+        *get(3, "n2", 40, 42, 7, 11_000),
+    ]
+    verdict = judge(*lines)
+    (found,) = verdict.anomalies
+    assert found.type == "non-monotonic-quorum-read"
+    assert found.ops == (6, 8)
+    assert "CASSANDRA-14740" in found.references
+
+
+def test_reads_that_overlap_or_ask_one_replica_may_differ() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), *put(1, "n1", 20, 29, 8, kind="info")]
+    assert judge(*lines, *get(2, "n3", 30, 41, 8, 21_000), *get(3, "n2", 40, 42, 7, 11_000)).valid is True
+    assert judge(*lines, *get(2, "n3", 30, 32, 8, 21_000, level="ONE"), *get(3, "n2", 40, 42, 7, 11_000)).valid is True
+
+
+# ── replicas ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_value_on_one_replica_is_under_replicated() -> None:
+    verdict = judge(
+        *put(0, "n1", 10, 12, 7), SETTLED, *probes({"n1": (7, 11_000), "n2": (None, None), "n3": (None, None)})
+    )
+    (found,) = verdict.anomalies
+    assert found.type == "under-replicated-value"
+    assert found.nodes == ("n2", "n3")
+    assert found.evidence["promised"] == 2
+    assert found.evidence["held_by"] == ["n1"]
+    assert (
+        "after the cluster settled a read at ONE through each replica shows n1 7, n2 nothing and n3 nothing"
+        in found.explanation
+    )
+
+
+def test_a_value_on_two_replicas_is_what_quorum_promised() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), SETTLED]
+    assert judge(*lines, *probes({"n1": (7, 11_000), "n2": (7, 11_000), "n3": (None, None)})).valid is True
+    assert (
+        judge(
+            *(line.replace('"QUORUM"', '"ONE"') for line in lines),
+            *probes({"n1": (7, 11_000), "n2": (None, None), "n3": (None, None)}),
+        ).valid
+        is True
+    )
+
+
+def test_a_later_value_stands_for_the_one_it_replaced() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), *put(0, "n1", 20, 29, 8, kind="info"), SETTLED]
+    assert judge(*lines, *probes({"n1": (7, 11_000), "n2": (8, 21_000), "n3": (None, None)})).valid is True
+
+
+def test_a_probe_that_failed_leaves_open_what_depends_on_it() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), SETTLED]
+    failed = ['@990 p59 n3 invoke probe k.q/1 {"consistency": "ONE"}', "@991 p59 n3 fail NoHostAvailable"]
+    one = judge(*lines, *probes({"n1": (7, 11_000), "n2": (None, None)}), *failed)
+    assert one.valid == "unknown"
+    assert "after the cluster settled too few probes were answered to count the replicas of k.q/1" in (one.reason or "")
+    assert judge(*lines, *probes({"n1": (7, 11_000), "n2": (7, 11_000)}), *failed).valid is True
+
+
+def test_with_more_nodes_than_copies_nobody_is_accused() -> None:
+    boots = [f'@2 -- n{n} info node-start {{"phase": "boot", "served": true, "seconds": 0.001}}' for n in (1, 2, 3, 4)]
+    lines = [
+        *boots,
+        *put(0, "n1", 10, 12, 7),
+        SETTLED,
+        *probes({"n1": (7, 11_000), "n2": (None, None), "n3": (None, None)}),
+    ]
+    verdict = judge(*lines)
+    assert verdict.valid is True
+    assert verdict.stats["probed_values"] == 0
+    assert judge(*boots[:3], *lines[4:]).valid is False
+
+
+# ── values of nobody ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, 9, 11_000)], "nobody put it, at any time"),
+        (
+            [*put(0, "n1", 2, 3, 6), *put(0, "n1", 10, 12, 7, kind="fail"), *get(1, "n2", 20, 22, 7, 11_000)],
+            "was refused",
+        ),
+        (
+            [*put(0, "n1", 2, 3, 6), *get(1, "n2", 5, 6, 7, 11_000), *put(0, "n1", 10, 12, 7)],
+            "asked for only after T1 was answered",
+        ),
+    ],
+    ids=["nobody's", "refused", "not yet written"],
+)
+def test_a_value_that_nobody_can_have_written_is_told(lines: list[str], said: str) -> None:
+    verdict = judge(*lines)
+    (found,) = (anomaly for anomaly in verdict.anomalies if anomaly.type == "unwritten-value")
+    assert said in found.explanation
+
+
+# ── what cannot be judged ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_history_without_puts_or_without_reads_has_nothing_to_judge() -> None:
+    for lines in ([], put(0, "n1", 10, 12, 7), put(0, "n1", 10, 12, 7, kind="info") + get(1, "n1", 20, 21, None, None)):
+        verdict = judge(*lines)
+        assert verdict.valid == "unknown"
+        assert (verdict.reason or "").startswith("nothing to judge")
+
+
+def test_without_the_keyspace_nobody_knows_what_a_quorum_is() -> None:
+    lines = [*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, 7, 11_000)]
+    verdict = Quorum().check(Records.of(events(*lines)), limit_s=10)
+    assert verdict.valid == "unknown"
+    assert "no CREATE KEYSPACE is known" in (verdict.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([*put(0, "n1", 10, 12, 7), *put(0, "n1", 20, 22, 7)], "op 4 and op 2 put the same value 7|op 2 and op 4"),
+        (
+            ['@3 p0 n1 invoke put k.q/1 {"value": "x", "consistency": "QUORUM"}', "@4 p0 n1 ok"],
+            "op 2: 'x' is not a value",
+        ),
+        (['@3 p0 n1 invoke put k.q/1 {"value": 3, "consistency": "ANY"}', "@4 p0 n1 ok"], "at the level 'ANY'"),
+        (['@3 p0 n1 invoke put k.q/1 {"consistency": "ONE"}', "@4 p0 n1 ok"], "op 2: None is not a value"),
+    ],
+    ids=["twice", "text", "level", "none"],
+)
+def test_what_no_workload_can_have_asked_is_refused(lines: list[str], said: str) -> None:
+    with pytest.raises(HistoryError, match=said):
+        judge(*lines)
+
+
+# ── against a simulated store ────────────────────────────────────────────────────────────────────────────────────────
+
+SEEDS = st.integers(0, 2**32)
+
+
+def check(history: pa.Table) -> Verdict:
+    return Quorum().check(Records.of(history), limit_s=10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, levels=st.sampled_from([("QUORUM", "QUORUM"), ("ONE", "ALL"), ("ALL", "ONE")]))
+def test_a_store_that_keeps_its_promises_is_never_accused(seed: int, levels: tuple[str, str]) -> None:
+    verdict = check(Store(seed, writes=levels[0], reads=levels[1]).history(60))
+    assert verdict.valid is True, verdict.anomalies
+    assert verdict.stats["undecided"] == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS)
+def test_reads_and_writes_at_one_are_stale_by_right(seed: int) -> None:
+    assert check(Store(seed, writes="ONE", reads="ONE").history(60)).valid is True
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, skews=st.tuples(*[st.sampled_from([0, 40, -40, 60_000])] * 3))
+def test_clocks_that_differ_only_hide_writes(seed: int, skews: tuple[int, int, int]) -> None:
+    skew_ms = dict(zip(("n1", "n2", "n3"), skews, strict=True))
+    assert types(check(Store(seed, skew_ms=skew_ms).history(60))) <= {"shadowed-write"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS, level=st.sampled_from(["ONE", "QUORUM", "ALL"]), forgetful=st.integers(0, 3))
+def test_replicas_that_forget_are_counted_against_what_the_level_promised(
+    seed: int, level: str, forgetful: int
+) -> None:
+    store = Store(seed, writes=level, reads="ONE", unknown=0.0, forgetful=forgetful)
+    verdict = check(store.history(40))
+    holders = sum(0 in held for held in store.replicas.values())
+    promised = {"ONE": 1, "QUORUM": 2, "ALL": 3}[level]
+    acknowledged = any(row["f"] == "put" and row["type"] == "ok" and row["key"] == "k.q/0" for row in store.rows)
+    if acknowledged and holders < promised:
+        assert {(a.type, a.objects) for a in verdict.anomalies} == {("under-replicated-value", ("k.q/0",))}
+    elif forgetful == 0:
+        assert verdict.valid is True
+
+
+def planted(seed: int, change: Callable[[list[dict[str, Any]], Random], bool]) -> pa.Table | None:
+    rows = Store(seed, unknown=0.0).history(60).to_pylist()
+    return table(rows) if change(rows, Random(seed)) else None
+
+
+def ends(rows: list[dict[str, Any]], f: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    begun = {row["process"]: row for row in rows if row["type"] == "invoke" and row["f"] == f}
+    return [(begun[row["process"]], row) for row in rows if row["type"] == "ok" and row["f"] == f]
+
+
+def a_stale_read(rows: list[dict[str, Any]], random: Random) -> bool:
+    """A get that begins after a put was acknowledged whose writetime another read tells shows one from before that put."""
+    shown: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for _, row in ends(rows, "probe") + ends(rows, "get"):
+        shown.setdefault((row["key"], orjson.loads(row["value"])["value"]), []).append(row)
+    cases = [
+        (shown[version(old)][0], ended)
+        for begun, ended in ends(rows, "get")
+        for old in ends(rows, "put")
+        for new in ends(rows, "put")
+        if old[0]["key"] == new[0]["key"] == begun["key"]
+        and old[1]["time"] < new[0]["time"]
+        and new[1]["time"] < begun["time"]
+        and version(old) in shown
+        and any(row is not ended for row in shown.get(version(new), ()))
+    ]
+    if not cases:
+        return False
+    older, ended = random.choice(cases)
+    ended["value"] = orjson.dumps({**orjson.loads(older["value"]), "consistency": "QUORUM"}).decode()
+    return True
+
+
+def version(put: tuple[dict[str, Any], dict[str, Any]]) -> tuple[str, int]:
+    return put[0]["key"], orjson.loads(put[0]["value"])["value"]
+
+
+def an_empty_read(rows: list[dict[str, Any]], random: Random) -> bool:
+    """A get after an acknowledged put of its key finds nothing."""
+    cases = [
+        ended
+        for begun, ended in ends(rows, "get")
+        if any(put["key"] == begun["key"] and done["time"] < begun["time"] for put, done in ends(rows, "put"))
+    ]
+    if not cases:
+        return False
+    random.choice(cases)["value"] = orjson.dumps({"consistency": "QUORUM", "value": None, "writetime": None}).decode()
+    return True
+
+
+@pytest.mark.parametrize("change", [a_stale_read, an_empty_read])
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS)
+def test_a_planted_stale_read_is_always_found(
+    change: Callable[[list[dict[str, Any]], Random], bool], seed: int
+) -> None:
+    history = planted(seed, change)
+    if history is not None:
+        assert "missed-quorum-write" in types(check(history))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=SEEDS, shift_s=st.integers(0, 10_000))
+def test_other_names_and_another_start_change_nothing(seed: int, shift_s: int) -> None:
+    history = planted(seed, a_stale_read) or Store(seed, skew_ms={"n2": 5_000}).history(60)
+    rows = history.to_pylist()
+    for row in rows:
+        row["time"] += shift_s * 10**9
+        row["process"] += 100 if row["process"] >= 0 else 0
+        row["node"] = None if row["node"] is None else f"host-{row['node']}"
+        row["key"] = None if row["key"] is None else row["key"].replace("k.q", "k.other")
+    one, other = check(history), check(pa.Table.from_pylist(rows, schema=HISTORY))
+    assert (one.valid, one.stats) == (other.valid, other.stats)
+    assert [(a.type, a.ops) for a in one.anomalies] == [(a.type, a.ops) for a in other.anomalies]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, share=st.floats(0, 1))
+def test_forgetting_acknowledgements_never_makes_a_valid_history_invalid(seed: int, share: float) -> None:
+    rows = Store(seed).history(60).to_pylist()
+    random = Random(seed)
+    for row in rows:
+        if row["type"] == "ok" and row["f"] == "put" and random.random() < share:
+            row.update(type="info", value=None, error="OperationTimedOut")
+    assert check(pa.Table.from_pylist(rows, schema=HISTORY)).valid is not False
+
+
+def test_a_hundred_thousand_operations_take_seconds() -> None:
+    rows = Store(1, keys=4).history(2_000).to_pylist()
+    many = [
+        {
+            **row,
+            "key": None if row["key"] is None else row["key"].replace("/", f"/{copy}"),
+            "process": row["process"] + copy * 3_000,
+        }
+        for copy in range(50)
+        for row in rows
+        if copy == 0 or row["f"] in {"put", "get", "probe"}
+    ]
+    history = table(many)
+    began = time.monotonic()
+    verdict = check(history)
+    assert verdict.valid is True
+    assert verdict.stats["puts"] + verdict.stats["gets"] == 50 * sum(
+        (row["type"] == "invoke" and row["f"] == "put") or (row["type"] == "ok" and row["f"] == "get") for row in rows
+    )
+    assert time.monotonic() - began < 20
+
+
+def test_the_verdict_survives_json() -> None:
+    verdict = judge(*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, None, None))
+    assert Verdict.from_json(orjson.loads(orjson.dumps(verdict.to_json()))) == verdict

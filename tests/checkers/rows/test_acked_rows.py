@@ -1,0 +1,412 @@
+"""Acknowledged rows: the smallest loss of every kind, and its twin that is legal."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from histories import events, judged, with_other_names
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.rows.acked_rows import AckedRows
+from checkers.rows.same_values import same_value
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
+from harness.registry import load
+
+SETUP = (
+    "@1 p90 n1 invoke create-keyspace k",
+    "@2 p90 n1 ok",
+    "@3 p91 n1 invoke create-table k.t k:int* v:text c:int d:double",
+    "@4 p91 n1 ok",
+)
+EVERYWHERE = ("settled n1,n2,n3 keyspace k",)
+ROW = '{"k": 1, "v": "a"}'
+
+
+def insert(
+    at: int, row: str = ROW, *, consistency: str = "QUORUM", phase: str = "racing", outcome: str = "ok"
+) -> list[str]:
+    value = f'{{"row": {row}, "consistency": "{consistency}", "phase": "{phase}"}}'
+    return [f"@{at} p{at} n1 invoke insert k.t {value}", f"@{at + 1} p{at} n1 {outcome}"]
+
+
+def read(
+    at: int,
+    rows: str | None,
+    *,
+    node: str = "n1",
+    consistency: str = "ALL",
+    phase: str = "settled",
+    columns: str = '["k", "v"]',
+    where: str = "{}",
+) -> list[str]:
+    """A read that shows these rows; None: it failed."""
+    value = f'"consistency": "{consistency}", "phase": "{phase}", "columns": {columns}, "where": {where}'
+    end = "fail ReadFailure: 1 failure" if rows is None else f'ok {{"rows": [{rows}]}}'
+    return [f"@{at} p{at} {node} invoke read-rows k.t {{{value}}}", f"@{at + 1} p{at} {node} {end}"]
+
+
+def judge(*lines: list[str], setup: tuple[str, ...] = SETUP, limit_s: float = 5) -> Verdict:
+    return AckedRows().check(judged([*setup, *(text for line in lines for text in line)], EVERYWHERE), limit_s=limit_s)
+
+
+def told(verdict: Verdict) -> list[tuple[str, str]]:
+    return [(a.type, a.evidence["kind"]) for a in verdict.anomalies]
+
+
+# ── lost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_acknowledged_row_that_a_read_at_all_does_not_show_is_lost() -> None:
+    verdict = judge(insert(10), read(30, ""))
+    assert told(verdict) == [("lost-rows", "missing")]
+    assert verdict.anomalies[0].objects == ("k.t",)
+    assert verdict.anomalies[0].ops == (2, 4)
+    assert verdict.anomalies[0].evidence["written"] == [
+        {"phase": "racing", "consistency": "QUORUM", "lost": 1, "of": 1}
+    ]
+
+
+def test_a_row_that_is_read_is_not_lost() -> None:
+    assert judge(insert(10), read(30, ROW)).valid is True
+
+
+@pytest.mark.parametrize("outcome", ["info", "fail"])
+def test_a_row_that_nobody_vouched_for_may_be_missing_or_there(outcome: str) -> None:
+    assert judge(insert(10, outcome=outcome), read(30, "")).valid is True
+    assert judge(insert(10, outcome=outcome), read(30, ROW)).valid is True
+
+
+def test_rows_of_one_table_are_one_finding() -> None:
+    verdict = judge(insert(10), insert(12, '{"k": 2, "v": "b"}', consistency="ONE"), read(30, '{"k": 3, "v": "x"}'))
+    assert told(verdict) == [("lost-rows", "missing"), ("resurrected-rows", "nobody wrote it")]
+    assert verdict.anomalies[0].evidence["lost"] == 2
+    assert "2 of 2 acknowledged rows of k.t" in verdict.anomalies[0].explanation
+
+
+def test_a_read_that_began_before_the_write_ended_need_not_show_it() -> None:
+    assert judge(insert(10), read(11, ""), read(30, ROW)).valid is True
+
+
+def test_a_row_written_at_one_must_be_read_at_all_but_not_at_quorum() -> None:
+    assert told(judge(insert(10, consistency="ONE"), read(30, ""))) == [("lost-rows", "missing")]
+    verdict = judge(insert(10, consistency="ONE"), read(30, "", consistency="QUORUM"))
+    assert verdict.valid == "unknown"
+    assert "1 of 1 acknowledged rows of k.t could not be looked for" in (verdict.reason or "")
+
+
+def test_a_row_written_at_quorum_must_be_read_at_quorum() -> None:
+    where = '{"k": 1}'
+    assert told(judge(insert(10), read(30, "", consistency="QUORUM", where=where))) == [("lost-rows", "missing")]
+    assert judge(insert(10), read(30, ROW, consistency="QUORUM", where=where)).valid is True
+
+
+def test_a_row_that_was_asked_for_again_until_it_was_written_is_one_row() -> None:
+    again = [*insert(10, outcome="fail InvalidRequest: unconfigured table"), *insert(12, outcome="info"), *insert(14)]
+    assert told(judge(again, read(30, ""))) == [("lost-rows", "missing")]
+    assert judge(again, read(30, ROW)).valid is True
+
+
+def test_whoever_asks_whether_a_table_is_known_has_written_nothing_to_it() -> None:
+    asked = ['@5 p5 n2 invoke know-table k.t {"table": "t", "key": "k"}', "@6 p5 n2 ok"]
+    verdict = judge(asked, insert(10), read(30, ROW, node="n2"), read(32, '{"k": 3, "v": "x"}'))
+    assert ("resurrected-rows", "nobody wrote it") in told(verdict)
+
+
+def test_a_read_of_another_key_says_nothing() -> None:
+    verdict = judge(insert(10), read(30, "", consistency="QUORUM", where='{"k": 2}'))
+    assert verdict.valid == "unknown"
+
+
+REMOVALS = {
+    "drop-table": ("drop-table k.t", "ok"),
+    "drop-table of unknown outcome": ("drop-table k.t", "info"),
+    "drop-keyspace": ("drop-keyspace k", "ok"),
+    "drop of its only column": ("drop-column k.t v", "ok"),
+    "free text": ('cql k.t {"statement": "TRUNCATE k.t"}', "ok"),
+    "delete": ('delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "ok"),
+    "replication": ("alter-keyspace k", "ok"),
+    "time to live": ("alter-options k.t default_time_to_live=1", "ok"),
+    "renamed key": ("rename-column k.t k>l", "ok"),
+}
+BEFORE = ["drop-table", "drop-keyspace", "drop of its only column", "free text", "delete"]
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+def test_what_may_have_been_removed_since_is_not_lost(name: str) -> None:
+    removal, outcome = REMOVALS[name]
+    assert judge(insert(10), [f"@11 p1 n2 invoke {removal}", f"@20 p1 n2 {outcome}"], read(30, "")).valid is True
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_what_was_removed_before_explains_no_loss(name: str) -> None:
+    removal, outcome = REMOVALS[name]
+    anew = ["@7 p2 n2 invoke create-table k.t k:int* v:text", "@8 p2 n2 ok"]
+    verdict = judge([f"@5 p1 n2 invoke {removal}", f"@6 p1 n2 {outcome}"], anew, insert(10), read(30, ""))
+    assert told(verdict) == [("lost-rows", "missing")]
+
+
+@pytest.mark.parametrize("removal", ["drop-table k.t", "drop-keyspace k"])
+def test_what_is_written_to_a_table_that_nobody_made_again_need_not_stay(removal: str) -> None:
+    assert judge([f"@5 p1 n2 invoke {removal}", "@6 p1 n2 ok"], insert(10), read(30, None)).valid is True
+
+
+@pytest.mark.parametrize(
+    "removal", ["drop-table k.t", "drop-column k.t c", 'delete-row k.t {"where": {"k": 2}, "consistency": "QUORUM"}']
+)
+def test_a_removal_that_failed_or_concerns_another_explains_no_loss(removal: str) -> None:
+    outcome = "fail" if removal == "drop-table k.t" else "ok"
+    verdict = judge(insert(10), [f"@11 p1 n2 invoke {removal}", f"@20 p1 n2 {outcome}"], read(30, ""))
+    assert told(verdict) == [("lost-rows", "missing")]
+
+
+def ones(at: int, *shown: str | None) -> list[list[str]]:
+    return [read(at + i, rows, node=f"n{i + 1}", consistency="ONE") for i, rows in enumerate(shown)]
+
+
+def test_a_row_that_no_node_has_is_lost_although_no_read_at_all_succeeded() -> None:
+    verdict = judge(insert(10, consistency="ONE"), *ones(30, "", "", ""), read(50, None))
+    assert told(verdict) == [("lost-rows", "missing")]
+    assert verdict.anomalies[0].nodes == ("n1", "n2", "n3")
+
+
+def test_a_node_that_has_it_or_did_not_answer_may_be_the_one() -> None:
+    assert judge(insert(10, consistency="ONE"), *ones(30, "", ROW, ""), read(50, None)).valid is True
+    assert judge(insert(10, consistency="ONE"), *ones(30, "", None, ""), read(50, None)).valid == "unknown"
+    assert judge(insert(10, consistency="ONE"), *ones(30, "", ""), read(50, None)).valid == "unknown"
+
+
+def test_where_not_every_node_is_a_replica_reads_at_one_prove_no_loss() -> None:
+    few = SETUP[0] + ' {"replication": {"class": "SimpleStrategy", "replication_factor": 2}}'
+    verdict = judge(insert(10, consistency="ONE"), *ones(30, "", "", ""), setup=(few, *SETUP[1:]))
+    assert verdict.valid == "unknown"
+
+
+def test_a_loss_tells_which_nodes_still_hold_the_row() -> None:
+    (found,) = judge(insert(10, consistency="ONE"), *ones(30, "", ROW, ""), read(50, "")).anomalies
+    assert found.evidence["held_by"] == {"n2": 1}
+    assert "n2 still shows 1" in found.explanation
+
+
+def test_a_table_that_cannot_be_read_is_unknown_unless_it_may_be_gone() -> None:
+    verdict = judge(insert(10), read(30, None))
+    assert verdict.valid == "unknown"
+    assert "ReadFailure: 1 failure" in (verdict.reason or "")
+    assert judge(insert(10), ["@11 p1 n2 invoke drop-table k.t", "@20 p1 n2 ok"], read(30, None)).valid is True
+
+
+# ── after a restart ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("settled", [ROW, None])
+def test_a_row_that_was_there_or_could_not_be_read_is_lost_by_the_restart(settled: str | None) -> None:
+    verdict = judge(insert(10), read(30, settled), read(60, "", phase="restarted"))
+    assert told(verdict) == [("lost-rows-after-restart", "missing")]
+    assert judge(insert(10), read(30, ROW), read(60, ROW, phase="restarted")).valid is True
+
+
+def test_a_row_that_was_lost_before_the_restart_is_told_once() -> None:
+    assert told(judge(insert(10), read(30, ""), read(60, "", phase="restarted"))) == [("lost-rows", "missing")]
+
+
+def test_a_row_written_after_the_restart_was_not_lost_by_it() -> None:
+    verdict = judge(read(30, ""), insert(50, phase="restarted"), read(60, "", phase="restarted"))
+    assert told(verdict) == [("lost-rows", "missing")]
+
+
+# ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cell_that_reads_otherwise_is_a_loss() -> None:
+    verdict = judge(insert(10), read(30, '{"k": 1, "v": "b"}'))
+    assert told(verdict) == [("lost-rows", "changed")]
+    assert verdict.anomalies[0].evidence["examples"][0]["read"] == "b"
+
+
+def test_any_write_of_the_cell_explains_it() -> None:
+    for outcome in ("ok", "info"):
+        assert judge(
+            insert(10), insert(12, '{"k": 1, "v": "b"}', outcome=outcome), read(30, '{"k": 1, "v": "b"}')
+        ).valid
+
+
+def test_a_null_counts_only_where_the_write_must_show() -> None:
+    null = '{"k": 1, "v": null}'
+    assert told(judge(insert(10), read(30, null))) == [("lost-rows", "changed")]
+    assert judge(insert(10, consistency="ONE"), read(29, null, consistency="QUORUM"), read(30, ROW)).valid is True
+    assert judge(insert(10, outcome="info"), read(30, null)).valid is True
+
+
+def test_a_cell_nobody_wrote_is_null_and_one_that_may_be_dropped_is_anything() -> None:
+    columns = '["k", "v", "c"]'
+    assert judge(insert(10), read(30, '{"k": 1, "v": "a", "c": null}', columns=columns)).valid is True
+    drop = ["@11 p1 n2 invoke drop-column k.t c", "@20 p1 n2 info"]
+    row, nulled = '{"k": 1, "v": "a", "c": 3}', '{"k": 1, "v": "a", "c": null}'
+    assert judge(insert(10, row), drop, read(30, nulled, columns=columns)).valid is True
+    assert told(judge(insert(10, row), read(30, nulled, columns=columns))) == [("lost-rows", "changed")]
+
+
+def test_a_column_dropped_by_a_fast_clock_that_hides_later_cells_is_a_loss() -> None:
+    again = ["@5 p1 n2 invoke drop-column k.t c", "@6 p1 n2 ok", "@7 p1 n2 invoke add-column k.t c:int", "@8 p1 n2 ok"]
+    verdict = judge(again, insert(10, '{"k": 1, "c": 3}'), read(30, '{"k": 1, "c": null}', columns='["k", "c"]'))
+    assert told(verdict) == [("lost-rows", "changed")]
+
+
+def test_a_type_of_several_spellings_is_not_compared() -> None:
+    columns = '["k", "d"]'
+    verdict = judge(insert(10, '{"k": 1, "d": 0.1}'), read(30, '{"k": 1, "d": 0.10000000149}', columns=columns))
+    assert verdict.valid is True
+
+
+def test_one_field_read_as_another_is_a_loss_and_a_new_field_is_null() -> None:
+    setup = (*SETUP[:2], "@3 p91 n1 invoke create-table k.t k:int* v:frozen<u>", "@4 p91 n1 ok")
+    row = '{"k": 1, "v": {"a": 1, "f1": 11}}'
+    other = '{"k": 1, "v": {"a": 1, "f2": 11}}'
+    assert told(judge(insert(10, row), read(30, other), setup=setup)) == [("lost-rows", "changed")]
+    grown = '{"k": 1, "v": {"a": 1, "f1": 11, "f2": null}}'
+    assert judge(insert(10, row), read(30, grown), setup=setup).valid is True
+
+
+@pytest.mark.parametrize(
+    ("read_value", "written", "cql_type", "same"),
+    [
+        ([1, 2], [1, 2], "list<int>", True),
+        ([2, 1], [1, 2], "list<int>", False),
+        ([2, 1], [1, 2], "set<int>", True),
+        (None, [], "list<int>", True),
+        (None, 1, "int", False),
+        ([{"a": 1, "b": None}], [{"a": 1}], "list<u>", True),
+        ("1", 1, "int", False),
+    ],
+)
+def test_values_are_the_same(read_value: object, written: object, cql_type: str, same: bool) -> None:
+    assert same_value(read_value, written, cql_type=cql_type) is same
+
+
+# ── revived and unwritten ────────────────────────────────────────────────────────────────────────────────────────────
+
+DROP = ["@12 p1 n2 invoke drop-table k.t", "@13 p1 n2 ok"]
+ANEW = ["@14 p1 n2 invoke create-table k.t k:int* v:text", "@15 p1 n2 ok"]
+
+
+def test_a_row_of_a_former_life_of_its_table_is_resurrected() -> None:
+    verdict = judge(insert(10), DROP, ANEW, read(30, ROW, consistency="ONE"))
+    assert told(verdict) == [("resurrected-rows", "removed")]
+    assert judge(insert(10), DROP, ANEW, read(30, "")).valid is True
+
+
+def test_a_row_that_may_have_been_written_after_the_drop_is_not_resurrected() -> None:
+    assert judge(insert(11), DROP, ANEW, read(30, ROW)).valid is True  # it ends as the DROP begins
+    assert judge(insert(10), insert(20, outcome="info"), DROP, ANEW, read(30, ROW)).valid is True
+    assert judge(insert(10, outcome="info"), DROP, ANEW, read(30, ROW)).valid is True
+
+
+@pytest.mark.parametrize("outcome", ["info", 'ok {"applied": false}', "fail"])
+def test_a_drop_that_may_have_done_nothing_resurrects_nothing(outcome: str) -> None:
+    drop = ['@12 p1 n2 invoke drop-table k.t {"if_exists": true}', f"@13 p1 n2 {outcome}"]
+    anew = [line.replace("p1", "p2") for line in ANEW]
+    assert judge(insert(10), drop, anew, read(30, ROW)).valid is True
+
+
+def test_a_table_that_was_not_created_anew_is_told_by_another_checker() -> None:
+    assert judge(insert(10), DROP, read(30, ROW)).valid is True
+
+
+def test_a_deleted_row_that_is_read_is_resurrected() -> None:
+    delete = ['@12 p1 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@13 p1 n2 ok"]
+    assert told(judge(insert(10), delete, read(30, ROW))) == [("resurrected-rows", "removed")]
+    assert judge(insert(10), delete, read(30, ROW, consistency="ONE")).valid is True
+
+
+def test_a_deletion_that_may_be_forgotten_resurrects_nothing() -> None:
+    forget = ["@5 p1 n2 invoke alter-options k.t gc_grace_seconds=0", "@6 p1 n2 ok"]
+    delete = ['@12 p1 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@13 p1 n2 ok"]
+    assert judge(forget, insert(10), delete, read(30, ROW)).valid is True
+
+
+def test_a_row_nobody_wrote_is_resurrected() -> None:
+    verdict = judge(read(30, ROW, consistency="ONE"))
+    assert told(verdict) == [("resurrected-rows", "nobody wrote it")]
+    other = ['@8 p1 n2 invoke cql k.t {"statement": "INSERT INTO k.t (k) VALUES (1)"}', "@9 p1 n2 ok"]
+    assert judge(other, read(30, ROW)).valid is True
+
+
+def test_rows_of_several_definitions_are_known_by_their_own_keys() -> None:
+    setup = (
+        *SETUP[:2],
+        "@3 p91 n1 invoke create-table k.t a:int* x:int",
+        "@3 p92 n2 invoke create-table k.t b:int* y:int",
+        "@4 p91 n1 ok",
+        "@4 p92 n2 ok",
+    )
+    columns = '["a", "x"]'
+    verdict = judge(
+        insert(10, '{"a": 1, "x": 0}'), insert(12, '{"b": 2, "y": 0}'), read(30, "", columns=columns), setup=setup
+    )
+    assert told(verdict) == [("lost-rows", "missing")]
+    assert verdict.anomalies[0].evidence["lost"] == 1
+    assert "1 of 2 acknowledged rows" in (verdict.reason or "")
+
+
+# ── in general ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_any_row_there_is_nothing_to_judge() -> None:
+    assert judge().reason == "nothing to judge: no row was written or read"
+
+
+def test_the_time_limit_leaves_the_rest_unknown() -> None:
+    other = [line.replace("k.t", "k.s") for line in insert(12)]
+    verdict = judge(insert(10), other, read(30, ROW), limit_s=-1)
+    assert verdict.valid == "unknown"
+    assert "time limit" in (verdict.reason or "")
+
+
+def test_it_is_registered() -> None:
+    assert isinstance(load("checkers", "acked-rows"), AckedRows)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[str]:
+    """Inserts, a possible drop and re-creation, and reads that show any part of what was written."""
+    lines: list[list[str]] = []
+    for at in range(10, 10 + 2 * draw(st.integers(1, 4)), 2):
+        row = f'{{"k": {draw(st.integers(1, 3))}, "v": "{draw(st.sampled_from("ab"))}"}}'
+        lines.append(insert(at, row, consistency=draw(st.sampled_from(["ONE", "QUORUM"]))))
+    if draw(st.booleans()):
+        lines += [DROP, ANEW]
+    for at, phase in ((30, "settled"), (60, "restarted")):
+        for i, level in enumerate(("ONE", "QUORUM", "ALL")):
+            shown = draw(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["a", "b"])), max_size=3))
+            rows = ", ".join(f'{{"k": {k}, "v": "{v}"}}' for k, v in shown)
+            rows_or_none = rows if draw(st.booleans()) else None
+            lines.append(read(at + i, rows_or_none, node=f"n{i + 1}", consistency=level, phase=phase))
+    return [*SETUP, *(text for line in lines for text in line)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(lines=histories(), choices=st.data())
+def test_weakening_answers_to_info_never_turns_valid_into_invalid(lines: list[str], choices: st.DataObject) -> None:
+    before = AckedRows().check(judged(lines, EVERYWHERE), limit_s=5)
+    rows = events(*lines).to_pylist()
+    last: dict[int, int] = {row["process"]: row["index"] for row in rows}
+    for row in rows:
+        # A process whose operation ended in info makes no other.
+        if row["type"] in {"ok", "fail"} and last[row["process"]] == row["index"] and choices.draw(st.booleans()):
+            row |= {"type": "info", "value": None, "error": "timed out"}
+    weaker = Records.of(pa.Table.from_pylist(rows, schema=HISTORY), judged((), EVERYWHERE).observations)
+    after = AckedRows().check(weaker, limit_s=5)
+    assert {a.type for a in after.anomalies} <= {a.type for a in before.anomalies} | {"lost-rows-after-restart"}
+    assert not (before.valid is not False and after.valid is False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(lines=histories())
+def test_names_of_nodes_and_processes_and_keyspaces_mean_nothing(lines: list[str]) -> None:
+    records = judged(lines, EVERYWHERE)
+    other = with_other_names(records)
+    one, two = (AckedRows().check(told, limit_s=5) for told in (records, other))
+    assert one.valid == two.valid
+    assert [(a.type, a.ops) for a in one.anomalies] == [(a.type, a.ops) for a in two.anomalies]
+    assert [a.objects for a in two.anomalies] == [("other.t",)] * len(two.anomalies)

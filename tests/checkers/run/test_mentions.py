@@ -1,0 +1,37 @@
+"""Mentions: names, ids that observations tell, and ids that a server of 1.2 or 2.0 makes of names."""
+
+from __future__ import annotations
+
+from histories import judged
+
+from checkers.run.mentions import Mentions
+
+HISTORY = (
+    "p0 n1 invoke create-table sq_drop_alter_002.t k:int*",
+    "p0 n1 ok",
+    "p0 n1 invoke create-table sq_drop_alter_002.other k:int*",
+    "p0 n1 ok",
+)
+
+
+def keys(text: str, *observations: str) -> list[str]:
+    records = judged(HISTORY, observations)
+    return list(Mentions(records.history, records.observations).keys(text))
+
+
+def test_a_table_is_known_by_its_name() -> None:
+    assert keys("No such table sq_drop_alter_002.t, nor sq_drop_alter_003.t") == ["sq_drop_alter_002.t"]
+
+
+def test_a_table_is_known_by_an_id_that_some_node_told() -> None:
+    told = "settled n1 table sq_drop_alter_002.t id=27169b30e5aa11f1a10bc7d846986706 k:int*"
+    assert keys("Couldn't find cfId=27169b30-e5aa-11f1-a10b-c7d846986706", told) == ["sq_drop_alter_002.t"]
+    assert keys("Couldn't find cfId=27169b30-e5aa-11f1-a10b-c7d846986706") == []
+
+
+def test_a_table_is_known_by_the_hash_that_1_2_and_2_0_use_for_an_id() -> None:
+    """As a node of 1.2.19 wrote it."""
+    line = (
+        "org.apache.cassandra.db.UnknownColumnFamilyException: Couldn't find cfId=53ef084b-57b0-34a3-8fb4-95a203bd95ba"
+    )
+    assert keys(line, "settled n1 table sq_drop_alter_002.t k:int*") == ["sq_drop_alter_002.t"]

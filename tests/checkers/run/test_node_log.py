@@ -1,0 +1,281 @@
+"""Node log: a line for every rule, what is damning, what is noise, and how findings are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+from histories import judged
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.run.log_rules import log_rules, rule_of
+from checkers.run.node_log import NOTED, NodeLog
+from harness.model.verdict import Anomaly, Verdict
+
+# A line that servers of some version write, for every rule; after a bar, the stack.
+SAMPLES: Final = {
+    "id-mismatch": "ERROR x: failed | ConfigurationException: Column family ID mismatch (found aa; expected bb)",
+    "unknown-type": "ERROR main: Exception encountered during startup | InvalidRequestException: Unknown type k.u",
+    "no-partition-columns": "ERROR main: No partition columns found for table k.t in system_schema.columns.",
+    "no-function": "ERROR main: failed | ConfigurationException: Unable to find function k.f referenced by UDA k.g",
+    "no-index-target": "ERROR main: failed | ConfigurationException: Unable to parse targets for index i (c)",
+    "columns-not-a-subset": "ERROR x: failed | IllegalStateException: [c1_2] is not a subset of [v c2_0]",
+    "definitions-merged": "ERROR x: failed | ConfigurationException: k.t: Partition keys of different length (found 3; expected 1)",
+    "undecodable-rows": "ERROR x: Unexpected error during query | IllegalArgumentException: newLimit > capacity: (3099 > 4)",
+    "shared-id": "ERROR x: failed | java.lang.IllegalArgumentException: value already present: 1000",
+    "migration-forked": "DEBUG x: Migration not applied Previous version mismatch. cannot apply.",
+    "comparators-differ": "ERROR x: failed | ConfigurationException: comparators do not match or are not compatible.",
+    "replay-refused": "ERROR main: Unexpected error deserializing mutation; saved to /tmp/mutation9dat and ignored. | java.lang.RuntimeException: 63305f32 is not defined as a collection",
+    "housekeeping-met-a-drop": 'ERROR x: Exception in thread Thread[CompactionExecutor:2,1,main] | NullPointerException: Cannot read field "name" because "ksm" is null at o.a.c.db.Table.createReplicationStrategy(Table.java:282) at o.a.c.service.StorageService.getLoad(StorageService.java:2033)',
+    "merge-without-keyspace": 'ERROR x: Exception in thread Thread[MigrationStage:1,5,main] | NullPointerException: Cannot invoke "org.apache.cassandra.config.KSMetaData.cfMetaData()" because "ksm" is null',
+    "orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
+    "corrupt-sstable": "ERROR x: failed | CorruptSSTableException: Corrupted: /d/k/t/nb-1-big-Data.db",
+    "stack-overflow": "ERROR x: failed | java.lang.StackOverflowError: null",
+    "server-crashed": "ERROR -: Aborting on shard 0, in scheduling group main.",
+    "state-machine-stopped": "ERROR shard 0:main: [6df5e7e8-b11a-4589-bedc-3207c0fb3ba9] applier fiber stopped because of the error: "
+    "std::_Nested_exception<raft::state_machine_error> (State machine error at raft/server.cc:1218): "
+    "exceptions::configuration_exception (no such type)",
+    "malformed-sstable": "ERROR shard 1:comp: sstables::malformed_sstable_exception (index: wrong size in sstable /d/k/t-1/me-3gc-big-Index.db)",
+    "changed-at-once": 'WARN shard 0:stmt: Failed to execute DDL statement "DROP TABLE k.t" due to concurrent group 0 modification. Retrying.',
+    "out-of-memory": "ERROR x: failed | java.lang.OutOfMemoryError: Java heap space",
+    "no-space": "ERROR x: failed | java.io.IOException: No space left on device",
+    "too-many-files": "ERROR x: failed | java.io.IOException: Too many open files",
+    "address-in-use": "ERROR x: failed | java.net.BindException: Address already in use",
+    "wrong-java": "ERROR x: failed | java.lang.reflect.InaccessibleObjectException: no",
+    "connection-lost": "ERROR x: failed | java.io.IOException: Connection reset by peer",
+    "handshake": "ERROR x: Failed to properly handshake with peer /10.0.0.1:7000. Closing the channel.",
+    "timed-out": "WARN x: failed | CasWriteTimeoutException: CAS operation timed out",
+    "unavailable": "ERROR x: failed | UnavailableException: Cannot achieve consistency level QUORUM",
+    "shutting-down": "ERROR x: failed | RejectedExecutionException: ThreadPoolExecutor has shut down",
+    "clock-moved": "WARN x: Invalid negative latency in hint delivery delay: -328918818",
+    "roles-later": "WARN x: CassandraRoleManager skipped default role setup: some nodes were not ready",
+    "gossip-alone": "ERROR main: failed | RuntimeException: Unable to gossip with any peers",
+    "gossip-not-yet-known": "ERROR GossipStage:1: Exception in thread Thread[GossipStage:1,5,main] | NullPointerException: "
+    'Cannot invoke "org.apache.cassandra.gms.EndpointState.getApplicationState(ApplicationState)"',
+    "streaming": "ERROR x: [Stream #1] Streaming error occurred on session with peer 10.0.0.1",
+    "schema-pull-failed": "WARN x: Can't send schema pull request: node /10.0.0.3:7000 is down.",
+    "startup-checks": "WARN main: Trigger directory doesn't exist, please create it and try again.",
+    "unknown-table": "ERROR x: failed | UnknownTableException: Couldn't find table with id aa.",
+    "incompatible-schema": "ERROR x: failed | java.lang.RuntimeException: Unknown column c during deserialization",
+    "unknown-collection": "ERROR x: Exception in thread Thread[Thread-7,5,main] | RuntimeException: 63325f30 is not defined as a collection",
+    "column-gone-while-sent": 'ERROR x: failed | NullPointerException: Cannot invoke "ColumnMetadata.isComplex()" because "column" is null',
+    "view-gone-while-read": 'ERROR x: failed | NullPointerException: Cannot invoke "org.apache.cassandra.db.view.View.enforceStrictLiveness()"',
+    "not-a-replica": "ERROR x: Received a read request for a token 3 that is not owned by the current replica",
+    "unknown-keyspace": "ERROR x: failed | UnknownKeyspaceException: Could not find a keyspace k",
+    "dropped-underneath": "ERROR x: failed | java.nio.file.NoSuchFileException: /d/k/t/nb-1-big-Data.db",
+    "new-orphan-view": "WARN main: Not adding view m because the base table aa is unknown",
+    "metadata-commit": "ERROR x: failed | IllegalStateException: Could not perform commit after 12 attempts.",
+    "startup-failed": "ERROR main: Exception encountered during startup | java.lang.AssertionError: what",
+    "transfer-skipped": "INFO x: Skipping transferred range (1,2] of keyspace k",
+    "refused-statement": "ERROR x: failed | AlreadyExistsException: Cannot add already existing table t",
+}
+RULES: Final = {rule.name: rule for rule in log_rules()}
+DAMNING: Final = sorted(name for name, rule in RULES.items() if rule.means == "damning")
+FORGIVEN: Final = sorted(name for name, rule in RULES.items() if rule.means in {"noise", "noted"})
+ACKED: Final = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
+
+
+def verdict(logs: Sequence[str], history: Sequence[str] = (), observations: Sequence[str] = ()) -> Verdict:
+    return NodeLog().check(judged(history, observations, logs), limit_s=5)
+
+
+def finding(logs: Sequence[str], history: Sequence[str] = (), observations: Sequence[str] = ()) -> Anomaly:
+    (found,) = verdict(logs, history, observations).anomalies
+    return found
+
+
+def line(rule: str, node: str = "n1") -> str:
+    """The sample of a rule, in the earliest start to which the rule applies."""
+    return f"{node} boot{RULES[rule].since_boot} {SAMPLES[rule]}"
+
+
+# ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_3_0_says_of_a_newer_java_when_it_starts_is_noise() -> None:
+    line = (
+        "n1 boot0 ERROR main: Cannot initialize un-mmaper.  (Are you using a non-Oracle JVM?) | "
+        "java.lang.NoSuchMethodError: 'sun.misc.Cleaner sun.nio.ch.DirectBuffer.cleaner()'"
+    )
+    assert verdict([line]).valid is True
+
+
+def test_a_row_for_a_table_just_dropped_is_noted_under_6_0_s_name_for_it_too():
+    line = "n1 boot0 ERROR Exception in thread Thread[SharedPool-Worker-1] | IllegalArgumentException: Unknown CF tid:28 {}"
+    assert verdict([line]).valid is True
+
+
+def test_every_rule_has_a_sample() -> None:
+    assert set(SAMPLES) == set(RULES)
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_the_sample_of_a_rule_is_decided_by_that_rule(name: str) -> None:
+    level, _, rest = SAMPLES[name].partition(" ")
+    text = rest.partition(": ")[2].replace(" | ", "\n")
+    rule = rule_of(text, level=level, boot=RULES[name].since_boot, nemeses=())
+    assert rule is not None
+    assert rule.name == name
+
+
+@pytest.mark.parametrize("name", DAMNING)
+def test_one_damning_entry_is_an_anomaly(name: str) -> None:
+    found = finding([line(name)])
+    assert found.type == "unexpected-log-error"
+    assert found.nodes == ("n1",)
+    assert isinstance(found.evidence, dict)
+    assert found.evidence["rule"] == name
+    assert found.evidence["count"] == 1
+    assert RULES[name].explanation in found.explanation
+
+
+@pytest.mark.parametrize("name", FORGIVEN)
+def test_noise_and_what_may_pass_is_counted_and_never_accused(name: str) -> None:
+    judgement = verdict([line(name)])
+    assert judgement.valid is True
+    assert judgement.stats == {"entries": 1, "by_rule": {name: 1}}
+
+
+def test_damage_outweighs_the_noise_around_it() -> None:
+    entry = "n1 boot1 ERROR main: Exception encountered during startup | InvalidRequestException: Unknown type k.u"
+    assert verdict([entry]).valid is False
+
+
+def test_an_orphan_view_counts_from_the_second_start_on() -> None:
+    assert verdict(["n1 boot0 " + SAMPLES["orphan-view"]]).valid is True
+    assert verdict(["n1 boot1 " + SAMPLES["orphan-view"]]).valid is False
+
+
+def test_a_corrupt_file_is_no_damage_where_files_were_corrupted_on_purpose() -> None:
+    fault = '-- info fault-begins {"id": 0, "nemesis": "disk", "nodes": ["n1"]}'
+    assert verdict([line("corrupt-sstable")], [fault]).valid is True
+    assert verdict([line("corrupt-sstable")], [fault.replace("disk", "partition")]).valid is False
+
+
+def test_entries_below_warning_are_asked_for_where_a_rule_needs_them() -> None:
+    wanted = {rule.pattern.pattern for rule in RULES.values() if not rule.levels <= {"WARN", "ERROR", "FATAL"}}
+    assert wanted == set(NOTED)
+    assert NodeLog.noted == NOTED
+    assert RULES["migration-forked"].pattern.pattern in NOTED
+
+
+# ── what no rule knows ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("entry", "valid"),
+    [
+        pytest.param("ERROR x: Exception in thread | java.lang.AssertionError: what", False, id="an exception"),
+        pytest.param("FATAL x: java.lang.IndexOutOfBoundsException: 7", False, id="in the message"),
+        pytest.param("WARN x: Exception in thread | java.lang.AssertionError: what", True, id="a warning"),
+        pytest.param("ERROR x: something is odd", True, id="no exception"),
+        pytest.param("INFO x: java.lang.AssertionError: what", True, id="for information"),
+    ],
+)
+def test_an_error_with_an_exception_that_no_rule_knows_is_unexpected(entry: str, *, valid: bool) -> None:
+    assert verdict([f"n1 boot0 {entry}"]).valid is valid
+
+
+def test_unexpected_exceptions_are_told_apart_by_their_class() -> None:
+    logs = [
+        f"n1 boot0 ERROR x: failed | java.lang.{name}: {n}" for n, name in enumerate(["AError", "BError", "AError"])
+    ]
+    assert sorted(found.evidence["count"] for found in verdict(logs).anomalies if isinstance(found.evidence, dict)) == [
+        1,
+        2,
+    ]
+
+
+def test_what_a_node_says_that_ran_out_of_memory_proves_nothing() -> None:
+    strange = "boot0 ERROR x: failed | java.lang.AssertionError: what"
+    judgement = verdict([line("out-of-memory"), f"n1 {strange}"])
+    assert judgement.valid == "unknown"
+    assert not judgement.anomalies
+    assert finding([line("out-of-memory"), f"n1 {strange}", f"n2 {strange}"]).nodes == ("n2",)
+
+
+def test_damage_counts_even_where_memory_ran_out() -> None:
+    assert verdict([line("out-of-memory"), line("unknown-type")]).valid is False
+
+
+def test_without_any_log_there_is_nothing_to_judge() -> None:
+    judgement = verdict([], ACKED)
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "nothing to judge: no log of any node"
+
+
+# ── folding, and what it is about ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_rule_is_one_finding_with_the_first_line_of_each_node() -> None:
+    found = finding([line("unknown-type", node) for node in ("n1", "n1", "n2")])
+    assert found.nodes == ("n1", "n2")
+    assert isinstance(found.evidence, dict)
+    assert found.evidence["count"] == 3
+    assert {node: first["line"] for node, first in found.evidence["first"].items()} == {"n1": 1, "n2": 1}
+    assert "n1 and n2 said 3 times" in found.explanation
+
+
+def test_the_objects_that_the_text_names_are_told_with_their_changes() -> None:
+    race = ("@10 p0 n1 invoke drop-table k.t", "@11 p1 n2 invoke add-column k.t w:int", "@12 p0 n1 ok", "@13 p1 n2 ok")
+    found = finding([line("no-partition-columns")], [*ACKED, *race])
+    assert found.objects == ("k.t",)
+    assert found.ops == (0, 2, 3)
+
+
+def test_a_table_may_be_named_by_its_id() -> None:
+    table_id = "7ab7ff90e59611f197725fa6a6dd3e03"
+    dashed = "7ab7ff90-e596-11f1-9772-5fa6a6dd3e03"
+    entry = f"n1 boot1 WARN main: Not adding view m because the base table {dashed} is unknown"
+    seen = [f"@5 running n1 table k.t id={table_id} a:int*"]
+    assert finding([entry], ACKED, seen).objects == ("k.t",)
+    assert finding([entry], ACKED).objects == ()
+
+
+def test_the_time_limit_leaves_the_rest_undecided() -> None:
+    judgement = NodeLog().check(judged(logs=[line("roles-later")]), limit_s=-1)
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "the time limit of -1 s passed after 0 of 1 entries"
+
+
+# ── properties ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+ENTRIES = st.lists(st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(sorted(RULES))), min_size=1)
+
+
+@given(entries=ENTRIES, order=st.permutations(["n1", "n2", "n3"]))
+def test_renaming_nodes_changes_nothing(entries: Sequence[tuple[str, str]], order: Sequence[str]) -> None:
+    names = dict(zip(("n1", "n2", "n3"), order, strict=True))
+    before = verdict([line(rule, node) for node, rule in entries])
+    after = verdict([line(rule, names[node]) for node, rule in entries])
+    told = {(a.title, frozenset(names[node] for node in a.nodes)) for a in before.anomalies}
+    assert told == {(a.title, frozenset(a.nodes)) for a in after.anomalies}
+    assert before.valid == after.valid
+    assert (before.valid is False) == any(rule in DAMNING for _, rule in entries)
+
+
+# ── ScyllaDB ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "seastar::no_sharded_instance_exception (sharded instance does not exist: db::view::view_builder)",
+        "seastar::abort_requested_exception (abort requested)",
+        "exceptions::mutation_write_failure_exception (Operation failed for system.cdc_local - received 0 responses)",
+    ],
+)
+def test_a_state_machine_that_stops_while_its_server_does_is_not_accused(cause: str) -> None:
+    text = f"applier fiber stopped because of the error: std::_Nested_exception<raft::state_machine_error>: {cause}"
+    rule = rule_of(text, level="ERROR", boot=0, nemeses=())
+    assert rule is None or rule.means != "damning"
+
+
+def test_an_exception_of_scylladbs_that_no_rule_knows_is_not_accused() -> None:
+    text = "Exception when communicating with 10.0.0.1: std::runtime_error (what nobody has seen)"
+    assert rule_of(text, level="ERROR", boot=0, nemeses=()) is None
+    assert rule_of("std::bad_alloc", level="ERROR", boot=0, nemeses=()) is RULES["out-of-memory"]
+    missing = "Exception when communicating with 10.0.0.1: Can't find a column family with UUID b66ab1b0"
+    assert rule_of(missing, level="ERROR", boot=0, nemeses=()) is RULES["unknown-table"]

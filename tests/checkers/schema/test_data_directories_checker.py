@@ -1,0 +1,196 @@
+"""Data directories: tables divided on one disk, snapshots of drops that nobody asked for, and what explains either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.schema.data_directories import DataDirectories
+from harness.model.verdict import Anomaly, Verdict
+
+CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
+RIVAL = ("@1 p1 n2 invoke create-table k.t a:int*", "@3 p1 n2 ok")
+SCHEMA = ("settled n1,n2 keyspace k", "settled n1,n2 table k.t id=aa a:int*")
+PLAIN = '{"live": true, "snapshots": []}'
+DROPPED = '{"live": false, "snapshots": ["dropped-17-t"]}'
+KEPT = ("settled n1,n2 data-directory k.t id=aa " + PLAIN,)
+
+
+def verdict(history: Sequence[str], observations: Sequence[str]) -> Verdict:
+    return DataDirectories().check(judged(history, observations), limit_s=5)
+
+
+def finding(history: Sequence[str], observations: Sequence[str]) -> Anomaly:
+    (found,) = verdict(history, observations).anomalies
+    return found
+
+
+def test_one_directory_under_the_id_of_the_schema_is_valid() -> None:
+    judgement = verdict(CREATE, [*SCHEMA, *KEPT])
+    assert judgement.valid is True
+    assert judgement.stats == {"tables": 1, "directories": 2}
+
+
+def test_without_any_directory_there_is_nothing_to_judge() -> None:
+    judgement = verdict(CREATE, SCHEMA)
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "nothing to judge: no data directory of any table was observed"
+
+
+def test_directories_without_ids_leave_nothing_to_judge() -> None:
+    """Up to 2.0 a name has one place, and what was never flushed may have none: that n2 has no row says nothing."""
+    judgement = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t " + PLAIN])
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "nothing to judge: no data directory bears an id, so a table can only have one"
+
+
+def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
+    judgement = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t id=aa " + PLAIN])
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "after the cluster settled nobody looked at the disk of n2"
+
+
+def test_directories_are_judged_in_the_final_phases_alone() -> None:
+    passing = ("running n1 data-directory k.t id=bb " + PLAIN, "running n1 data-directory k.t id=aa " + DROPPED)
+    assert verdict(CREATE, [*SCHEMA, *KEPT, *passing]).valid is True
+
+
+# ── divided ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_live_directories_of_one_table_are_an_anomaly() -> None:
+    found = finding([*CREATE, *RIVAL], [*SCHEMA, *KEPT, "settled n2 data-directory k.t id=bb " + PLAIN])
+    assert found.type == "divided-data-directory"
+    assert found.objects == ("k.t",)
+    assert found.nodes == ("n2",)
+    assert found.ops == (0, 1)
+    assert found.evidence == [{"phase": "settled", "node": "n2", "live": ["aa", "bb"], "schema": "aa"}]
+    assert "n2 keeps rows of k.t under aa and bb, and knows it as aa." in found.explanation
+
+
+def test_an_empty_second_directory_is_valid() -> None:
+    empty = '{"live": false, "snapshots": []}'
+    assert verdict(CREATE, [*SCHEMA, *KEPT, "settled n2 data-directory k.t id=bb " + empty]).valid is True
+
+
+def test_rows_under_another_id_than_the_schema_has_are_an_anomaly() -> None:
+    disks = ("settled n1 data-directory k.t id=aa " + PLAIN, "settled n2 data-directory k.t id=bb " + PLAIN)
+    found = finding(CREATE, [*SCHEMA, *disks])
+    assert found.type == "divided-data-directory"
+    assert found.nodes == ("n2",)
+
+
+def test_each_phase_is_held_against_its_own_reading() -> None:
+    again = ("restarted n1,n2 table k.t id=bb a:int*", "restarted n1,n2 data-directory k.t id=bb " + PLAIN)
+    assert verdict(CREATE, [*SCHEMA, *KEPT, *again]).valid is True
+    late = ("restarted n1,n2 table k.t id=bb a:int*", "restarted n1,n2 data-directory k.t id=aa " + PLAIN)
+    assert finding(CREATE, [*SCHEMA, *KEPT, *late]).evidence == [
+        {"phase": "restarted", "node": node, "live": ["aa"], "schema": "bb"} for node in ("n1", "n2")
+    ]
+
+
+def test_a_directory_whose_table_the_schema_lacks_is_left_to_others() -> None:
+    assert verdict(CREATE, ["settled n1 keyspace k", "settled n1 data-directory k.t id=aa " + PLAIN]).valid is True
+
+
+# ── snapshots ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("snapshot", ["dropped-17-t", "17-dropped-t"])
+def test_a_snapshot_of_a_drop_that_nobody_asked_for_is_an_anomaly(snapshot: str) -> None:
+    disk = f'settled,restarted n2 data-directory k.t id=bb {{"live": false, "snapshots": ["{snapshot}"]}}'
+    found = finding([*CREATE, *RIVAL], [*SCHEMA, *KEPT, disk])
+    assert found.type == "unexplained-snapshot"
+    assert found.objects == ("k.t",)
+    assert found.nodes == ("n2",)
+    assert found.ops == (0, 1)
+    assert found.evidence == {"n2": {snapshot: "bb"}}
+
+
+@pytest.mark.parametrize("snapshot", ["truncated-17-t", "17-t", "mine", "what-was-dropped-17"])
+def test_a_snapshot_of_another_kind_is_valid(snapshot: str) -> None:
+    disk = f'settled n2 data-directory k.t id=bb {{"live": false, "snapshots": ["{snapshot}"]}}'
+    assert verdict(CREATE, [*SCHEMA, *KEPT, disk]).valid is True
+
+
+def test_a_refused_drop_explains_nothing_and_is_told() -> None:
+    refused = ("@5 p0 n1 invoke drop-table k.t", "@6 p0 n1 fail InvalidRequest: no")
+    found = finding([*CREATE, *refused], [*SCHEMA, *KEPT, "settled n2 data-directory k.t id=bb " + DROPPED])
+    assert found.ops == (0, 2)
+    assert "every DROP was refused" in found.explanation
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        pytest.param(["@5 p0 n1 invoke drop-table k.t", "@6 p0 n1 ok"], id="of the table"),
+        pytest.param(["@5 p0 n1 invoke drop-table k.t", "@6 p0 n1 info timed out"], id="of unknown outcome"),
+        pytest.param(["@5 p0 n1 invoke drop-table k.t"], id="never answered"),
+        pytest.param(["@5 p0 n1 invoke drop-keyspace k", "@6 p0 n1 ok"], id="of the keyspace"),
+        pytest.param(["@5 p0 n1 invoke drop-view k.t", "@6 p0 n1 ok"], id="of a view of that name"),
+        pytest.param(['@5 p0 n1 invoke cql k {"statement": "DROP TABLE k.t"}', "@6 p0 n1 ok"], id="in free text"),
+    ],
+)
+def test_a_possible_drop_explains_snapshots_and_an_old_directory(drop: Sequence[str]) -> None:
+    disks = ("settled n1 data-directory k.t id=bb " + DROPPED, "settled n2 data-directory k.t id=cc " + PLAIN)
+    assert not verdict([*CREATE, *drop], [*SCHEMA, *KEPT, *disks]).anomalies
+
+
+def test_one_drop_explains_one_old_directory() -> None:
+    drop = ("@5 p0 n1 invoke drop-table k.t", "@6 p0 n1 ok")
+    old = [f"settled n2 data-directory k.t id={table_id} {PLAIN}" for table_id in ("bb", "cc")]
+    assert verdict([*CREATE, *drop], [*SCHEMA, *KEPT, *old[:1]]).valid is True
+    assert finding([*CREATE, *drop], [*SCHEMA, *KEPT, *old]).type == "divided-data-directory"
+
+
+def test_a_view_may_go_with_its_base() -> None:
+    view = ('@5 p0 n1 invoke create-view k.v {"base": "t"}', "@6 p0 n1 ok")
+    drop = ("@7 p0 n1 invoke drop-table k.t", "@8 p0 n1 ok")
+    seen = [*SCHEMA, *KEPT, "settled n1 data-directory k.v id=bb " + DROPPED]
+    assert finding([*CREATE, *view], seen).objects == ("k.v",)
+    assert verdict([*CREATE, *view, *drop], seen).valid is True
+
+
+def test_a_table_that_the_history_does_not_create_may_be_older_than_it() -> None:
+    judgement = verdict([], [*SCHEMA, *KEPT, "settled n2 data-directory k.t id=bb " + DROPPED])
+    assert judgement.valid == "unknown"
+    assert judgement.reason == "nothing to judge: the history creates none of the tables on disk"
+
+
+def test_the_drop_of_another_table_explains_nothing() -> None:
+    drop = ("@5 p0 n1 invoke drop-table k.other", "@6 p0 n1 ok")
+    found = finding([*CREATE, *drop], [*SCHEMA, *KEPT, "settled n2 data-directory k.t id=bb " + DROPPED])
+    assert found.type == "unexplained-snapshot"
+
+
+# ── properties ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SNAPSHOTS = {True: '["dropped-1-t"]', False: "[]"}
+PLACES = st.lists(
+    st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(["aa", "bb"]), st.booleans(), st.booleans()),
+    unique_by=lambda place: place[:2],
+    min_size=1,
+)
+
+
+@given(places=PLACES, order=st.permutations(["n1", "n2", "n3"]))
+def test_renaming_nodes_changes_nothing(places: Sequence[tuple[str, str, bool, bool]], order: Sequence[str]) -> None:
+    names = dict(zip(("n1", "n2", "n3"), order, strict=True))
+
+    def of(new: dict[str, str]) -> Verdict:
+        disks = [
+            f"settled {new[node]} data-directory k.t id={table_id} "
+            f'{{"live": {str(live).lower()}, "snapshots": {SNAPSHOTS[dropped]}}}'
+            for node, table_id, live, dropped in places
+        ]
+        return verdict(CREATE, [*(f"settled {node} table k.t id=aa a:int*" for node in new.values()), *disks])
+
+    before, after = of({node: node for node in names}), of(names)
+    told = {(a.type, frozenset(names[node] for node in a.nodes)) for a in before.anomalies}
+    assert told == {(a.type, frozenset(a.nodes)) for a in after.anomalies}
+    assert before.valid == after.valid
+    assert ("unexplained-snapshot" in {a.type for a in before.anomalies}) == any(dropped for *_, dropped in places)

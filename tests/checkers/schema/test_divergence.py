@@ -1,0 +1,313 @@
+"""Divergence: versions, disks and memories that differ, and differences that mean nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+
+from checkers.schema.divergence import Divergence
+from harness.model.verdict import Anomaly, Verdict
+
+CREATE = ("@1 p0 n1 invoke create-table k.t a:int* c:int", "@2 p0 n1 ok")
+TABLE = "settled n1,n2,n3 table k.t id=1 a:int* c:int"
+
+
+def verdict(observations: Sequence[str], history: Sequence[str] = CREATE) -> Verdict:
+    return Divergence().check(judged(history, observations), limit_s=5)
+
+
+def finding(observations: Sequence[str], history: Sequence[str] = CREATE) -> Anomaly:
+    (found,) = verdict(observations, history).anomalies
+    return found
+
+
+def types(observations: Sequence[str], history: Sequence[str] = CREATE) -> list[str]:
+    return [anomaly.type for anomaly in verdict(observations, history).anomalies]
+
+
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_versions_after_settling_are_a_disagreement() -> None:
+    found = finding(["settled n1 version v1", "settled n2,n3 version v2", TABLE])
+    assert found.type == "schema-disagreement"
+    assert found.nodes == ("n1", "n2", "n3")
+    assert found.ops == (0,)
+    assert found.evidence["settled"]["versions"] == {"n1": "v1", "n2": "v2", "n3": "v2"}
+    assert found.evidence["settled"]["differences_on_disk"] == []
+
+
+def test_one_version_is_agreement() -> None:
+    assert verdict(["settled n1,n2,n3 version v1", TABLE]).valid is True
+
+
+def test_a_disagreement_tells_what_differs_on_disk_and_how_long_it_was_waited_for() -> None:
+    settle = '-- info settle {"phase": "settled", "agreed": false, "seconds": 20.0, "versions": {}}'
+    observations = [
+        "settled n1 version v1",
+        "settled n2 version v2",
+        "settled n1 table k.t id=1 a:int*",
+        "settled n2 table k.t id=2 a:int*",
+    ]
+    found = finding(observations, [*CREATE, settle])
+    assert found.evidence["settled"]["differences_on_disk"] == ["table k.t"]
+    assert "after 20.0 s of waiting" in found.explanation
+
+
+def test_where_only_memories_are_told_no_disk_is_spoken_of() -> None:
+    observations = [
+        'settled n1 version v1 {"told_from": "memory"}',
+        'settled n2 version v2 {"told_from": "memory"}',
+        "settled n1 table k.t id=1 a:int*",
+    ]
+    found = finding(observations)
+    assert found.evidence["settled"]["differences_in_memory"] == ["table k.t"]
+    assert "their memories differ in table k.t" in found.explanation
+    assert "disk" not in found.explanation
+
+
+def test_equal_versions_of_different_memories_are_a_hidden_divergence_of_memory() -> None:
+    observations = ['settled n1,n2 version v {"told_from": "memory"}', "settled n1 table k.t id=1 a:int*"]
+    found = finding(observations)
+    assert found.type == "hidden-divergence"
+    assert list(found.evidence["definitions"]) == ["in memory"]
+    assert types([*observations, "settled n2 table k.t id=1 a:int*"]) == []
+
+
+def test_versions_that_met_may_part_again_by_a_late_change_of_unknown_outcome() -> None:
+    settle = '-- info settle {"phase": "settled", "agreed": true, "seconds": 1.0, "versions": {}}'
+    unknown = "@3 p1 n2 invoke create-table k.s a:int*"
+    observations = ["settled n1 version v1", "settled n2 version v2"]
+    assert types(observations, [*CREATE, unknown, settle]) == []
+    assert types(observations, [*CREATE, unknown]) == ["schema-disagreement"]
+    assert types(observations, [*CREATE, settle]) == ["schema-disagreement"]
+
+
+def test_disagreement_after_the_restart_counts_without_one_before() -> None:
+    found = finding(["settled n1,n2 version v1", "restarted n1 version v1", "restarted n2 version v2"])
+    assert list(found.evidence) == ["restarted"]
+
+
+def test_the_last_reading_of_a_phase_is_the_one_that_counts() -> None:
+    assert types(["settled n1,n2 version v1", "settled#1 n2 version v2"]) == ["schema-disagreement"]
+    assert types(["settled n1 version v1", "settled n2 version v2", "settled#1 n1 version v2"]) == []
+
+
+# ── disks and memories of several nodes ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_equal_versions_over_unequal_disks_are_a_hidden_divergence() -> None:
+    found = finding(["settled n1,n2 table k.t id=1 a:int* c:int", "settled n3 table k.t id=1 a:int*"])
+    assert found.type == "hidden-divergence"
+    assert found.objects == ("k.t",)
+    assert "definition A on n1 and n2 and definition B on n3" in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "only_on_n3"),
+    [
+        ("keyspace k", "keyspace l"),
+        ("keyspace k", "table k.s id=4 a:int*"),
+        ("keyspace k", "view k.m id=4 a:int*"),
+        ("keyspace k", "type k.u f0:int"),
+        ("keyspace k", "function k.f"),
+        ("keyspace k", "aggregate k.g"),
+    ],
+)
+def test_what_one_node_alone_has_is_a_hidden_divergence(everywhere: str, only_on_n3: str) -> None:
+    assert types([f"settled n1,n2,n3 {everywhere}", f"settled n3 {only_on_n3}"]) == ["hidden-divergence"]
+    assert types([f"settled n1,n2,n3 {everywhere}", f"settled n1,n2,n3 {only_on_n3}"]) == []
+
+
+def test_dropped_columns_that_differ_are_a_hidden_divergence() -> None:
+    dropped = '{"dropped_columns": {"d": {"type": "int", "dropped_time": "2026-01-01"}}}'
+    observations = ["settled n1 table k.t id=1 a:int*", f"settled n2 table k.t id=1 a:int* {dropped}"]
+    assert types(observations) == ["hidden-divergence"]
+
+
+MEMORY = (
+    "settled n1,n2 table k.t id=1 a:int* c:int",
+    "settled n1,n2 keyspace k",
+    "settled n1,n2 live k CREATE KEYSPACE k WITH replication = {'class': 'S', 'replication_factor': '3'}",
+)
+
+
+def test_memories_that_differ_are_a_hidden_divergence() -> None:
+    observations = [
+        *MEMORY,
+        "settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = ''",
+        "settled n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x'",
+    ]
+    assert types(observations) == ["hidden-divergence"]
+
+
+def test_spaces_and_the_order_in_a_map_make_no_difference() -> None:
+    observations = [
+        *MEMORY,
+        "settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH x = {'b': '1', 'a': '2'}",
+        "settled n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY,  c int) WITH x = {'a': '2', 'b': '1'}",
+    ]
+    assert types(observations) == []
+
+
+def test_a_node_whose_memory_cannot_be_observed_is_left_out() -> None:
+    observations = [TABLE, "settled n1,n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"]
+    assert types(observations) == []
+
+
+# ── one node's memory and its own disk ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_table_in_memory_only_is_found() -> None:
+    table = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"
+    observations = ["settled n1,n2 keyspace k", "settled n1,n2 live k CREATE KEYSPACE k", f"settled n1,n2 {table}"]
+    found = finding(observations)
+    assert found.type == "memory-disk-divergence"
+    assert found.evidence["difference"] == "only in memory, not on disk"
+    assert types([*observations, "settled n1,n2 table k.t id=1 a:int* c:int"]) == []
+
+
+def test_a_table_on_disk_only_is_found_where_another_node_shows_that_memory_tells_of_tables() -> None:
+    told = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"
+    observations = ["settled n1,n2 table k.t id=1 a:int* c:int", f"settled n1,n2 {MEMORY[1].split(' ', 2)[2]}"]
+    observations = [*MEMORY, f"settled n1 {told}"]
+    assert sorted(types(observations)) == ["hidden-divergence", "memory-disk-divergence"]
+    assert types([*MEMORY]) == []
+    assert types([*observations, f"settled n2 {told}"]) == []
+
+
+def test_columns_in_memory_only_or_on_disk_only_are_found() -> None:
+    extra = [*MEMORY, "settled n1,n2 live k.t CREATE TABLE k.t (a int, c int, d map<int, text>, PRIMARY KEY (a))"]
+    assert finding(extra).evidence["readings"]["settled"]["n1"] == {"memory": ["a", "c", "d"], "disk": ["a", "c"]}
+    lacking = [*MEMORY, "settled n1,n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY)"]
+    assert "column c on disk only" in finding(lacking).explanation
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x, y (z)'",
+        "CREATE TABLE k.t (\n    a int,\n    c int,\n    PRIMARY KEY (a)\n)",
+        'CREATE TABLE k.t ("a" int, c int static, PRIMARY KEY ((a)))',
+        "CREATE TABLE IF NOT EXISTS k.t (a int PRIMARY KEY, c frozen<map<int, tuple<int, int>>>)",
+        "/* Warning: not reproducible */ CREATE TABLE k.t (a int PRIMARY KEY, c int)",
+        "no statement at all",
+    ],
+)
+def test_the_same_columns_in_any_spelling_are_no_divergence(statement: str) -> None:
+    assert types([*MEMORY, f"settled n1,n2 live k.t {' '.join(statement.split())}"]) == []
+
+
+def test_a_dropped_column_in_a_statement_for_restoring_is_no_divergence() -> None:
+    observations = [
+        'settled n1 table k.t id=1 a:int* {"dropped_columns": {"d": {"type": "int", "dropped_time": ""}}}',
+        "settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY, d int)",
+    ]
+    assert types(observations) == []
+
+
+def test_functions_are_told_with_their_arguments_and_views_under_another_word() -> None:
+    observations = [
+        "settled n1 function k.f",
+        "settled n1 live k.f(int) CREATE FUNCTION k.f",
+        "settled n1 table k.t id=1 a:int*",
+        "settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY)",
+        'settled n1 view k.m id=2 a:int* {"base_table_id": "1"}',
+        "settled n1 live k.m CREATE MATERIALIZED VIEW k.m",
+    ]
+    assert types(observations) == []
+
+
+def test_a_headless_table_is_in_no_memory_and_that_is_told_elsewhere() -> None:
+    assert types(["settled n1 table k.t id=1", "settled n1 keyspace k", "settled n1 live k CREATE KEYSPACE k"]) == []
+
+
+# ── memories that are asked table by table ───────────────────────────────────────────────────────────────────────────
+
+ASKED = 'settled n1,n2 table k.t a:int* c:int {"options": {"comment": ""}}'
+SERVED = '{"kind": "table", "columns": {"a": "int", "c": "int"}}'
+REFUSED = '{"kind": "table", "refusal": "InvalidRequest: unconfigured columnfamily t"}'
+
+
+def test_a_node_that_serves_the_columns_of_its_disk_is_well() -> None:
+    assert verdict([ASKED, f"settled n1,n2 live k.t {SERVED}"]).valid is True
+
+
+def test_an_added_column_that_a_node_does_not_serve_is_found() -> None:
+    blind = '{"kind": "table", "columns": {"a": "int"}}'
+    observations = [ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {blind}"]
+    found = {anomaly.type: anomaly for anomaly in verdict(observations).anomalies}
+    assert set(found) == {"hidden-divergence", "memory-disk-divergence"}
+    assert found["memory-disk-divergence"].nodes == ("n2",)
+    assert "column c on disk only" in found["memory-disk-divergence"].explanation
+
+
+def test_a_dropped_column_that_a_node_still_serves_is_found() -> None:
+    dropped = 'settled n1 table k.t a:int* {"options": {"x": 1}, "dropped_columns": {"c": {"type": null}}}'
+    assert types([dropped, f"settled n1 live k.t {SERVED}"]) == ["memory-disk-divergence"]
+
+
+def test_a_node_that_serves_none_of_its_tables_is_found_although_it_tells_of_nothing_else() -> None:
+    found = {
+        a.type: a for a in verdict([ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {REFUSED}"]).anomalies
+    }
+    own = found["memory-disk-divergence"]
+    assert own.evidence["difference"] == "only on disk, not in memory"
+    assert own.evidence["readings"]["settled"] == {"n2": "InvalidRequest: unconfigured columnfamily t"}
+    assert set(found) == {"hidden-divergence", "memory-disk-divergence"}
+
+
+def test_a_question_without_an_answer_is_no_evidence() -> None:
+    silent = '{"kind": "table", "error": "OperationTimedOut: no answer"}'
+    assert verdict([ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {silent}"]).valid is True
+    assert verdict([ASKED, f"settled n1,n2 live k.t {silent}"]).valid is True
+
+
+def test_what_is_asked_of_tables_says_nothing_of_types() -> None:
+    assert types([ASKED, "settled n1,n2 type k.u f:int", f"settled n1,n2 live k.t {SERVED}"]) == []
+
+
+def test_a_view_that_memory_lacks_is_found() -> None:
+    refused = '{"kind": "view", "refusal": "InvalidRequest: unconfigured table m"}'
+    observations = ["settled n1 view k.m id=2 a:int*", f"settled n1 live k.m {refused}"]
+    assert types(observations) == ["memory-disk-divergence"]
+
+
+# ── what cannot be judged, and stats ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_that_could_not_be_read_makes_it_unknown() -> None:
+    found = verdict(["settled n1,n2 keyspace k", "settled n3 error NoHostAvailable"])
+    assert found.valid == "unknown"
+    assert found.reason == "n3 could not be read in phase settled: NoHostAvailable"
+
+
+def test_a_node_that_did_not_survive_the_restart_is_judged_elsewhere() -> None:
+    assert (
+        verdict(["settled,restarted n1,n2 keyspace k", "settled n3 keyspace k", "restarted n3 error gone"]).valid
+        is True
+    )
+
+
+def test_a_finding_outweighs_a_node_that_could_not_be_read() -> None:
+    found = verdict(["settled n1 version v1", "settled n2 version v2", "settled n3 error NoHostAvailable"])
+    assert found.valid is False
+    assert found.reason is not None
+
+
+def test_without_an_acknowledged_change_there_is_nothing_to_judge() -> None:
+    found = verdict([TABLE], ["@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 info timed out"])
+    assert found.valid == "unknown"
+    assert found.reason == "nothing to judge: no schema change was acknowledged"
+
+
+def test_stats_tell_versions_epochs_and_the_time_to_agreement() -> None:
+    settled = '-- info settle {"phase": "settled", "agreed": true, "seconds": 3.7, "versions": {"n1": "v7"}}'
+    restarted = '-- info settle {"phase": "restarted", "agreed": false, "seconds": 20.0, "versions": {}}'
+    stats = verdict(['settled,restarted n1 version v7 {"epoch": 7}'], [*CREATE, settled, restarted]).stats
+    assert stats["versions"] == {"settled": {"n1": "v7"}, "restarted": {"n1": "v7"}}
+    assert stats["epochs"] == {"settled": {"n1": 7}, "restarted": {"n1": 7}}
+    assert stats["agreement_s"] == {"settled": 3.7}
+    assert stats["agreed"] == {"settled": True, "restarted": False}

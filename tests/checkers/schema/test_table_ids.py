@@ -1,0 +1,165 @@
+"""Table ids: the smallest history of each finding, and its twin one event away that is valid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+
+from checkers.schema.table_ids import TableIds
+from harness.model.verdict import Anomaly, Verdict
+
+CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
+ALSO = ("@1 p1 n2 invoke create-table k.t a:int*", "@2 p1 n2 ok")
+
+
+def verdict(history: Sequence[str], observations: Sequence[str]) -> Verdict:
+    return TableIds().check(judged(history, observations), limit_s=5)
+
+
+def finding(history: Sequence[str], observations: Sequence[str]) -> Anomaly:
+    (found,) = verdict(history, observations).anomalies
+    return found
+
+
+def test_two_ids_for_one_table_are_a_conflict() -> None:
+    found = finding(CREATE, ["settled n1 table k.t id=aa a:int*", "settled n2 table k.t id=bb a:int*"])
+    assert found.type == "conflicting-table-ids"
+    assert found.objects == ("k.t",)
+    assert found.nodes == ("n1", "n2")
+    assert found.ops == (0,)
+    assert found.evidence["ids"] == {"settled": {"n1": "aa", "n2": "bb"}}
+
+
+def test_one_id_for_one_table_is_valid() -> None:
+    assert verdict(CREATE, ["settled n1 table k.t id=aa a:int*", "settled n2 table k.t id=aa a:int*"]).valid is True
+
+
+def test_a_view_has_one_id_too() -> None:
+    found = finding((), ["settled n1 view k.m id=aa a:int*", "settled n2 view k.m id=bb a:int*"])
+    assert found.type == "conflicting-table-ids"
+
+
+def test_a_conflict_that_the_restart_ends_is_told_once_with_its_phase() -> None:
+    found = finding(
+        CREATE,
+        [
+            "settled n1 table k.t id=aa a:int*",
+            "settled n2 table k.t id=bb a:int*",
+            "restarted n1,n2 table k.t id=bb a:int*",
+        ],
+    )
+    assert found.type == "conflicting-table-ids"
+    assert list(found.evidence["ids"]) == ["settled"]
+    assert found.evidence["seen"]["aa"]["nodes"] == ["n1"]
+
+
+def test_a_node_without_the_table_does_not_conflict() -> None:
+    assert verdict(CREATE, ["settled n1 table k.t id=aa a:int*", "settled n2 keyspace k"]).valid is True
+
+
+def test_columns_without_a_table_have_no_id_that_could_conflict() -> None:
+    assert verdict(CREATE, ["settled n1 table k.t id=aa a:int*", "settled n2 table k.t a:int*"]).valid is True
+
+
+CHANGED = ("@3 running n1 table k.t id=aa a:int*", "settled n1,n2 table k.t id=bb a:int*")
+
+
+def test_an_id_that_changes_without_a_drop_is_found() -> None:
+    found = finding([*CREATE, *ALSO], CHANGED)
+    assert found.type == "changing-table-id"
+    assert found.ops == (0, 1)
+    assert "2 CREATEs of it were acknowledged" in found.explanation
+    assert found.evidence["ids"]["aa"] == {"first_ns": 3_000_000, "last_ns": 3_000_000, "nodes": ["n1"]}
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param(["@4 p5 n1 invoke drop-table k.t", "@5 p5 n1 ok"], id="a drop"),
+        pytest.param(["@4 p5 n1 invoke drop-table k.t", "@5 p5 n1 info timed out"], id="a drop of unknown outcome"),
+        pytest.param(["@4 p5 n1 invoke drop-table k.t"], id="a drop that was never answered"),
+        pytest.param(["@4 p5 n1 invoke drop-keyspace k", "@5 p5 n1 ok"], id="a drop of the keyspace"),
+        pytest.param(['@4 p5 n1 invoke cql k {"statement": "DROP TABLE k.t"}', "@5 p5 n1 ok"], id="free text"),
+    ],
+)
+def test_a_drop_and_a_create_after_it_explain_a_new_id(between: Sequence[str]) -> None:
+    again = ("@6 p6 n2 invoke create-table k.t a:int*", "@7 p6 n2 ok")
+    assert verdict([*CREATE, *between, *again], CHANGED).valid is True
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param(["@4 p5 n1 invoke drop-table k.t", "@5 p5 n1 fail InvalidRequest"], id="a drop that failed"),
+        pytest.param(
+            ['@4 p5 n1 invoke drop-table k.t {"if_exists": true}', '@5 p5 n1 ok {"applied": false}'],
+            id="a drop that found nothing",
+        ),
+        pytest.param(["@4 p5 n1 invoke drop-table k.s", "@5 p5 n1 ok"], id="a drop of another table"),
+        pytest.param(['@4 p5 n1 invoke cql k {"statement": "SELECT * FROM k.t"}', "@5 p5 n1 ok"], id="a query"),
+    ],
+)
+def test_what_did_not_drop_the_table_explains_nothing(between: Sequence[str]) -> None:
+    again = ("@6 p6 n2 invoke create-table k.t a:int*", "@7 p6 n2 ok")
+    assert finding([*CREATE, *between, *again], CHANGED).type == "changing-table-id"
+
+
+def test_one_drop_explains_two_ids_but_not_three() -> None:
+    history = [
+        *CREATE,
+        "@4 p5 n1 invoke drop-table k.t",
+        "@5 p5 n1 ok",
+        "@6 p6 n1 invoke create-table k.t a:int*",
+        "@6 p7 n2 invoke create-table k.t a:int*",
+        "@7 p6 n1 ok",
+        "@7 p7 n2 ok",
+    ]
+    two = ["@3 running n1 table k.t id=aa a:int*", "settled n1,n2 table k.t id=bb a:int*"]
+    assert verdict(history, two).valid is True
+    assert finding(history, [*two, "@8 running n2 table k.t id=cc a:int*"]).type == "changing-table-id"
+
+
+def test_one_id_for_two_tables_is_found() -> None:
+    found = finding(
+        [*CREATE, "@1 p1 n2 invoke create-table k.s a:int*", "@2 p1 n2 ok"],
+        ["settled n1 table k.t id=3e8 a:int*", "settled n2 table k.s id=3e8 a:int*"],
+    )
+    assert found.type == "shared-table-id"
+    assert found.objects == ("k.s", "k.t")
+    assert found.nodes == ("n1", "n2")
+    assert found.ops == (0, 1)
+
+
+def test_an_integer_id_given_twice_by_two_nodes_that_never_agree_is_shared() -> None:
+    """0.7 to 1.0: each node keeps the migration of its own client, and both counted to 1004 (CASSANDRA-3794)."""
+    creates = ("p0 n1 invoke create-table k.t0 a:int*", "p0 n1 ok", "p1 n2 invoke create-table k.t1 a:int*", "p1 n2 ok")
+    number = f"{1004:032x}"
+    (found,) = (
+        TableIds()
+        .check(
+            judged(
+                creates,
+                [
+                    'settled n1 version v1 {"told_from": "memory"}',
+                    'settled n2 version v2 {"told_from": "memory"}',
+                    f"settled n1 table k.t0 id={number} a:int",
+                    f"settled n2 table k.t1 id={number} a:int",
+                ],
+            ),
+            limit_s=5,
+        )
+        .anomalies
+    )
+    assert (found.type, found.objects, found.nodes) == ("shared-table-id", ("k.t0", "k.t1"), ("n1", "n2"))
+
+
+def test_two_ids_for_two_tables_are_valid() -> None:
+    observations = ["settled n1 table k.t id=3e8 a:int*", "settled n2 table k.s id=3e9 a:int*"]
+    assert verdict(CREATE, observations).valid is True
+
+
+def test_an_id_shared_in_both_phases_is_told_once() -> None:
+    found = finding((), ["settled,restarted n1 table k.t id=1 a:int*", "settled,restarted n1 table k.s id=1 a:int*"])
+    assert list(found.evidence) == ["settled", "restarted"]

@@ -1,0 +1,315 @@
+"""Sets, counters, ids, long forks, banks, availability and stats: small histories, and their twins one event away."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from data_histories import data_records
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.run.availability import Availability
+from checkers.run.stats import Stats
+from checkers.values.bank import Bank
+from checkers.values.counter import Counter
+from checkers.values.long_fork import LongFork
+from checkers.values.set_full import SetFull
+from checkers.values.unique_ids import UniqueIds
+from harness.model.records import HISTORY, Records
+from harness.model.verdict import Verdict
+
+
+def judge(checker: object, *lines: str) -> Verdict:
+    return checker.check(data_records(*lines), limit_s=10)  # type: ignore[attr-defined,no-any-return]
+
+
+def types(verdict: Verdict) -> list[str]:
+    return [found.type for found in verdict.anomalies]
+
+
+# ── sets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+ADDED = ("p0 invoke add 1", "p0 ok")
+
+
+def read(*values: str) -> tuple[str, ...]:
+    return tuple(line for value in values for line in ("p1 invoke read", f"p1 ok {value}"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "outcome"),
+    [
+        ((*ADDED, *read("[1]")), "stable"),
+        ((*ADDED, *read("[]")), "lost"),
+        ((*ADDED, *read("[1]", "[]")), "lost"),
+        ((*ADDED, *read("[]", "[1]")), "stale"),
+        ((*read("[]"), *ADDED), "never_read"),
+        (("p0 invoke add 1", "p1 invoke read", "p0 ok", "p1 ok []"), "never_read"),
+        (("p0 invoke add 1", "p0 info", *read("[1]", "[]")), "lost"),
+        (("p0 invoke add 1", "p0 info", *read("[1]", "[1]")), "recovered"),
+    ],
+)
+def test_what_became_of_an_element(lines, outcome):
+    verdict = judge(SetFull(), *lines)
+    assert verdict.stats[outcome] == 1
+    assert types(verdict) == (["lost-element"] if outcome == "lost" else [])
+    assert verdict.valid is (outcome != "lost")
+
+
+def test_a_read_that_overlaps_the_one_that_shows_it_proves_no_loss():
+    lines = (*ADDED, "p1 invoke read", "p2 invoke read", "p2 ok []", "p1 ok [1]")
+    assert judge(SetFull(), *lines).stats["stale"] == 1
+
+
+def test_a_stale_element_is_an_anomaly_only_where_reads_must_be_fresh():
+    lines = (*ADDED, *read("[]", "[1]"))
+    assert judge(SetFull(), *lines).valid is True
+    assert types(judge(SetFull(fresh=True), *lines)) == ["stale-element"]
+
+
+def test_an_element_twice_and_one_that_nobody_added():
+    assert types(judge(SetFull(), *ADDED, *read("[1,1]"))) == ["duplicated-element"]
+    assert types(judge(SetFull(), *ADDED, *read("[1,2]"))) == ["unexpected-element"]
+    assert types(judge(SetFull(), *ADDED, "p0 invoke add 2", "p0 fail", *read("[1,2]"))) == ["unexpected-element"]
+    assert judge(SetFull(), *ADDED, "p0 invoke add 2", "p0 info", *read("[1,2]")).valid is True
+
+
+def test_a_lost_element_is_told_with_its_last_sighting():
+    (found,) = judge(SetFull(), *ADDED, *read("[1]", "[]")).anomalies
+    assert found.ops == (0, 2, 4)
+    assert found.evidence["element"] == 1
+    assert "     But T3 began after that and lacks it; T2 is the last that shows it." in found.explanation
+
+
+def test_how_long_an_element_was_stale():
+    verdict = judge(SetFull(), *ADDED, "@10 p1 invoke read", "p1 ok []", *read("[1]"))
+    assert verdict.stats["stable_slowest_ms"] == 8
+
+
+def test_a_set_that_was_never_read_is_unknown():
+    verdict = judge(SetFull(), *ADDED)
+    assert verdict.valid == "unknown"
+    assert verdict.reason == "the set was never read"
+    assert judge(SetFull(), "p0 invoke add 1", "p0 ok", *read("3")).reason == (
+        "nothing to judge: no set was added to and read"
+    )
+
+
+def test_elements_are_told_apart_by_their_json():
+    assert judge(SetFull(), 'p0 invoke add "1"', "p0 ok", *read('["1"]')).valid is True
+    assert judge(SetFull(), 'p0 invoke add "1"', "p0 ok", *read("[1]")).valid is False
+
+
+@given(st.data())
+def test_a_set_kept_by_one_server_is_valid_and_each_planted_loss_is_found(data):
+    kept: set[int] = set()
+    lines: list[str] = []
+    for number in range(data.draw(st.integers(1, 8))):
+        if data.draw(st.booleans()):
+            lines += [f"p0 invoke add {number}", "p0 ok"]
+            kept.add(number)
+        else:
+            lines += read(str(sorted(kept)))
+    lines += read(str(sorted(kept)))
+    verdict = judge(SetFull(fresh=True), *lines)
+    assert verdict.valid is True or not kept
+    if kept:
+        gone = data.draw(st.sampled_from(sorted(kept)))
+        planted = judge(SetFull(), *lines, *read(str(sorted(kept - {gone}))))
+        assert types(planted) == ["lost-element"]
+        assert planted.anomalies[0].evidence["element"] == gone
+
+
+# ── counters ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("lines", "lowest", "highest"),
+    [
+        (("p0 invoke add 2", "p0 ok"), 2, 2),
+        (("p0 invoke add 2", "p0 info"), 0, 2),
+        (("p0 invoke add 2", "p0 fail"), 0, 0),
+        (("p0 invoke add -2", "p0 ok", "p2 invoke add 1", "p2 ok"), -1, -1),
+        (("p0 invoke add -2", "p0 info", "p2 invoke add 1", "p2 info"), -2, 1),
+        (("p0 invoke increment", "p0 ok", "p2 invoke decrement 3", "p2 info"), -2, 1),
+    ],
+)
+def test_a_read_is_within_what_was_surely_and_what_was_possibly_added(lines, lowest, highest):
+    for value in range(lowest - 1, highest + 2):
+        verdict = judge(Counter(), *lines, *read(str(value)))
+        assert verdict.valid is (lowest <= value <= highest)
+        if not verdict.valid:
+            assert types(verdict) == ["counter-out-of-bounds"]
+            assert verdict.anomalies[0].evidence == {"read": value, "lowest": lowest, "highest": highest, "reads": 1}
+
+
+def test_what_is_added_while_it_is_read_may_count():
+    lines = ("p1 invoke read", "p0 invoke add 2", "p0 ok")
+    assert judge(Counter(), *lines, "p1 ok 0").valid is True
+    assert judge(Counter(), *lines, "p1 ok 2").valid is True
+    assert judge(Counter(), *lines, "p1 ok 1").valid is True
+
+
+def test_a_counter_that_nobody_read_is_nothing_to_judge():
+    assert judge(Counter(), "p0 invoke add 2", "p0 ok").valid == "unknown"
+
+
+@st.composite
+def additions(draw: st.DrawFn) -> list[tuple[int, int | None, int, str]]:
+    """(begins, ends, amount, outcome) of each, with times in ms."""
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        begins = draw(st.integers(1, 20))
+        outcome = draw(st.sampled_from(["ok", "ok", "info", "fail"]))
+        found.append((begins, begins + draw(st.integers(0, 9)), draw(st.integers(-3, 3)), outcome))
+    return found
+
+
+@given(additions(), st.integers(1, 20), st.integers(0, 9), st.integers(-6, 6))
+def test_bounds_are_those_of_trying_every_subset(added, begins, length, value):
+    ends = begins + length
+    certain = [amount for _, end, amount, outcome in added if outcome == "ok" and end < begins]
+    open_to_doubt = [
+        amount
+        for start, end, amount, outcome in added
+        if outcome != "fail" and start <= ends and not (outcome == "ok" and end < begins)
+    ]
+    lowest = sum(certain) + sum(amount for amount in open_to_doubt if amount < 0)
+    highest = sum(certain) + sum(amount for amount in open_to_doubt if amount > 0)
+    rows = [(begins, "invoke", "read", 99, None), (ends, "ok", "read", 99, value)]
+    for process, (start, end, amount, outcome) in enumerate(added):
+        rows += [(start, "invoke", "add", process, amount), (end, outcome, "add", process, amount)]
+    rows.sort(key=lambda row: (row[0], row[1] != "invoke"))
+    table = [
+        {"index": at, "time": moment, "type": kind, "f": f, "process": process, "value": None if v is None else str(v)}
+        for at, (moment, kind, f, process, v) in enumerate(rows)
+    ]
+    history = HISTORY.empty_table().from_pylist(table, schema=HISTORY)
+    assert Counter().check(Records.of(history), limit_s=1).valid is (lowest <= value <= highest)
+
+
+# ── ids, forks, banks ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_id_that_is_given_out_twice():
+    once = ("p0 invoke generate", 'p0 ok "a"', "p1 invoke generate", 'p1 ok "b"')
+    assert judge(UniqueIds(), *once).valid is True
+    verdict = judge(UniqueIds(), *once, "p2 invoke generate", 'p2 ok "a"')
+    assert types(verdict) == ["duplicate-id"]
+    assert verdict.anomalies[0].ops == (0, 4)
+    assert judge(UniqueIds(), *once, "p2 invoke generate", 'p2 info "a"').valid is True
+    assert judge(UniqueIds(), "p0 invoke generate", "p0 fail").valid == "unknown"
+
+
+def forks(*seen: tuple[int | None, int | None]) -> Records:
+    rows = []
+    for process, (x, y) in enumerate(seen):
+        mops = [{"f": "r", "k": 1, "v": x, "vs": None}, {"f": "r", "k": 2, "v": y, "vs": None}]
+        for kind in ("invoke", "ok"):
+            at = len(rows)
+            rows.append({"index": at, "time": at, "process": process, "type": kind, "f": "read", "mops": mops})
+    return Records.of(HISTORY.empty_table().from_pylist(rows, schema=HISTORY))
+
+
+def test_reads_that_saw_two_writes_in_opposite_orders():
+    assert LongFork().check(forks((None, None), (1, None), (1, 1)), limit_s=1).valid is True
+    assert LongFork().check(forks((1, None), (1, None)), limit_s=1).valid is True
+    verdict = LongFork().check(forks((1, 1), (1, None), (None, 1)), limit_s=1)
+    assert types(verdict) == ["long-fork"]
+    assert verdict.anomalies[0].ops == (2, 4)
+    assert LongFork().check(forks((1, None), (2, None)), limit_s=1).valid == "unknown"
+    assert LongFork().check(forks((1, None)), limit_s=1).reason == (
+        "nothing to judge: no group of keys, each written once, was read twice"
+    )
+
+
+MOVED = ('p0 invoke transfer {"from":0,"to":1,"amount":3}', "p0 ok")
+
+
+def test_money_that_was_made_lost_or_overdrawn():
+    assert judge(Bank(), *MOVED, *read('{"0":7,"1":3}', '{"0":4,"1":6}')).valid is True
+    assert types(judge(Bank(), *MOVED, *read('{"0":7,"1":3}', '{"0":4,"1":7}'))) == ["wrong-total"]
+    assert types(judge(Bank(), *MOVED, *read('{"0":7,"1":null}'))) == ["wrong-total"]
+    assert types(judge(Bank(), *MOVED, *read('{"0":-1,"1":11}'))) == ["negative-balance"]
+    assert judge(Bank(overdraft=True), *MOVED, *read('{"0":-1,"1":11}')).valid is True
+    assert types(judge(Bank(total=9), *MOVED, *read('{"0":7,"1":3}'))) == ["wrong-total"]
+    assert judge(Bank(), *read('{"0":7,"1":3}')).valid == "unknown"
+
+
+# ── availability and stats ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def attempts(node: str, *, begin_s: int, end_s: int, kind: str) -> list[str]:
+    lines = []
+    for number, second in enumerate(range(begin_s, end_s, 5)):
+        process = 1000 * begin_s + number
+        lines += [f"@{second * 1000} p{process} {node} invoke write 1", f"@{second * 1000 + 4000} p{process} {kind}"]
+    return lines
+
+
+SERVED = (*attempts("n1", begin_s=0, end_s=10, kind="ok"), *attempts("n2", begin_s=10, end_s=20, kind="ok"))
+AGAIN = attempts("n3", begin_s=60, end_s=70, kind="ok")
+
+
+def test_a_system_that_nobody_is_answered_by_is_unavailable():
+    verdict = judge(Availability(), *SERVED, *attempts("n1", begin_s=20, end_s=60, kind="info !WriteTimeout"), *AGAIN)
+    assert types(verdict) == ["unavailable"]
+    assert verdict.anomalies[0].evidence["attempts"] == 8
+    assert verdict.stats["longest_without_answer_s"] == {"write": 39.0}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        attempts("n1", begin_s=20, end_s=60, kind="fail !InvalidRequest"),
+        attempts("n1", begin_s=20, end_s=45, kind="info !WriteTimeout"),
+        [
+            *attempts("n1", begin_s=20, end_s=25, kind="info !Timeout"),
+            *attempts("n1", begin_s=55, end_s=60, kind="info"),
+        ],
+        [
+            '@19500 -- fault-begins {"id": 0, "nemesis": "kill", "nodes": ["n1", "n2"]}',
+            *attempts("n1", begin_s=20, end_s=60, kind="info !WriteTimeout"),
+            '@59500 -- fault-ends {"id": 0}',
+        ],
+    ],
+    ids=["it refuses", "not for long", "nobody asks", "there is no majority"],
+)
+def test_what_is_no_unavailability(lines):
+    assert judge(Availability(), *SERVED, *lines, *AGAIN).valid is True
+
+
+def test_a_minority_that_is_down_is_no_excuse():
+    lines = [
+        '@19500 -- fault-begins {"id": 0, "nemesis": "kill", "nodes": ["n1"]}',
+        *attempts("n1", begin_s=20, end_s=60, kind="fail !NoHostAvailable"),
+    ]
+    assert judge(Availability(), *SERVED, *lines, *AGAIN).valid is False
+
+
+def test_operations_are_counted_by_kind_and_outcome_and_errors_without_their_numbers():
+    verdict = judge(
+        Stats(),
+        *("p0 invoke write 1", "p0 ok", "p0 invoke cas [1,2]", "p0 fail", "p0 invoke write 1", "p0 info !Timeout17"),
+        *("p1 invoke write 1", "p1 info !Timeout18", "p2 invoke read"),
+    )
+    assert verdict.valid is True
+    assert verdict.stats["by_function"] == {
+        "cas": {"ok": 0, "fail": 1, "info": 0},
+        "read": {"ok": 0, "fail": 0, "info": 1},
+        "write": {"ok": 1, "fail": 0, "info": 2},
+    }
+    assert verdict.stats["never_succeeded"] == ["cas", "read"]
+    assert verdict.stats["unhandled"] == [{"error": "…", "count": 2, "index": 5, "example": "Timeout17"}]
+    assert judge(Stats(), "p0 invoke read", "p0 fail").valid == "unknown"
+    assert str(judge(Stats()).reason).startswith("nothing to judge")
+
+
+def test_a_set_of_many_elements_takes_no_reads_times_elements():
+    count = 2000
+    lines = [line for n in range(count) for line in (f"p0 invoke add {n}", "p0 ok")]
+    lines += [line for _ in range(20) for line in read(str(list(range(count))))]
+    began = time.monotonic()
+    assert judge(SetFull(), *lines).stats["stable"] == count
+    assert time.monotonic() - began < 10

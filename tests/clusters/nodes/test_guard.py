@@ -1,0 +1,630 @@
+"""Guards on this very machine: real processes, short times, and every way in which nobody comes to heal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from tempfile import gettempdir
+
+import pytest
+from here_transport import HereTransport
+from places import ROOT, SUPPORT
+
+from clusters.nodes import libfaketime
+from clusters.nodes.guard import Guard, Guards
+from harness.errors import ClusterError, NodeUnreachable
+from harness.model.protocols import Executed, Fault, Guarded, Undo
+from harness.wait import pause_for, until
+
+SHELLS = ["dash", "bash", "busybox"]
+HOURS_S = 3600.0
+_TOOLS = ["sh", "mv", "cat", "tail", "sleep", "setsid", "mkdir", "rm", "rmdir", "kill", "stat", "id", "chmod", "touch"]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount, or own what is another's")
+
+
+@dataclass
+class Bench:
+    """A node of which the guard thinks that it is far away."""
+
+    transport: HereTransport
+    state: Path
+
+    def __post_init__(self):
+        self.guard = self.another()
+
+    def another(self, verbs=None):
+        """The same guards, as a second machine sees them."""
+        return Guard(self.transport, state=str(self.state), run="run-1", verbs=verbs or {}.__getitem__)
+
+    def path(self, name="undone"):
+        return self.transport.folder / name
+
+    def undo(self, name="undone"):
+        """One line more in a file of this name for every time that it is carried out."""
+        return [Undo(("sh", "-c", 'echo x >> "$1"', "sh", str(self.path(name))))]
+
+    def undone(self, name="undone"):
+        return len(self.path(name).read_text()) // 2 if self.path(name).exists() else 0
+
+    def await_undone(self, name="undone"):
+        until(lambda: self.undone(name), deadline_s=30, what="the undo", every_s=0.01)
+
+    @property
+    def processes(self):
+        return processes_of(self.transport.folder)
+
+    @property
+    def files(self):
+        return (
+            sorted(str(path.relative_to(self.state)) for path in self.state.rglob("*")) if self.state.exists() else []
+        )
+
+
+def processes_of(folder):
+    """Pids of whatever has this folder in its command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+            if f"{folder}/" in words and "guard.sh" in words and int(process.name) != os.getpid():
+                found.append(int(process.name))
+    return found
+
+
+@contextmanager
+def bench_in(folder, shell="dash"):
+    transport = HereTransport(folder / "node")
+    speak(transport, shell)
+    try:
+        yield Bench(transport, folder / "node" / "state")
+    finally:
+        for pid in processes_of(folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def speak(transport, shell):
+    """Let the node's `sh` be this one; with busybox all its other tools, too."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"there is no {shell} here (apt-get install {shell})")
+    for tool in _TOOLS if shell == "busybox" else ["sh"]:
+        (transport.folder / "bin" / tool).symlink_to(found)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with bench_in(tmp_path) as bench:
+        yield bench
+
+
+@pytest.fixture(params=SHELLS)
+def any_bench(tmp_path, request):
+    with bench_in(tmp_path, request.param) as bench:
+        yield bench
+
+
+# ── nobody comes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_nobody_heals_is_undone_in_time_and_on_record(any_bench):
+    bench = any_bench
+    began = time.monotonic()
+    bench.guard.arm(3, [Undo(("false",)), *bench.undo(), Undo(("no-such-tool", "a b"))], after_s=1.5)
+    assert time.monotonic() - began < 30
+    assert bench.guard.armed() == [3]
+    assert bench.guard.fired(3) is None
+    bench.await_undone()
+    assert time.monotonic() - began >= 1.5
+    until(lambda: bench.guard.fired(3).ended, deadline_s=10, what="the record")
+    fired = bench.another().fired(3)
+    assert fired.after_s >= 1.5
+    assert [(argv[0], code) for argv, code in fired.done] == [("false", 1), ("sh", 0), ("no-such-tool", 127)]
+    assert fired.done[2][0] == ("no-such-tool", "a b")
+    assert (bench.guard.armed(), bench.guard.known()) == ([], [3])
+    until(lambda: not bench.processes, deadline_s=10, what="the guard's end")
+    assert bench.another().disarm(3) == fired
+    assert bench.files == []
+    assert not bench.state.exists()
+    assert bench.undone() == 1
+
+
+def test_what_is_healed_in_time_is_left_alone(any_bench):
+    bench = any_bench
+    bench.guard.arm(3, bench.undo(), after_s=1.0)
+    assert bench.processes
+    assert bench.guard.disarm(3) is None
+    # What was killed is listed until the kernel has put it away.
+    until(lambda: not bench.processes, deadline_s=10, what="the guard's end")
+    assert bench.files == []
+    pause_for(1.5)
+    assert bench.undone() == 0
+    assert bench.guard.disarm(3) is None
+    assert bench.guard.fired(3) is None
+
+
+HARNESS = """
+import sys, time
+sys.path[:0] = {paths!r}
+from pathlib import Path
+from here_transport import HereTransport
+from clusters.nodes.guard import Guard
+from harness.model.protocols import Undo
+guard = Guard(HereTransport(Path({folder!r})), state={state!r}, run="run-1", verbs=None)
+guard.arm(3, [Undo(("touch", {undone!r}))], after_s=1.0)
+print("armed", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_harness_that_is_killed_with_all_its_session_is_not_missed(bench):
+    paths = [str(SUPPORT), str(ROOT)]
+    text = HARNESS.format(
+        paths=paths, folder=str(bench.transport.folder), state=str(bench.state), undone=str(bench.path())
+    )
+    harness = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    with harness:
+        assert harness.stdout.readline() == "armed\n"
+        os.killpg(harness.pid, signal.SIGKILL)
+    assert not bench.path().exists()
+    until(bench.path().exists, deadline_s=30, what="the undo")
+    assert bench.guard.disarm(3).done[0][1] == 0
+
+
+@pytest.mark.parametrize("jump_s", [HOURS_S, -HOURS_S])
+def test_a_wall_clock_that_jumps_does_not_concern_it(bench, jump_s, monkeypatch):
+    library = libfaketime.find_library()
+    if library is None:
+        pytest.skip("libfaketime is not installed (Debian: apt-get install faketime)")
+    offsets = bench.path("offset")
+    libfaketime.write_offset(offsets, 0.0)
+    for name, value in {**libfaketime.environment(library, offsets), "FAKETIME_NO_CACHE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    began = time.monotonic()
+    bench.guard.arm(3, bench.undo(), after_s=1.5)
+    libfaketime.write_offset(offsets, jump_s)
+    assert abs(libfaketime.read_offset(library, offsets) - jump_s) < 5
+    bench.await_undone()
+    assert 1.5 <= time.monotonic() - began < 30
+    assert bench.guard.disarm(3).after_s < 30
+
+
+def test_a_guard_whose_folder_was_swept_away_undoes_all_the_same(bench):
+    bench.guard.arm(3, bench.undo(), after_s=1.0)
+    shutil.rmtree(bench.state)
+    bench.await_undone()
+
+
+def test_a_guard_that_is_politely_told_to_end_undoes_at_once(bench):
+    bench.guard.arm(3, bench.undo(), after_s=600)
+    (guard,) = bench.processes
+    os.kill(guard, signal.SIGTERM)
+    bench.await_undone()
+    assert bench.guard.disarm(3).after_s < 60
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("setpriv") is None or shutil.which("prlimit") is None, reason="needs util-linux")
+@pytest.mark.parametrize("moment", ["waiting", "undoing"])
+def test_a_node_that_runs_out_of_processes_gets_its_fault_undone_when_there_are_some_again(bench, monkeypatch, moment):
+    """As a user who is not root, for root is not held to its limits."""
+    # pytest's own folders are its user's alone.
+    for path in takewhile(lambda path: path != Path(gettempdir()), bench.transport.folder.parents):
+        path.chmod(path.stat().st_mode | 0o711)
+    bench.transport.folder.chmod(0o777)
+    run = bench.transport.run
+    nobody = ["setpriv", "--reuid=64077", "--regid=64077", "--clear-groups"]
+    monkeypatch.setattr(bench.transport, "run", lambda argv, **rest: run([*nobody, *argv], **rest))
+    wait = Undo(
+        (
+            "sh",
+            "-c",
+            'touch "$1"; n=0; until [ -e "$2" ] || [ $n -gt 300 ]; do n=$((n + 1)); sleep 0.1; done',
+            "sh",
+            str(bench.path("begun")),
+            str(bench.path("go")),
+        )
+    )
+    bench.guard.arm(3, [wait, *bench.undo()], after_s=3.0 if moment == "waiting" else 0.5)
+    (guard,) = bench.processes
+    if moment == "undoing":
+        until(bench.path("begun").exists, deadline_s=30, what="the undo's beginning")
+    limited = set()
+    # A process that begins just now may be missing from a list of all.
+    while found := {guard, *bench.processes} - limited:
+        for pid in found:
+            subprocess.run([*nobody, "prlimit", f"--pid={pid}", "--nproc=0:", "--nofile=40:"], check=False)
+        limited |= found
+    bench.path("go").touch()
+    pause_for(4.5)
+    assert bench.undone() == 0
+    # It begins again and again, some hundred times a second, and nothing of it may grow.
+    environ = Path(f"/proc/{guard}/environ")
+    until(lambda: 0 < len(environ.read_bytes()) < 20_000, deadline_s=5, what="an environment of the usual size")
+    for pid in {guard, *bench.processes}:
+        subprocess.run([*nobody, "prlimit", f"--pid={pid}", "--nproc=4000:"], check=False)
+    bench.await_undone()
+
+
+def test_a_command_that_hangs_does_not_keep_the_next_from_its_turn(bench, monkeypatch):
+    hasty = (ROOT / "clusters/nodes/guard.sh").read_text()
+    assert "COMMAND_ENDS_WITHIN=30 " in hasty
+    hasty = hasty.replace("COMMAND_ENDS_WITHIN=30 ", "COMMAND_ENDS_WITHIN=1 ")
+    put = bench.transport.put
+    monkeypatch.setattr(bench.transport, "put", lambda content, target, **mode: put(hasty.encode(), target, **mode))
+    bench.guard.arm(3, [Undo(("sleep", "20")), *bench.undo()], after_s=1.0)
+    bench.await_undone()
+    assert [code for _, code in bench.guard.disarm(3).done] == [None, 0]
+
+
+# ── what is carried out is what was given ────────────────────────────────────────────────────────────────────────────
+
+STRANGE = [
+    "",
+    " ",
+    "a b",
+    "$HOME",
+    "`id`",
+    "$(id)",
+    "it's",
+    '"',
+    "\\",
+    "*",
+    "-n",
+    "--",
+    "&",
+    ";",
+    "|",
+    "#",
+    "ä→ß",
+    "end",
+    "\t",
+]
+
+
+def test_no_shell_takes_a_word_of_an_undo_for_anything_but_itself(any_bench):
+    bench = any_bench
+    script = "import json, sys; print(json.dumps(sys.argv[2:]), file=open(sys.argv[1], 'a'))"
+    argv = (sys.executable, "-ISc", script, str(bench.path()), *STRANGE)
+    bench.guard.arm(3, [Undo(argv), Undo(argv)], after_s=1.0)
+    until(lambda: (fired := bench.guard.fired(3)) and fired.ended, deadline_s=60, what="the undo")
+    assert [json.loads(line) for line in bench.path().read_text().splitlines()] == [STRANGE, STRANGE]
+    assert bench.guard.disarm(3).done == ((argv, 0), (argv, 0))
+
+
+def test_a_verb_is_what_the_node_makes_of_it(bench):
+    commands = {"start": [["touch", str(bench.path("started"))], ["true"]], "resume": []}
+    guard = bench.another(verbs=commands.__getitem__)
+    guard.arm(3, [Undo(verb="resume"), Undo(verb="start")], after_s=1.0)
+    until(lambda: (fired := guard.fired(3)) and fired.ended, deadline_s=30, what="the undo")
+    assert bench.path("started").exists()
+    assert [argv[0] for argv, _ in guard.disarm(3).done] == ["touch", "true"]
+
+
+@pytest.mark.parametrize("argv", [("echo", "a\nb"), ("echo", "a\0b")], ids=["newline", "nul"])
+def test_what_no_line_can_hold_is_refused_before_anything(bench, argv):
+    with pytest.raises(ClusterError, match="cannot be kept for a guard"):
+        bench.guard.arm(3, [Undo(argv)], after_s=60)
+    assert bench.transport.asked == []
+
+
+def test_children_of_a_guard_inherit_nothing_strange(bench):
+    """A server that it starts is one that was started as usual: no signal ignored, no library of the harness'."""
+    wanted = "grep -E '^(SigIgn|SigBlk)' /proc/self/status > {0}; umask >> {0}; env | grep -c LD_PRELOAD >> {0}"
+    bench.guard.arm(3, [Undo(("sh", "-c", wanted.format(bench.path())))], after_s=1.0)
+    until(lambda: (fired := bench.guard.fired(3)) and fired.ended, deadline_s=30, what="the undo")
+    ignored, blocked, mask, preloads = bench.path().read_text().split("\n")[:4]
+    bits = int(blocked.split()[1], 16) | int(ignored.split()[1], 16)
+    assert not bits & (1 << signal.SIGTERM - 1 | 1 << signal.SIGHUP - 1 | 1 << signal.SIGCHLD - 1)
+    current = os.umask(0)
+    os.umask(current)
+    assert int(mask, 8) == current
+    assert preloads == "0"
+
+
+# ── several ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_faults_at_the_same_time_have_a_guard_each(bench):
+    bench.guard.arm(3, bench.undo("three"), after_s=1.0)
+    bench.guard.arm(4, bench.undo("four"), after_s=1.0)
+    assert bench.guard.armed() == [3, 4]
+    bench.guard.disarm(3)
+    assert bench.guard.armed() == [4]
+    assert (bench.state / "run-1" / "guard.sh").stat().st_mode & 0o777 == 0o755
+    bench.await_undone("four")
+    assert bench.undone("three") == 0
+    bench.guard.disarm(4)
+    assert bench.files == []
+
+
+def test_runs_on_the_same_node_know_nothing_of_each_other(bench):
+    other = Guard(bench.transport, state=str(bench.state), run="run-2", verbs=None)
+    bench.guard.arm(3, bench.undo("ours"), after_s=600)
+    other.arm(3, bench.undo("theirs"), after_s=600)
+    other.disarm(3)
+    assert (bench.guard.armed(), other.armed()) == ([3], [])
+    assert [name for name in bench.files if name.startswith("run-2")] == []
+
+
+def test_a_fault_is_armed_once_and_its_first_guard_stands(bench):
+    bench.guard.arm(3, bench.undo(), after_s=600)
+    with pytest.raises(ClusterError, match=r"here node: fault 3: guard.sh arm: .*File exists"):
+        bench.another().arm(3, bench.undo("again"), after_s=0.1)
+    assert len(bench.processes) == 1
+    assert bench.guard.armed() == [3]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden"])
+def test_a_run_is_named_by_one_word(bench, name):
+    with pytest.raises(ValueError, match="not the name of a run"):
+        Guard(bench.transport, state="/run/x", run=name, verbs=None)
+
+
+# ── healing at once, and the race for who undoes ─────────────────────────────────────────────────────────────────────
+
+
+def test_healing_at_once_is_the_guard_s_own_undo_and_happens_once(any_bench):
+    bench = any_bench
+    bench.guard.arm(3, bench.undo(), after_s=1.5)
+    fired = bench.another().fire(3)
+    assert bench.undone() == 1
+    assert fired.ended
+    assert [code for _, code in fired.done] == [0]
+    pause_for(2.0)
+    assert bench.undone() == 1
+    assert bench.another().fire(3) == fired
+    assert bench.undone() == 1
+    assert bench.guard.disarm(3) == fired
+    assert bench.guard.fire(3) is None
+    assert bench.files == []
+
+
+def test_healing_at_once_needs_no_guard_that_lives(bench):
+    bench.guard.arm(3, bench.undo(), after_s=600)
+    (guard,) = bench.processes
+    os.kill(guard, signal.SIGKILL)
+    assert bench.another().fire(3).ended
+    assert bench.undone() == 1
+
+
+def test_who_disarms_while_the_guard_undoes_waits_until_it_is_done(bench):
+    slow = Undo(
+        ("sh", "-c", 'touch "$1"; sleep 1; touch "$2"', "sh", str(bench.path("begun")), str(bench.path("done")))
+    )
+    bench.guard.arm(3, [slow], after_s=1.0)
+    until(bench.path("begun").exists, deadline_s=30, what="the undo's beginning")
+    fired = bench.guard.disarm(3)
+    assert bench.path("done").exists()
+    assert fired.ended
+    assert bench.files == []
+
+
+def test_either_the_guard_undoes_or_it_is_disarmed_whoever_is_first(bench):
+    outcomes = set()
+    for number in range(12):
+        name = f"undone-{number}"
+        bench.guard.arm(number, bench.undo(name), after_s=1.0)
+        pause_for(0.09 * number)
+        fired = bench.guard.disarm(number)
+        was_undone = bench.undone(name)
+        pause_for(0.1)
+        assert was_undone == bench.undone(name) == (1 if fired else 0)
+        until(lambda: not bench.processes, deadline_s=10, what="the guard's end")
+        outcomes.add(fired is None)
+    assert bench.files == []
+    assert outcomes <= {True, False}
+
+
+def test_a_guard_that_died_is_told_when_it_is_disarmed(bench, caplog):
+    bench.guard.arm(3, bench.undo(), after_s=600)
+    (guard,) = bench.processes
+    os.kill(guard, signal.SIGKILL)
+    with caplog.at_level(logging.WARNING):
+        assert bench.guard.disarm(3) is None
+    assert [record.message for record in caplog.records] == ["a guard had died"]
+    assert bench.files == []
+
+
+# ── where no guard can stand ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_state_folder_that_cannot_be_made_is_told_in_the_node_s_words(bench):
+    bench.state.write_text("a file")
+    with pytest.raises(ClusterError, match=r"here node: no guard can stand: .*(Not a directory|File exists|somebody)"):
+        bench.guard.arm(3, bench.undo(), after_s=60)
+    assert bench.state.read_text() == "a file"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
+def test_a_folder_in_which_others_may_write_is_refused(bench, mode):
+    bench.state.mkdir()
+    bench.state.chmod(mode)
+    with pytest.raises(ClusterError, match=r"node/state may be written by others"):
+        bench.guard.arm(3, bench.undo(), after_s=60)
+    assert not bench.processes
+
+
+@needs_root
+def test_a_folder_of_somebody_else_s_is_refused(bench):
+    (bench.state / "run-1").mkdir(parents=True, mode=0o700)
+    os.chown(bench.state / "run-1", 12345, 12345)
+    with pytest.raises(ClusterError, match=r"state/run-1 is somebody else's"):
+        bench.guard.arm(3, bench.undo(), after_s=60)
+
+
+@contextmanager
+def small_disk(folder, *, free_pages):
+    """A file system at `folder` on which, beside a filling, that many pages of 4 KiB are free."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k,mode=755", "none", str(folder)], check=True)
+    try:
+        fill(folder, free_pages=free_pages)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder, *, free_pages=0):
+    filling = folder / "filling"
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize - 4096 * free_pages
+    with filling.open("ab", buffering=0) as file:
+        assert file.write(bytes(free)) == free
+
+
+@needs_root
+@pytest.mark.parametrize("free_pages", [0, 1, 2, 3, 4])
+def test_on_a_full_disk_it_stands_or_says_that_it_does_not(bench, free_pages):
+    """guard.sh takes two pages, the undo, its times and its pid one each: five are enough, fewer are not."""
+    with small_disk(bench.state, free_pages=free_pages):
+        with pytest.raises(ClusterError, match=r"No space left on device|not be written|did not come up"):
+            bench.guard.arm(3, bench.undo(), after_s=0.1)
+        assert bench.files == ["filling"]
+        assert not bench.processes
+
+
+@needs_root
+def test_a_disk_that_becomes_full_later_keeps_no_fault_in_place(bench):
+    with small_disk(bench.state, free_pages=9):
+        bench.guard.arm(3, bench.undo(), after_s=1.0)
+        fill(bench.state)
+        bench.await_undone()
+        until(lambda: not bench.processes, deadline_s=10, what="the guard's end")
+        fired = bench.guard.fired(3)
+        assert fired.after_s == 1.0
+        assert not fired.ended
+        assert fired.to_json() == {"after_s": 1.0, "done": [], "broke_off": True}
+        bench.guard.disarm(3)
+        assert bench.files == ["filling"]
+
+
+def test_an_undo_that_was_cut_off_on_its_way_is_refused(bench, monkeypatch):
+    run = bench.transport.run
+    monkeypatch.setattr(
+        bench.transport,
+        "run",
+        lambda argv, *, stdin=None, **rest: run(argv, stdin=stdin[:-4] if "arm" in argv else stdin, **rest),
+    )
+    with pytest.raises(ClusterError, match="the undo is not whole"):
+        bench.guard.arm(3, bench.undo(), after_s=0.1)
+    assert bench.undone() == 0
+
+
+def test_a_guard_that_cannot_come_up_is_no_guard(bench):
+    bench.transport.tool("setsid", "exit 1")
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="it did not come up"):
+        bench.guard.arm(3, bench.undo(), after_s=0.1)
+    assert time.monotonic() - began < 60
+    assert bench.files == []
+
+
+@needs_root
+def test_under_systemd_it_is_a_service_and_what_it_starts_outlives_it(bench, monkeypatch):
+    """In a mount namespace that looks as if systemd had booted it; what plays systemd-run takes the same arguments."""
+    booted = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec "$@"',
+        "sh",
+    ]
+    run = bench.transport.run
+    monkeypatch.setattr(bench.transport, "run", lambda argv, **rest: run([*booted, *argv], **rest))
+    bench.transport.tool(
+        "systemd-run",
+        f'echo "$@" >> {bench.path("asked")}; while [ "$1" != -- ]; do shift; done; shift; setsid "$@" &',
+    )
+    bench.guard.arm(3, bench.undo(), after_s=1.0)
+    bench.await_undone()
+    asked = bench.path("asked").read_text()
+    assert asked.startswith("--quiet --collect --property=KillMode=process --description=schemaquake guard of ")
+    assert asked.rstrip().endswith(f"guard.sh watch {bench.state}/run-1/fault-3")
+    bench.transport.tool("systemd-run", "exit 1")
+    bench.guard.arm(4, bench.undo("again"), after_s=1.0)
+    bench.await_undone("again")
+
+
+# ── all nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def three(tmp_path):
+    with bench_in(tmp_path / "n1") as n1, bench_in(tmp_path / "n2") as n2, bench_in(tmp_path / "n3") as n3:
+        yield {"n1": n1, "n2": n2, "n3": n3}
+
+
+def fault(number=7):
+    return Fault(id=number, nemesis="kill", begins_s=0, ends_s=5, nodes=("n1", "n2"))
+
+
+def guards_of(three, *, max_fault_s=600.0):
+    return Guards({name: bench.guard for name, bench in three.items()}, max_fault_s=max_fault_s)
+
+
+def test_every_node_of_an_undo_is_armed_and_disarmed_and_no_other(three):
+    guards = guards_of(three)
+    assert isinstance(guards, Guarded)
+    guards.arm(fault(), {name: three[name].undo() for name in ("n1", "n2")})
+    assert [len(bench.processes) for bench in three.values()] == [1, 1, 0]
+    assert guards.known() == {"n1": [7], "n2": [7]}
+    assert guards.expired(fault()) == {}
+    guards.disarm(fault())
+    assert [bench.processes + bench.files for bench in three.values()] == [[], [], []]
+    guards.disarm(fault())
+
+
+def test_what_expired_is_told_by_node(three):
+    guards = guards_of(three, max_fault_s=0.3)
+    guards.arm(fault(), {"n2": three["n2"].undo()})
+    three["n2"].await_undone()
+    until(lambda: "broke_off" not in guards.expired(fault())["n2"], deadline_s=10, what="the record")
+    ((name, expired),) = guards.expired(fault()).items()
+    assert (name, [step["exit_code"] for step in expired["done"]]) == ("n2", [0])
+    assert expired["after_s"] >= 0.3
+    json.dumps(expired)
+
+
+def test_a_node_that_cannot_be_reached_is_named_and_the_others_can_be_disarmed(three):
+    guards = guards_of(three)
+    three["n2"].transport.cut = True
+    with pytest.raises(ClusterError, match=r"^n2: here node: cut off$") as raised:
+        guards.arm(fault(), {name: bench.undo() for name, bench in three.items()})
+    assert isinstance(raised.value.__cause__, NodeUnreachable)
+    assert [len(bench.processes) for bench in three.values()] == [1, 0, 1]
+    with pytest.raises(ClusterError, match="n2: here node: cut off"):
+        guards.disarm(fault())
+    assert [len(bench.processes) for bench in three.values()] == [0, 0, 0]
+    three["n2"].transport.cut = False
+    guards.disarm(fault())
+
+
+def test_healing_from_another_machine_undoes_what_every_guard_was_there_for(three):
+    guards_of(three).arm(fault(), {name: bench.undo() for name, bench in three.items()})
+    done = guards_of(three).fire(7)
+    assert set(done) == {"n1", "n2", "n3"}
+    assert [bench.undone() for bench in three.values()] == [1, 1, 1]
+
+
+def test_an_answer_that_is_not_a_record_is_not_taken_for_one(bench, monkeypatch):
+    monkeypatch.setattr(bench.transport, "run", lambda argv, **_: Executed(0, "after 12\n0 touch 'x", ""))
+    fired = bench.guard.fired(3)
+    assert (fired.after_s, fired.done, fired.ended) == (0.12, (), False)
+
+
+def test_an_undo_that_was_begun_again_is_told_from_its_first_beginning_and_by_its_last_round(bench, monkeypatch):
+    record = "after 100\n0 true\nafter 350\n0 true\n1 false\nend\n"
+    monkeypatch.setattr(bench.transport, "run", lambda argv, **_: Executed(0, record, ""))
+    fired = bench.guard.fired(3)
+    assert (fired.after_s, fired.done, fired.ended) == (1.0, ((("true",), 0), (("false",), 1)), True)

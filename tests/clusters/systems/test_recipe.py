@@ -1,0 +1,136 @@
+"""Recipes: what a version needs to start is data, and a version without any is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.systems.configuration import Place, server_folders, yaml
+from clusters.systems.coordinates import KNOWN_VERSIONS
+from clusters.systems.recipe import System, line_for, parse_system, recipe_for
+from harness.errors import PlanError
+from harness.registry import load_all
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "line"),
+    [
+        ("cassandra:5.0.9", "5.0.9", (5, 0)),
+        ("cassandra:6.0-alpha2", "6.0-alpha2", (6, 0)),
+        ("cassandra:4.1.10", "4.1.10", (4, 1)),
+        ("cassandra:3.11.19", "3.11.19", (3, 11)),
+        ("cassandra:5.0", "5.0", (5, 0)),
+        ("cassandra:5.0-SNAPSHOT+ours", "5.0-SNAPSHOT+ours", (5, 0)),
+    ],
+)
+def test_a_system_is_a_product_and_a_version(text, version, line):
+    system = parse_system(text)
+    assert system == System("cassandra", version, line)
+    assert str(system) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "cassandra", "5.0.9", "cassandra:", "cassandra:5", "cassandra:five", "cassandra: 5.0.9", "Cassandra:5.0",
+             "cassandra:5.0.9\n", "cassandra:5.0/../../etc", "cassandra:5.0.9 --help"],
+)  # fmt: skip
+def test_what_is_no_system_is_refused_with_an_example(text):
+    with pytest.raises(PlanError, match=r"is not a system; write product:version, for example cassandra:5\.0\.9"):
+        parse_system(text)
+
+
+def test_another_product_is_refused_by_name():
+    with pytest.raises(PlanError, match='knows the products cassandra and scylladb, not "riak"'):
+        parse_system("riak:2.0")
+
+
+def test_scylladb_is_not_started_here_and_the_refusal_says_where_it_runs():
+    with pytest.raises(PlanError, match=r"it runs on deployed clusters .* image scylladb/scylla:6\.2\.3 "):
+        recipe_for(parse_system("scylladb:6.2.3"))
+
+
+@pytest.mark.parametrize(
+    "text", ["scylladb:5.2.19", "scylladb:5.4", "scylladb:6.2", "scylladb:2025.1", "scylladb:2025.1.0-rc1"]
+)
+def test_what_is_to_be_known_of_scylladb_is_a_line(text):
+    line = line_for(parse_system(text))
+    assert (line.era, line.client, line.protocol_version, line.image) == ("group0", "cql", 4, "scylladb/scylla")
+    assert {"types", "views", "indexes", "conditional-writes"} <= line.features
+
+
+def test_what_scylladb_has_behind_a_switch_is_left_out():
+    assert "functions" not in line_for(parse_system("scylladb:2025.1")).features
+    with pytest.raises(PlanError, match=r"nothing is known of scylladb:5\.1\.0; known is ScyllaDB 5\.2 and later"):
+        line_for(parse_system("scylladb:5.1.0"))
+
+
+def test_a_recipe_is_a_line():
+    assert line_for(parse_system("cassandra:5.0.9")) == recipe_for(parse_system("cassandra:5.0.9"))
+    assert line_for(parse_system("cassandra:5.0.9")).image is None
+
+
+@pytest.mark.parametrize(
+    ("text", "era", "start"),
+    [
+        ("cassandra:4.1.0", "system_schema", "together"),
+        ("cassandra:5.0.9", "system_schema", "together"),
+        ("cassandra:5.1.0", "system_schema", "together"),
+        ("cassandra:6.0-alpha2", "tcm", "first-alone"),
+        ("cassandra:6.1.0", "tcm", "first-alone"),
+    ],
+)
+def test_a_line_of_releases_has_its_recipe(text, era, start):
+    recipe = recipe_for(parse_system(text))
+    assert (recipe.era, recipe.start) == (era, start)
+    assert ("epochs" in recipe.features) == (era == "tcm")
+    assert (recipe.cms is not None) == (era == "tcm")
+
+
+@pytest.mark.parametrize("text", ["cassandra:0.6.13", "cassandra:99.0.0"])
+def test_a_line_without_a_recipe_is_told_those_there_are(text):
+    with pytest.raises(PlanError) as refused:
+        recipe_for(parse_system(text))
+    assert str(refused.value).startswith(
+        f"no launch recipe for {text}; there are recipes for Cassandra 0.7 to below 0.8, 0.8 to below 1.1, "
+    )
+    assert str(refused.value).endswith(", 6.0 to below 99.0")
+
+
+@pytest.mark.parametrize("version", KNOWN_VERSIONS)
+def test_an_acknowledged_write_survives_a_kill_by_configuration(version):
+    """Otherwise rows lost in a restart would be blamed on the schema."""
+    assert recipe_for(parse_system(f"cassandra:{version}")).yaml["commitlog_sync"] == "batch"
+
+
+@pytest.mark.parametrize(("text", "lacks"), [("cassandra:5.0.9", {"append-accord"}), ("cassandra:6.0-alpha2", set())])
+def test_every_workload_we_ship_can_run(text, lacks):
+    features = recipe_for(parse_system(text)).features
+    assert {name for name, workload in load_all("workloads").items() if workload.requires - features} == lacks
+
+
+def test_accord_is_switched_on_for_those_who_require_it():
+    system = parse_system("cassandra:6.0-alpha2")
+    place = Place(address="10.0.0.1", token=0, seeds=["10.0.0.1"], folder=Path("/nodes/n1"))
+    usual, asked = recipe_for(system, wanted={"tables"}), recipe_for(system, wanted={"accord", "tables"})
+    assert "accord" in usual.features
+    assert usual.features == asked.features
+    assert "accord" not in yaml(usual, place)
+    told = yaml(asked, place)["accord"]
+    assert (told["enabled"], told["journal_directory"]) == (True, "/nodes/n1/accord.journal")
+    assert told["journal"]["flush_mode"] == "BATCH"
+    assert "accord.journal" in server_folders(asked)
+    assert "journal_directory" not in asked.yaml["accord"]  # a place must not change the recipe that all nodes share
+
+
+def test_java_arguments_open_what_the_server_reaches_into():
+    arguments = recipe_for(parse_system("cassandra:5.0.9")).jvm.arguments()
+    assert arguments[:3] == ["-Xms256m", "-Xmx400m", "-Xss512k"]
+    assert "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in arguments
+    assert "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED" in arguments
+
+
+def test_a_tool_has_a_heap_of_its_own():
+    jvm = recipe_for(parse_system("cassandra:5.0.9")).jvm
+    tool = jvm.arguments(heap=["-Xmx128m"])
+    assert tool[0] == "-Xmx128m"
+    assert tool[1:] == jvm.arguments()[len(jvm.heap) :]

@@ -1,0 +1,226 @@
+"""The command line: whatever is asked wrongly gets a sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import orjson
+import pytest
+from plugins import distribution, on_path
+
+from harness.cli.command_line import _run, application
+from harness.errors import ExitCode
+from harness.registry import names
+
+RUN = ["run", "--system", "cassandra:5.0.9", "--workload", "create-table"]
+
+
+@pytest.fixture
+def schemaquake(capfd, monkeypatch, tmp_path):
+    """`schemaquake("list", "workloads")` in an empty folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        code = _run(list(argv))
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    # A command configures logging, to standard error as it is now: that must not outlive the test.
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield run
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+# ── what is wrong with the arguments ─────────────────────────────────────────────────────────────────────────────────
+
+WRONG = [
+    ("a command there is not", ["rum"], "No such command 'rum'"),
+    ("an option there is not", ["run", "--sytem", "cassandra:5.0.9"], "No such option: --sytem"),
+    ("an option without its value", ["run", "--system"], "'--system' requires an argument"),
+    ("no system", ["run", "--workload", "create-table"], "no system: name one with --system cassandra:VERSION"),
+    ("a number that is none", [*RUN, "--nodes", "three"], "Invalid value for '--nodes'"),
+    ("too few nodes", [*RUN, "--nodes", "0"], "--nodes must be at least 1, not 0"),
+    ("a mode there is not", [*RUN, "--mode", "chaos"], '--mode is "barrier", "partition" or "single", not "chaos"'),
+    ("a time that is no number", [*RUN, "--time-limit", "nan"], "--time-limit must be a number, not nan"),
+    (
+        "a workload there is not",
+        ["run", "--system", "cassandra:5.0.9", "--workload", "create-tabel"],
+        'unknown workload "create-tabel". Did you mean "create-table"?',
+    ),
+    ("a nemesis there is not", [*RUN, "--nemesis", "kil"], 'unknown nemesis "kil". Did you mean "kill"?'),
+    ("a cluster there is not", [*RUN, "--cluster", "moon"], 'unknown cluster "moon". Known: docker, local, ssh.'),
+    ("a workload named twice", [*RUN[:4], "create-table,create-table"], "a workload is named twice"),
+    ("a system that is none", ["run", "--system", "casandra", *RUN[3:]], '"casandra" is not a system; write product:'),
+    ("another product", ["run", "--system", "riak:2.0", *RUN[3:]], 'not "riak"'),
+    ("one that is not started here", ["run", "--system", "scylladb:6.2.0", *RUN[3:]], "it runs on deployed clusters"),
+    (
+        "a version without a recipe",
+        ["run", "--system", "cassandra:99.1", *RUN[3:]],
+        "no launch recipe for cassandra:99",
+    ),
+    ("a concurrency that is none", [*RUN, "--concurrency", "two"], "--concurrency is a number of workers (6)"),
+    ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O wants name=value, not "fast"'),
+    ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
+    ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
+]
+
+
+@pytest.mark.parametrize(("argv", "sentence"), [pytest.param(argv, text, id=name) for name, argv, text in WRONG])
+def test_what_is_asked_wrongly_gets_a_sentence(schemaquake, argv, sentence):
+    code, out, err = schemaquake(*argv)
+    assert sentence in err
+    assert "Traceback" not in err
+    assert out == "", "standard output is for answers"
+    assert code == ExitCode.BAD_ARGUMENTS == 254
+
+
+def test_a_refused_run_leaves_no_folder_that_looks_like_one(schemaquake, tmp_path):
+    schemaquake(*RUN, "--nemesis", "kil")
+    assert not list(tmp_path.rglob("plan.json"))
+
+
+def test_without_a_command_there_is_help(schemaquake):
+    code, out, err = schemaquake()
+    assert "Usage: schemaquake" in out + err
+    assert "run " in out + err
+    assert code == ExitCode.BAD_ARGUMENTS
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["run", "--help"], ["list", "--help"], ["heal", "--help"]], ids=" ".join)
+def test_help_is_an_answer(schemaquake, argv):
+    code, out, _ = schemaquake(*argv)
+    assert code == ExitCode.VALID
+    assert out.lstrip().startswith("Usage: schemaquake")
+
+
+COMMANDS = [
+    *("crash-table", "doctor", "fetch", "image", "list", "heal", "matrix"),
+    *("demo", "run", "check", "report", "recover", "shrink"),
+]
+
+
+def commands_of(text):
+    """The names that a page of help lists."""
+    _, _, listed = text.partition("Commands:\n")
+    return [line.split()[0] for line in listed.splitlines() if line[:3].strip()]
+
+
+def test_help_lists_every_command(schemaquake):
+    assert commands_of(schemaquake("--help")[1]) == COMMANDS
+
+
+def test_a_stranger_s_commands_stand_beside_our_own(schemaquake, tmp_path):
+    (tmp_path / "strange_commands.py").write_text(
+        "def register(app):\n"
+        "    app.command('greet')(greet)\n"
+        "    app.command()(part)\n"
+        "def greet(name: str):\n    print('hello', name)\n"
+        "def part():\n    print('farewell')\n"
+    )
+    distribution(tmp_path, {"commands": {"strange": "strange_commands:register"}})
+    with on_path(tmp_path):
+        assert commands_of(schemaquake("--help")[1]) == [*COMMANDS, "greet", "part"]
+        assert schemaquake("greet", "Ada") == (0, "hello Ada\n", "")
+        assert schemaquake("part") == (0, "farewell\n", "")
+        assert "Missing argument" in schemaquake("greet")[2]
+        assert "No such command 'gret'. Did you mean 'greet'" in schemaquake("gret")[2]
+
+
+def test_a_command_that_is_asked_for_is_all_that_typer_is_told_of():
+    assert [command.name for command in application("check").registered_commands] == ["check"]
+    assert [command.name for command in application("chekc").registered_commands] == COMMANDS
+
+
+# ── list ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers", "clusters"])
+def test_a_list_has_everything_that_is_installed_with_a_line_on_each(schemaquake, kind):
+    code, out, err = schemaquake("list", kind)
+    assert (code, err) == (ExitCode.VALID, "")
+    rows = dict(line.split("  ", 1) for line in out.splitlines())
+    assert [name.strip() for name in rows] == names(kind)
+    assert all(description.strip() for description in rows.values())
+
+
+@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers", "clusters", "systems", "anomalies", "errors"])
+def test_json_is_one_document_on_standard_output_and_nothing_else(schemaquake, kind):
+    code, out, err = schemaquake("list", kind, "--json")
+    assert (code, err) == (ExitCode.VALID, "")
+    document = orjson.loads(out)
+    assert document
+    assert all(isinstance(name, str) and text for name, text in document.items())
+
+
+def test_systems_are_listed_as_a_table_with_named_columns(schemaquake):
+    code, out, err = schemaquake("list", "systems")
+    assert (code, err) == (ExitCode.VALID, "")
+    heads, *rows = out.splitlines()
+    assert heads.split()[:3] == ["era", "client", "java"]
+    assert {row.split()[0].partition(":")[0] for row in rows} == {"cassandra", "scylladb"}
+    era = heads.index("era")
+    assert all(row[era - 1] == " " != row[era] for row in rows), "cells stand below their heads"
+
+
+def test_errors_are_listed_with_what_they_prove(schemaquake):
+    _, out, _ = schemaquake("list", "errors", "--json")
+    rows = orjson.loads(out)
+    assert rows["NoHostAvailable on any"] == "fail: no connection to the pinned coordinator: it was never sent"
+    assert rows["* on any"].startswith("info: ")
+
+
+def test_workloads_are_what_is_listed_first(schemaquake):
+    assert schemaquake("list")[1] == schemaquake("list", "workloads")[1]
+
+
+# ── as a process ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def process(*argv, **keywords):
+    return subprocess.run(
+        [sys.executable, "-m", "harness.cli.command_line", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        **keywords,
+    )
+
+
+def test_the_exit_code_reaches_the_shell():
+    assert process("list", "wishes").returncode == 254
+    listed = process("list", "clusters")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["docker", "local", "ssh"]
+
+
+def test_a_heal_of_nothing_says_so(tmp_path, scripted):
+    plan = {"system": "cassandra:5.0.9", "workloads": ["create-table"]}
+    (tmp_path / "plan.json").write_bytes(orjson.dumps(plan))
+    ran = process("heal", str(tmp_path))
+    assert ran.returncode == 0
+    assert ran.stderr == "nothing was left to heal\n"
+    assert ran.stdout == ""
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path, scripted):
+    file = tmp_path / "file"
+    file.touch()
+    ran = process(*RUN, "--cluster", "scripted", "--runs", str(file / "runs"), env=dict(os.environ))
+    assert ran.returncode in {254, 255}
+    assert "Traceback" not in ran.stderr
+    assert "Not a directory" in ran.stderr
+
+
+def test_whoever_does_not_read_a_list_to_its_end_hears_no_complaint():
+    ran = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m harness.cli.command_line list errors | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stderr == ""

@@ -1,0 +1,112 @@
+"""Healing: from nothing but a run's folder, whatever a dead run left behind is undone and told."""
+
+from __future__ import annotations
+
+import os
+
+import orjson
+import pytest
+from scripted_cluster import calls
+
+from harness.errors import HistoryError, PlanError
+from harness.faults.healing import heal, heal_ledger
+from harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from harness.model.plan import Plan
+from harness.model.protocols import Fault
+from harness.run.runner import process_start_time
+
+
+@pytest.fixture
+def folder(tmp_path, scripted):
+    plan = Plan(system="words:1.0", cluster="scripted", workloads=("scripted",))
+    (tmp_path / "plan.json").write_bytes(orjson.dumps(plan.to_json()))
+    return tmp_path
+
+
+def fault(number, *nodes):
+    return Fault(id=number, nemesis="tremor", begins_s=1, ends_s=2, nodes=nodes)
+
+
+def left_behind(folder):
+    """The ledger of a run that was killed: one fault in place, one being injected, one healed, one process."""
+    ledger = Ledger(folder / FILE_NAME)
+    ledger.injected(ledger.plan(fault(0, "n1", "n2")), {"shaking": ["n1", "n2"]})
+    ledger.plan(fault(1))
+    healed = ledger.plan(fault(2, "n3"))
+    ledger.injected(healed, None)
+    ledger.healed(healed)
+    ledger.record("resource", {"process": 4711})
+    ledger.close()
+
+
+def test_everything_left_behind_is_told_and_closed_in_the_ledger(folder):
+    left_behind(folder)
+    assert heal(folder) == [
+        "the scripted cluster was swept",
+        "tremor of n1, n2: gone, and marked as healed in the ledger",
+        "tremor of the network: gone, and marked as healed in the ledger",
+        "resource: gone, and marked as healed in the ledger",
+    ]
+    assert calls(folder) == ["heal"]
+    latest = {entry.id: entry for entry in read_ledger(folder / FILE_NAME)}
+    assert [latest[number].state for number in sorted(latest)] == ["healed"] * 4
+    assert latest[0].effect == {"by": "schemaquake heal"}
+
+
+def test_the_ledger_says_that_healing_began_before_it_says_that_it_ended(folder):
+    left_behind(folder)
+    heal(folder)
+    states = [entry.state for entry in read_ledger(folder / FILE_NAME) if entry.id == 0]
+    assert states == ["planned", "injected", "healing", "healed"]
+
+
+def test_healing_again_finds_nothing_in_the_ledger(folder):
+    left_behind(folder)
+    heal(folder)
+    assert heal(folder) == ["the scripted cluster was swept"]
+
+
+def test_a_run_that_never_broke_anything_is_only_swept(folder):
+    assert heal(folder) == ["the scripted cluster was swept"]
+
+
+def test_a_run_that_goes_on_is_left_alone(folder):
+    left_behind(folder)
+    pid = os.getpid()
+    (folder / "process.json").write_bytes(orjson.dumps({"pid": pid, "start_time": process_start_time(pid)}))
+    with pytest.raises(PlanError, match=rf"still going on \(process {pid}\): interrupt it first \(kill -TERM {pid}\)"):
+        heal(folder)
+    assert calls(folder) == []
+    assert {entry.state for entry in read_ledger(folder / FILE_NAME) if entry.id == 1} == {"planned"}
+
+
+def test_a_folder_that_is_no_run_s_is_refused(tmp_path):
+    with pytest.raises(HistoryError, match=r"is not a run's folder: it has no plan\.json"):
+        heal(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one(folder):
+    (folder / FILE_NAME).write_text('{"id": 0}\n')
+    with pytest.raises(HistoryError, match="Faults may still be in place"):
+        heal(folder)
+
+
+def test_a_ledger_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(PlanError, match="there is no ledger"):
+        heal_ledger(tmp_path / "ledger.jsonl", tmp_path / "cluster.toml")
+
+
+@pytest.mark.parametrize("text", ["provider = ", "\x00"])
+def test_a_file_that_is_no_cluster_file_is_told(tmp_path, text):
+    (tmp_path / "ledger.jsonl").touch()
+    (tmp_path / "cluster.toml").write_text(text)
+    with pytest.raises(PlanError, match="is no cluster file"):
+        heal_ledger(tmp_path / "ledger.jsonl", tmp_path / "cluster.toml")
+
+
+def test_a_cluster_that_ends_with_its_runs_is_healed_from_a_folder(folder):
+    Ledger(folder / FILE_NAME).close()
+    (folder / "cluster.toml").write_text('provider = "scripted"')
+    with pytest.raises(PlanError, match="schemaquake heal RUN"):
+        heal_ledger(folder / FILE_NAME, folder / "cluster.toml")

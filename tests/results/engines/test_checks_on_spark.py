@@ -1,0 +1,119 @@
+"""Spark says what this process says, to the letter: transactions and registers, whose pieces Spark carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from damage import damaged
+from plain_verdicts import plainly
+from register_histories import registers
+from shared_histories import from_json, lines
+from small_histories import table
+
+from checkers.elle.list_append import ListAppend
+from checkers.elle.rw_register import RwRegister
+from checkers.linearizability.linearizable import Linearizable
+from clusters.distribution.java import find_java
+from harness.model.protocols import Checker
+from harness.model.records import OBSERVATIONS
+from results.engines.spark_session import JAVA_LEAST, spark_session
+from results.judging.judge import judge
+from results.judging.sources import HistoryFile
+from results.runs.checking import check_path
+from results.store.store import Store
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session() -> Any:
+    find_java(JAVA_LEAST)
+    with spark_session("local[2]") as spark:
+        yield spark
+
+
+def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tuple[Any, Any]:
+    file = folder / "history.parquet"
+    pq.write_table(events, file, row_group_size=rows)
+    one, other = (
+        judge(HistoryFile(file), checkers=[checker], engine=engine, limit_s=600) for engine in ("spark", "local")
+    )
+    return plainly(one), plainly(other)
+
+
+@pytest.mark.parametrize(
+    ("checker", "seed"),
+    [
+        (ListAppend(), 4),
+        (ListAppend(models=("strong-session-serializable",)), 5),
+        (RwRegister(linearizable_keys=True), 6),
+        (RwRegister(models=("serializable",), wfr_keys=True), 7),
+    ],
+    ids=lambda value: value if isinstance(value, int) else value.name,
+)
+def test_transactions(tmp_path: Path, checker: Any, seed: int) -> None:
+    events = table(damaged(seed, checker.name, count=150, keys=5, share=0.1))
+    spark, local = both(tmp_path, checker, events, rows=40)
+    assert spark == local
+    assert local["valid"] is False
+    assert local["anomalies"]
+
+
+def test_registers_key_by_key(tmp_path: Path) -> None:
+    spark, local = both(tmp_path, Linearizable(), registers(3, keys=6, damage=0.05), rows=50)
+    assert spark == local
+    assert local["valid"] is False
+
+
+def test_text_is_read_here_and_judged_there(tmp_path: Path) -> None:
+    file = tmp_path / "history.json"
+    file.write_text(
+        "\n".join(
+            f'{{"index":{index},"type":"{of_type}","process":{process},"f":"txn","value":{value}}}'
+            for index, (of_type, process, value) in enumerate(
+                [
+                    ("invoke", 0, '[["append",1,1]]'),
+                    ("ok", 0, '[["append",1,1]]'),
+                    ("invoke", 1, '[["r",1,null]]'),
+                    ("ok", 1, '[["r",1,[]]]'),
+                    ("invoke", 2, '[["r",1,null]]'),
+                    ("ok", 2, '[["r",1,[1]]]'),
+                ]
+            )
+        )
+    )
+    verdicts = [
+        check_path(file, checkers=["list-append"], file_format=None, engine=engine, master=None, limit_s=60)
+        for engine in ("spark", "local")
+    ]
+    assert plainly(verdicts[0]) == plainly(verdicts[1])
+    assert verdicts[1].valid is False
+    assert [anomaly.type for anomaly in verdicts[1].anomalies] == ["G-single-item-realtime"]
+
+
+@pytest.mark.parametrize("kind", ["list-append", "rw-register"])
+def test_histories_with_known_verdicts(tmp_path: Path, kind: str) -> None:
+    chosen = [entry for entry in lines(f"conformance/{kind}.jsonl") if entry["id"][-3:] in {"214", "426", "096"}]
+    assert chosen
+    for entry in chosen:
+        checker: Any = ListAppend() if kind == "list-append" else RwRegister()
+        spark, local = both(tmp_path, checker, from_json(entry["ops"]), rows=20)
+        assert spark == local, entry["id"]
+
+
+def test_a_run_s_registers_are_judged_in_pieces_and_the_rest_whole(tmp_path: Path) -> None:
+    store = Store.create(tmp_path, "register", "cassandra:5.0.9")
+    store.write_history(registers(8, keys=6, damage=0.05))
+    store.write_observations(OBSERVATIONS.empty_table())
+    one, other = (
+        plainly(judge(store, checkers=["linearizable", "stats", "late-writes"], engine=engine, limit_s=600))
+        for engine in ("spark", "local")
+    )
+    assert one == other
+    assert [part["checker"] for part in one["parts"]] == ["linearizable", "stats", "late-writes"]
+    assert one["parts"][0]["valid"] is False
+    assert not list(store.folder.glob(".schemaquake-*"))

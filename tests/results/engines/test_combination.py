@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.model.verdict import Anomaly, Verdict, combine
+from results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
+
+VALID = Verdict(valid=True, checker="c")
+INVALID = Verdict(valid=False, checker="c", anomalies=(Anomaly(type="lost", title="x", objects=("ks.t",)),))
+UNKNOWN = Verdict(valid="unknown", checker="c", reason="the time limit passed")
+NOTHING = Verdict(valid="unknown", checker="c", reason="nothing to judge: no table")
+
+
+def named(verdict: Verdict, checker: str) -> Verdict:
+    return Verdict(valid=verdict.valid, checker=checker, anomalies=verdict.anomalies, reason=verdict.reason)
+
+
+OBSERVED = named(VALID, "observed")
+
+
+# ── keyspaces ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("parts", "valid"),
+    [
+        pytest.param({"a": VALID, "b": VALID}, True, id="all valid"),
+        pytest.param({"a": VALID, "b": INVALID}, False, id="one invalid"),
+        pytest.param({"a": UNKNOWN, "b": INVALID}, False, id="false outweighs unknown"),
+        pytest.param({"a": VALID, "b": UNKNOWN}, "unknown", id="unknown outweighs true"),
+        pytest.param({"a": VALID, "b": NOTHING}, True, id="nothing to judge beside valid is left out"),
+        pytest.param({"a": UNKNOWN, "b": NOTHING}, "unknown", id="nothing to judge beside unknown"),
+        pytest.param({"a": NOTHING, "b": NOTHING}, "unknown", id="nothing to judge anywhere"),
+        pytest.param({}, "unknown", id="no keyspace"),
+    ],
+)
+def test_keyspaces_combine(parts, valid):
+    assert of_all_keyspaces("c", parts).valid == valid
+
+
+def test_a_reason_that_only_contains_the_words_is_a_real_unknown():
+    other = Verdict(valid="unknown", checker="c", reason="crashed; there was nothing to judge it by")
+    assert of_all_keyspaces("c", {"a": VALID, "b": other}).valid == "unknown"
+
+
+def test_an_invalid_part_is_never_left_out_whatever_its_reason():
+    odd = Verdict(valid=False, checker="c", reason="nothing to judge: or so it says")
+    assert of_all_keyspaces("c", {"a": VALID, "b": odd}).valid is False
+
+
+def test_reasons_name_their_keyspaces_and_are_given_once():
+    parts = dict.fromkeys("abcde", UNKNOWN) | {"f": Verdict(valid="unknown", checker="c"), "g": VALID}
+    assert of_all_keyspaces("c", parts).reason == "the time limit passed (a, b, c and 2 more); no reason given (f)"
+
+
+def test_nothing_to_judge_anywhere_still_begins_with_these_words():
+    assert of_all_keyspaces("c", {"a": NOTHING}).reason == "nothing to judge: no table (a)"
+    assert (of_all_keyspaces("c", {}).reason or "").startswith("nothing to judge")
+
+
+def test_counts_add_up_and_sizes_and_times_do_not():
+    one = {"judged": 2, "nodes": 3, "largest_component": 5, "latency_ns_max": 7, "by_type": {"table": 1, "view": 2}}
+    other = {
+        "judged": 4,
+        "nodes": 3,
+        "largest_component": 4,
+        "latency_ns_max": 9,
+        "by_type": {"table": 1},
+        "fastest_s": 1,
+    }
+    parts = {"a": Verdict(valid=True, checker="c", stats=one), "b": Verdict(valid=True, checker="c", stats=other)}
+    assert of_all_keyspaces("c", parts).stats == {
+        "judged": 6,
+        "nodes": 3,
+        "largest_component": 5,
+        "latency_ns_max": 9,
+        "by_type": {"table": 2, "view": 2},
+        "fastest_s": 1,
+        "keyspaces": 2,
+        "keyspaces_without": 0,
+    }
+
+
+def test_statistics_that_are_no_numbers_are_kept_side_by_side():
+    parts = {
+        keyspace: Verdict(valid=True, checker="c", stats={"mode": mode, "agreed": agreed, "names": names, "same": "s"})
+        for keyspace, mode, agreed, names in (
+            ("a", "x", True, ["p"]),
+            ("b", "y", False, ["p", "q"]),
+            ("c", "x", True, []),
+        )
+    }
+    stats = of_all_keyspaces("c", parts).stats
+    assert stats["mode"] == ["x", "y"]
+    assert stats["agreed"] == [True, False]
+    assert stats["names"] == ["p", "q"]
+    assert stats["same"] == "s"
+
+
+# ── anomalies ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_anomalies_come_in_one_order_each_once():
+    one = Anomaly(type="b", title="1", ops=(10,))
+    some = [Anomaly(type="b", title="1", ops=(9,)), one, Anomaly(type="a", title="2", objects=("z",)), one]
+    orders = {in_order(shuffled) for shuffled in permutations(some)}
+    assert orders == {(some[2], some[0], one)}
+
+
+def test_anomalies_that_differ_in_evidence_alone_are_two():
+    pair = [Anomaly(type="a", title="t", evidence={"n": 1}), Anomaly(type="a", title="t", evidence={"n": 2})]
+    assert len(in_order([*pair, *reversed(pair)])) == 2
+
+
+# ── checkers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "by_name", "unjudged", "valid"),
+    [
+        pytest.param([OBSERVED, VALID], False, [], True, id="all valid"),
+        pytest.param([OBSERVED, VALID, INVALID], False, [], False, id="one invalid"),
+        pytest.param([OBSERVED, VALID, UNKNOWN], False, [], "unknown", id="one unknown"),
+        pytest.param([OBSERVED, VALID, NOTHING], False, [], True, id="one without anything to judge"),
+        pytest.param([OBSERVED, VALID, NOTHING], True, [], "unknown", id="the same, but asked for by name"),
+        pytest.param([VALID, NOTHING], False, [], "unknown", id="nobody vouches"),
+        pytest.param(
+            [named(UNKNOWN, "observed"), VALID, NOTHING], False, [], "unknown", id="the voucher does not know"
+        ),
+        pytest.param([named(INVALID, "observed"), VALID, NOTHING], False, [], False, id="the voucher objects"),
+        pytest.param([named(NOTHING, "observed"), VALID, NOTHING], False, [], "unknown", id="the voucher saw nothing"),
+        pytest.param([OBSERVED, NOTHING], False, [], "unknown", id="the voucher alone judged"),
+        pytest.param([OBSERVED, VALID], False, ["ks"], "unknown", id="a keyspace nobody judged"),
+        pytest.param([OBSERVED, INVALID], False, ["ks"], False, id="a keyspace nobody judged, another broken"),
+        pytest.param([], False, [], "unknown", id="no checkers"),
+    ],
+)
+def test_checkers_combine(verdicts, by_name, unjudged, valid):
+    combined = of_all_checkers(verdicts, by_name=by_name, unjudged=unjudged, stats={})
+    assert combined.valid == valid
+    assert combined.parts == tuple(verdicts)
+    if valid is not False:
+        assert (combined.reason is None) == (valid is True)
+
+
+def test_the_reason_names_who_does_not_know_and_what_nobody_judged():
+    reason = of_all_checkers([named(UNKNOWN, "rows"), VALID], by_name=True, unjudged=["b", "a"], stats={}).reason
+    assert reason == (
+        "rows: the time limit passed; no checker found anything to judge in a, b, where operations succeeded"
+    )
+
+
+def test_the_run_has_all_anomalies_and_says_who_had_nothing_to_judge():
+    combined = of_all_checkers([OBSERVED, INVALID, named(NOTHING, "views")], by_name=False, stats={"events": 7})
+    assert combined.anomalies == INVALID.anomalies
+    assert combined.stats == {"events": 7, "checkers": 3, "nothing_to_judge": ["views"]}
+
+
+verdicts = st.sampled_from([VALID, INVALID, UNKNOWN, NOTHING])
+
+
+@given(st.lists(verdicts, max_size=6), st.booleans(), st.booleans())
+def test_a_run_is_valid_only_if_everybody_who_judged_says_so(drawn, by_name, vouched):
+    run = of_all_checkers([*drawn, *([OBSERVED] if vouched else [])], by_name=by_name, stats={})
+    strict = combine(verdict.valid for verdict in run.parts)
+    assert run.valid == strict or (strict == "unknown" and run.valid is True and vouched and not by_name)
+    if run.valid is True:
+        assert any(verdict.valid is True for verdict in drawn) or (vouched and not drawn)
+        assert UNKNOWN not in drawn
+        assert INVALID not in drawn
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=2), verdicts, max_size=6), st.sampled_from(["x", "y"]))
+def test_one_more_unknown_keyspace_never_makes_good_news(parts, more):
+    before, after = of_all_keyspaces("c", parts), of_all_keyspaces("c", {**parts, more * 3: UNKNOWN})
+    assert after.valid == (False if before.valid is False else "unknown")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import results.engines.engine
+from harness.errors import EnvironmentLacks, PlanError
+from results.engines.engine import Local, choose, shares
+
+ROWS = pa.schema([("unit", pa.int32()), ("rows", pa.int64())])
+
+
+def count(group: pa.Table) -> pa.Table:
+    return pa.table({"unit": group["unit"].slice(0, 1), "rows": [len(group)]})
+
+
+def test_the_local_engine_calls_a_step_once_a_unit():
+    groups = pa.table({"unit": pa.array([2, 0, 2, 1, 2], pa.int32())})
+    assert Local().carry(count, groups, ROWS).to_pydict() == {"unit": [0, 1, 2], "rows": [1, 1, 3]}
+
+
+def test_no_groups_make_no_rows():
+    assert Local().carry(count, pa.table({"unit": pa.array([], pa.int32())}), ROWS).equals(ROWS.empty_table())
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(0, 100), max_size=12), st.integers(1, 5))
+def test_every_name_is_in_one_share_and_no_share_is_much_heavier(weights, most):
+    parts = shares(weights, most)
+    assert sorted(name for part in parts for name in part) == sorted(weights)
+    assert all(parts)
+    assert len(parts) == min(most, len(weights))
+    loads = [sum(weights[name] for name in part) for part in parts]
+    if loads:
+        assert max(loads) - min(loads) <= max(weights.values())
+
+
+def test_small_histories_are_judged_in_this_process():
+    with choose("auto", events=199_999) as engine:
+        assert isinstance(engine, Local)
+
+
+def test_a_large_history_is_judged_in_this_process_where_there_is_no_java(monkeypatch, caplog):
+    def lacking(_least: int) -> None:
+        raise EnvironmentLacks("no Java")
+
+    monkeypatch.setattr(results.engines.engine, "find_java", lacking)
+    with choose("auto", events=10**9) as engine:
+        assert isinstance(engine, Local)
+    assert "judged in this process" in caplog.text
+
+
+def test_options_that_exclude_each_other_are_refused():
+    with pytest.raises(PlanError, match="give one of them"), choose("local", events=0, master="spark://x"):
+        pass
+    with pytest.raises(PlanError, match='--engine is one of auto, local, spark, not "dask"'), choose("dask", events=0):
+        pass

@@ -1,0 +1,75 @@
+"""GitHub: annotations that nobody's log can forge, and a summary that GitHub accepts."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from synthetic_run import broken_run, held_run
+
+from harness.model.verdict import Anomaly, Verdict
+from results.report.github import SUMMARY_BYTES_MAX, annotation_lines, step_summary, tell_github
+
+
+def test_one_annotation_an_anomaly_type():
+    lines = annotation_lines(broken_run())
+    assert len(lines) == 5
+    assert lines[0].startswith("::error title=schemaquake%3A node-will-not-start::"), "a lost node comes first"
+    (one,) = [line for line in lines if "dangling-type" in line.split("::")[1]]
+    assert one.startswith("::error title=schemaquake%3A dangling-type::Cassandra 5.0.9: A definition uses a type")
+    assert "in 5 of 6 drop-type races" in one
+
+
+def test_a_valid_run_has_none():
+    assert annotation_lines(held_run()) == []
+
+
+def test_an_undecided_run_is_an_error_too():
+    (line,) = annotation_lines(held_run(undecided=True))
+    assert line.startswith("::error title=schemaquake%3A not decided::Not decided: schema-linearizability")
+
+
+def test_more_types_than_github_shows_are_told_in_the_last_one():
+    many = tuple(Anomaly(type=f"kind-{number:02}", title="t") for number in range(30))
+    run = replace(broken_run(), verdict=Verdict(valid=False, checker="all", anomalies=many))
+    lines = annotation_lines(run)
+    assert len(lines) == 10
+    assert "21 more" in lines[-1]
+    assert "kind-29" in lines[-1]
+
+
+def test_text_cannot_begin_a_command_of_its_own():
+    evil = "x\n::error::forged\r\n::add-mask::y%0A, z: w"
+    run = replace(
+        broken_run(),
+        verdict=Verdict(valid=False, checker="all", anomalies=(Anomaly(type=evil, title=evil, explanation=evil),)),
+    )
+    (line,) = annotation_lines(run)
+    assert "\n" not in line
+    assert "\r" not in line
+    assert line.startswith("::error title=schemaquake%3A x%0A%3A%3Aerror%3A%3Aforged")
+    assert "%250A" in line
+
+
+def test_the_summary_is_cut_below_the_limit():
+    long = tuple(Anomaly(type=f"kind-{n}", title="t", explanation="ä" * 5_000) for n in range(200))
+    run = replace(broken_run(), verdict=Verdict(valid=False, checker="all", anomalies=long))
+    text = step_summary(run)
+    assert len(text.encode()) < SUMMARY_BYTES_MAX + 200
+    assert text.endswith("The rest is in report.md of the run's folder.\n")
+
+
+def test_nothing_is_told_outside_of_github(tmp_path: Path):
+    stream = io.StringIO()
+    assert tell_github(broken_run(), {}, stream) is False
+    assert stream.getvalue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_github_is_told_where_it_asks(tmp_path: Path):
+    stream, summary = io.StringIO(), tmp_path / "summary.md"
+    summary.write_text("before\n")
+    assert tell_github(broken_run(), {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}, stream) is True
+    assert stream.getvalue().count("::error title=") == 5
+    assert summary.read_text().startswith("before\n# ✕ INVALID")

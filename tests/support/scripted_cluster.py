@@ -1,0 +1,339 @@
+"""A scripted cluster: everything a run needs, without a server, as a stranger's plugin that processes import afresh.
+
+The script of a run is its plan's options (`-O`), so that every process of it knows it:
+
+    main 0 = ok; take 0.3; meet go; info      what worker 0 does in phase main; "main" is for all the others
+    crew   = n1 n1 n2                         which worker stands on which node; else one a node
+    shows n2 = a b ! b                        what n2's schema version is at each look; "!" cannot be read; the last stays
+    breaks n3 = 1                             n3 does not come up from its start number 1 (0 is the first)
+    tremor = 0.1-0.4 n1                       the nemesis `tremor` shakes n1 from 0.1 s to 0.4 s
+    tremor inject = raises                    … and cannot be injected; the same for heal
+
+An operation's name says what becomes of it: `ok`, `fail`, `info`; `take S` is ok after S seconds; `explode` is a defect
+of the client; `later N` fails N times, then is ok; `fail WORDS` in these words; `die` ends the worker's process, `fell NODE` the node; `hang` never returns. Beside operations: `meet NAME`,
+`wait S`, `note F`, `require S OPERATION` (until it is ok, for at most S seconds), `forever` (what follows it is repeated for ever), `stumble` (a defect of the workload).
+What nodes and nemeses are told is written into `calls.txt` of the run's folder, a line a call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+from harness.errors import HealError, NodeUnreachable
+from harness.model.observation import Observation
+from harness.model.operation import Completion
+from harness.model.protocols import Boot, Executed, Fault, Worker
+from harness.model.steps import Invoke, Meet, Note, Require, Wait
+from harness.wait import pause_for, until
+
+ENTRY_POINTS = {
+    "workloads": {
+        "scripted": "scripted_cluster:Scripted",
+        "endless": "scripted_cluster:Endless",
+        "demanding": "scripted_cluster:Demanding",
+    },
+    "clusters": {"scripted": "scripted_cluster:ScriptedProvider"},
+    "nemeses": {"tremor": "scripted_cluster:Tremor"},
+}
+
+
+# ── what workers do ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Scripted:
+    name = "scripted"
+    requires = frozenset({"words"})
+
+    def crew(self, context):
+        nodes = context.options.get("crew", " ".join(context.nodes)).split()
+        return [Worker(index, node) for index, node in enumerate(nodes)]
+
+    def steps(self, phase, worker, context, *, phase_label):
+        script = context.options.get(f"{phase} {worker.index}", context.options.get(phase, ""))
+        head, forever, rest = script.partition("forever")
+        yield from self._read(head, phase_label)
+        while forever:
+            yield from self._read(rest, phase_label)
+
+    def _read(self, script, phase_label):
+        for sentence in filter(None, map(str.strip, script.split(";"))):
+            verb, *rest = sentence.split()
+            match verb:
+                case "meet":
+                    yield Meet(rest[0])
+                case "wait":
+                    yield Wait(float(rest[0]))
+                case "note":
+                    yield Note(rest[0], "ks", {"said": True})
+                case "require":
+                    yield Require(Invoke(rest[1], "ks.t", {"words": rest[2:]}), float(rest[0]))
+                case "stumble":
+                    raise LookupError("the workload lost its way")
+                case _:
+                    value = {"words": rest} | ({"label": phase_label} if phase_label else {})
+                    yield Invoke(verb, "ks.t", value)
+
+
+class Endless(Scripted):
+    name = "endless"
+    endless = True
+
+
+class Demanding(Scripted):
+    name = "demanding"
+    requires = frozenset({"words", "wings"})
+
+
+class ScriptedConnector:
+    """Picklable; the script of what nodes show goes with it."""
+
+    def __init__(self, folder, shows=None):
+        self.folder = Path(folder)
+        self.shows = shows or {}
+
+    def connect(self, node, *, request_timeout_s):
+        if state_of(self.folder, node) == "stopped":
+            raise NodeUnreachable(f"node {node} did not accept a session within {request_timeout_s:g} s")
+        return ScriptedClient(node, self.folder, self.shows.get(node, "a").split())
+
+
+class ScriptedClient:
+    def __init__(self, node, folder, shows):
+        self.node = node
+        self.folder = folder
+        self.shows = shows
+        self.looks = 0
+        self.refused = 0
+        self.closed = False
+
+    def invoke(self, operation):
+        assert not self.closed, "an operation after the session was closed"
+        words = operation.value["words"] if operation.value else []
+        match operation.f:
+            case "ok" | "read":
+                return Completion(type="ok", value={**(operation.value or {}), "node": self.node})
+            case "fail" | "info":
+                return Completion(type=operation.f, error=f"Scripted: {' '.join(words) or operation.f}")
+            case "later":
+                self.refused += 1
+                if self.refused <= int(words[0]):
+                    return Completion(type="fail", error="Scripted: not yet")
+                return Completion(type="ok", value=operation.value)
+            case "take":
+                pause_for(float(words[0]))
+                return Completion(type="ok", value=operation.value)
+            case "hang":
+                until(lambda: None, deadline_s=600, what="an answer")
+            case "explode":
+                raise RuntimeError("the client burst")
+            case "die":
+                os._exit(7)
+            case "fell":
+                set_state(self.folder, words[0], "stopped")
+                return Completion(type="info", error="Scripted: the connection broke")
+        raise AssertionError(f"no such operation: {operation.f}")
+
+    def observe(self, *, phase, sample, complete):
+        shown = self.shows[min(self.looks, len(self.shows) - 1)]
+        self.looks += 1
+        if state_of(self.folder, self.node) == "stopped":
+            shown = "!"
+        if shown == "burst":
+            raise RuntimeError("the eyes burst")
+
+        def seen(kind, **rest):
+            return Observation(time=time.monotonic_ns(), phase=phase, node=self.node, sample=sample, kind=kind, **rest)
+
+        if shown == "!":
+            return [seen("version", error="Scripted: no answer")]
+        version = seen("version", id=shown, definition={"epoch": None})
+        return [version, seen("keyspace", keyspace="ks", definition={"replication": {}})] if complete else [version]
+
+    def close(self):
+        self.closed = True
+
+
+# ── where they do it ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def state_of(folder, node):
+    path = Path(folder) / "states" / node
+    return path.read_text() if path.exists() else "running"
+
+
+def set_state(folder, node, state):
+    path = Path(folder) / "states" / node
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(state)
+
+
+def call(folder, text):
+    """One write, so that lines of several processes do not mix."""
+    with (Path(folder) / "calls.txt").open("a") as calls:
+        calls.write(text + "\n")
+
+
+def calls(folder):
+    path = Path(folder) / "calls.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+class ScriptedProvider:
+    name = "scripted"
+
+    def prepare(self, plan, folder):
+        call(folder, "prepare")
+        return {}
+
+    def enclosure(self, folder):
+        """`SCRIPTED_ENCLOSURE` is a shell's script that begins the enclosure, before the run's own process takes over."""
+        script = os.environ.get("SCRIPTED_ENCLOSURE")
+        return ["sh", "-c", f'{script}; exec "$@"', "enclosure"] if script else []
+
+    def create(self, plan, folder):
+        return ScriptedCluster(plan, folder)
+
+    def heal(self, folder):
+        call(folder, "heal")
+        return ["the scripted cluster was swept"]
+
+
+class ScriptedCluster:
+    features = frozenset({"words"})
+
+    def __init__(self, plan, folder):
+        self.folder = folder
+        self.options = plan.options
+        self.nodes = [ScriptedNode(name, folder, plan.options) for name in plan.node_names]
+
+    def start(self):
+        call(self.folder, "cluster start")
+        for node in self.nodes:
+            node.start()
+        return [node.await_serving(deadline_s=1) for node in self.nodes]
+
+    def await_whole(self, names, *, deadline_s):
+        return None
+
+    def catch_up(self, names):
+        how = self.options.get("catches up")
+        return {name: {"passed": how == "yes", "seconds": 0.1} for name in names} if how else {}
+
+    def stop(self):
+        call(self.folder, "cluster stop")
+        if self.options.get("teardown") == "raises":
+            raise ExceptionGroup("some nodes could not be torn down", [OSError("n1 is stuck")])
+
+    def connector(self):
+        shows = {key.removeprefix("shows "): text for key, text in self.options.items() if key.startswith("shows ")}
+        return ScriptedConnector(self.folder, shows)
+
+    def missing(self, means):
+        return self.options.get(f"missing {means}")
+
+
+class ScriptedNode:
+    def __init__(self, name, folder, options):
+        self.name = name
+        self.address = f"192.0.2.{name[1:]}"
+        self.folder = folder
+        self.broken_from = int(options.get(f"breaks {name}", 1000))
+        self.starts = 0
+
+    def _call(self, verb):
+        call(self.folder, f"{self.name} {verb}")
+
+    def start(self):
+        self._call("start")
+        set_state(self.folder, self.name, "stopped" if self.starts >= self.broken_from else "running")
+        self.starts += 1
+
+    def await_serving(self, *, deadline_s):
+        served = self.state() == "running"
+        return Boot(
+            node=self.name,
+            served=served,
+            seconds=0.5,
+            exit_code=None if served else 3,
+            first_error=None if served else f"ERROR {self.name}: Unknown type",
+        )
+
+    def stop(self, *, deadline_s=30):
+        self._call("stop")
+        set_state(self.folder, self.name, "stopped")
+
+    def kill(self):
+        self._call("kill")
+        set_state(self.folder, self.name, "stopped")
+
+    def pause(self):
+        self._call("pause")
+        set_state(self.folder, self.name, "paused")
+
+    def resume(self):
+        self._call("resume")
+        set_state(self.folder, self.name, "running")
+
+    def state(self):
+        return state_of(self.folder, self.name)
+
+    def exec(self, argv, *, timeout_s=30, stdin=None):
+        self._call(f"exec {' '.join(argv)}")
+        return Executed(0, "", "")
+
+    def upload(self, source, target):
+        raise NotImplementedError
+
+    def download(self, source, target):
+        raise NotImplementedError
+
+    def skew_clock(self, offset_s):
+        self._call(f"skew {offset_s:g}")
+
+    def clock_offset(self):
+        return 0.0
+
+    def log_text(self):
+        return ""
+
+    def data_directories(self):
+        return [("ks", "t", "5a1c395e4d0411efb4c5c1b2e1a1f0aa", True, ["before"])]
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Tremor:
+    name = "tremor"
+
+    def missing(self, cluster):
+        return cluster.missing("tremor")
+
+    def schedule(self, context, *, random):
+        faults = []
+        for number, text in enumerate(filter(None, context.options.get("tremor", "").split(","))):
+            span, node = text.split()
+            begins_s, ends_s = map(float, span.split("-"))
+            faults.append(Fault(id=number, nemesis=self.name, begins_s=begins_s, ends_s=ends_s, nodes=(node,)))
+        return faults
+
+    def inject(self, cluster, fault):
+        call(cluster.folder, f"tremor begins on {fault.nodes[0]}")
+        if cluster.options.get("tremor inject") == "raises":
+            raise RuntimeError("the ground is too hard")
+        return {"shaking": list(fault.nodes)}
+
+    def heal(self, cluster, fault):
+        call(cluster.folder, f"tremor ends on {fault.nodes[0]}")
+        if cluster.options.get("tremor heal") == "raises":
+            raise HealError("the ground goes on shaking")
+        return {"shaking": []}
+
+
+def phases(events):
+    """The names of the phases a run went through, in order, from its history."""
+    begun = [e["value"]["phase"] for e in events if e["f"] == "phase" and e["value"]["state"] == "begins"]
+    return [name for name, _ in itertools.groupby(begun)]

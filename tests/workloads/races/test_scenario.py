@@ -1,0 +1,116 @@
+"""Races that are written down, and run as they stand."""
+
+import orjson
+import pytest
+from crew_at_work import FEATURES, carry_out
+
+from harness.errors import NotApplicable, PlanError
+from harness.model.protocols import Context
+from harness.model.steps import Invoke, Note, Require, Wait
+from harness.registry import load, names
+from workloads.races.scenario import Scenario, ScenarioFile, in_keyspace, race_from_json, race_to_json
+
+NODES = ("n1", "n2", "n3")
+KINDS = [name for name in names("workloads") if callable(getattr(load("workloads", name), "race", None))]
+
+
+def context(path=None, **changes):
+    options = {} if path is None else {"scenario": str(path)}
+    values = {"seed": 1, "nodes": NODES, "features": FEATURES, "races": 2, "options": options}
+    return Context(**{**values, **changes})
+
+
+def races_of(kind, count=3):
+    return load("workloads", kind).races(context(races=count))
+
+
+def written(tmp_path, races, requires=()):
+    path = tmp_path / "scenario.json"
+    path.write_bytes(orjson.dumps(ScenarioFile(tuple(races), frozenset(requires)).to_json()))
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_race_of_every_kind_is_read_back_as_it_was(kind):
+    for race in races_of(kind, 14):
+        assert race_from_json(orjson.loads(orjson.dumps(race_to_json(race)))) == in_keyspace(
+            race, race.keyspace, race.number
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_race_of_a_file_asks_for_what_the_race_of_the_workload_asked_for(kind, tmp_path):
+    race = races_of(kind, 1)[0]
+    path = written(tmp_path, [race])
+    for phase in ("setup", "prepare", "main", "probe", "final"):
+        mine = carry_out(Scenario(), phase, context(path, races=1))
+        its = carry_out(load("workloads", kind), phase, context(races=1))
+        assert [_asked(one, race.keyspace, "sq_scenario_000") for one in its] == [_asked(one, "", "") for one in mine]
+
+
+def _asked(done, before, after):
+    """What one worker did, with the keyspace renamed and what a note says of the race left out."""
+    step = done.step.invoke if isinstance(done.step, Require) else done.step
+    if isinstance(step, Note):
+        return done.worker, "note"
+    if isinstance(step, Invoke):
+        told = orjson.dumps([step.f, step.key, step.value]).decode()
+        return done.worker, told.replace(before, after) if before else told
+    return done.worker, type(step).__name__
+
+
+def test_each_repeat_has_keyspaces_of_its_own_and_numbers_that_meet_in_the_same_order(tmp_path):
+    races = [*races_of("drop-type"), *races_of("add-columns")]
+    path = written(tmp_path, races)
+    made = Scenario().races(context(path, races=3, first_race=1))
+    assert [race.keyspace for race in made] == [f"sq_scenario_{n:03d}" for n in range(6, 24)]
+    assert [race.number % 7 for race in made] == 3 * [race.number % 7 for race in races]
+    assert len({(race.workload, race.number) for race in made}) == len(made)
+    everything = orjson.dumps([race_to_json(race) for race in made]).decode()
+    assert "sq_drop_type" not in everything
+    assert "sq_add_columns" not in everything
+
+
+def test_a_side_may_wait(tmp_path):
+    race = races_of("drop-type", 1)[0]
+    document = race_to_json(race)
+    document["sides"][1].insert(0, {"wait": 0.2})
+    path = tmp_path / "scenario.json"
+    path.write_bytes(orjson.dumps({"races": [document]}))
+    (made,) = Scenario().races(context(path, races=1))
+    assert made.sides[1][0] == Wait(0.2)
+
+
+def test_a_system_that_lacks_what_a_scenario_needs_is_no_failure(tmp_path):
+    path = written(tmp_path, races_of("drop-type", 1), requires=["types"])
+    with pytest.raises(NotApplicable, match="no types"):
+        Scenario().crew(context(path, features=FEATURES - {"types"}))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read"),
+        (b"{", "no JSON"),
+        (b"[]", "not a scenario"),
+        (b'{"races": []}', "no races"),
+        (b'{"races": [{"workload": "w"}]}', "KeyError"),
+        (
+            b'{"races": [{"workload": "w", "keyspace": "k", "setup": [{"f": "insert"}], "sides": []}]}',
+            "no schema change",
+        ),
+    ],
+    ids=["missing", "torn", "a list", "empty", "half a race", "a row"],
+)
+def test_what_is_no_scenario_is_told_with_its_file(tmp_path, content, said):
+    path = tmp_path / "scenario.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(PlanError, match=said) as refusal:
+        Scenario().crew(context(path))
+    assert str(path) in str(refusal.value)
+
+
+def test_without_a_file_there_is_nothing_to_run():
+    with pytest.raises(PlanError, match="-O scenario=PATH"):
+        Scenario().crew(context())

@@ -1,0 +1,1 @@
+"""Schema churn: random schema changes beside reads and writes."""

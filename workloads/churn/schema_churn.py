@@ -1,0 +1,376 @@
+"""Schema churn: random schema changes through every coordinator, rows all the while, for as long as the run lasts.
+
+The racing workloads reproduce what is known; this one looks for what nobody wrote down. A *plot* is a keyspace with two
+tables, two types and a function. At most four workers, on different nodes, work a plot, so that its history stays small
+enough to be judged by itself; each worker draws one *move* after another, a few statements that belong together.
+
+Every change can be told apart from every other: tables carry a comment, types a field, functions a constant, that occur
+once in a run; columns, indexes, views and aggregates have names that are never used again. So the state of an object
+says which change made it, and DDL is judged like writes to a register.
+
+A worker's steps do not depend on outcomes, so what it goes by is a model of intentions: what was set up, what it asked
+for itself, and that whoever drops a shared table, type or function makes it again at once. Alone, every statement would
+be valid; together, most are, and the others are the point. In mode `single`, the control, the first worker is alone.
+
+Up to 5.0 expect everything that the racing workloads name; since 6.0 (CEP-21) and with ScyllaDB's group 0, nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Final
+
+from harness.ddl.rows import insert, read_rows
+from harness.ddl.schema_changes import (
+    add_column,
+    add_field,
+    alter_options,
+    create_aggregate,
+    create_function,
+    create_index,
+    create_keyspace,
+    create_table,
+    create_type,
+    create_view,
+    drop_aggregate,
+    drop_column,
+    drop_function,
+    drop_index,
+    drop_keyspace,
+    drop_table,
+    drop_type,
+    drop_view,
+)
+from harness.errors import PlanError
+from harness.model.protocols import Context, Phase, Worker
+from harness.model.steps import Invoke, Step, Wait
+from workloads.races.engine import race_keyspace
+from workloads.races.one_by_one import one_by_one
+
+__all__ = ["Plot", "SchemaChurn", "plots"]
+
+TABLES: Final = ("t0", "t1")
+TYPES: Final = ("u0", "u1")
+FUNCTION: Final = "f0"
+
+_PLOTS_A_GROUP: Final = 3
+_GROUP_MAX: Final = 4
+_CHANGES_A_SECOND: Final = 5.0
+_ROWS_A_CHANGE: Final = 4
+_REMEMBERED: Final = 50
+_KEYS_A_WORKER: Final = 5_000_000
+_WORKERS_MAX: Final = 400  # times as many keys stay within CQL's int
+_PHASE_DIGITS: Final = {"prepared": 1, "settled": 2, "restarted": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One keyspace and the group of workers that work it. One plot of every group may be razed: dropped and made again."""
+
+    keyspace: str
+    group: int
+    may_be_razed: bool
+
+
+class SchemaChurn:
+    """Random schema changes, mostly valid, each told apart from all others."""
+
+    name = "schema-churn"
+    requires = frozenset({"keyspaces", "tables", "columns", "options"})
+    endless = True
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        """As many as `context.crew`, at least one a node, dealt to the nodes in turn. Raises PlanError above 400."""
+        nodes = context.nodes
+        workers = _workers(context)
+        if workers > _WORKERS_MAX:
+            raise PlanError(f"schema-churn knows keys for {_WORKERS_MAX} workers, not {workers}: lower --concurrency")
+        return [Worker(index, nodes[index % len(nodes)]) for index in range(workers)]
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        """What this worker does in this phase; `main` never ends. Raises PlanError for a wrong option `plots`."""
+        match phase:
+            case "setup":
+                return _set_up(worker, context)
+            case "prepare":
+                return _fill(worker, context)
+            case "main":
+                return _churn(worker, context)
+            case "probe":
+                return _probe(worker, context, phase_label)
+            case "final":
+                return _read(worker, context, phase_label)
+
+
+def plots(context: Context) -> tuple[Plot, ...]:
+    """Every plot of the run, group by group. Raises PlanError if the option `plots` is no positive number."""
+    asked = context.options.get("plots", str(_PLOTS_A_GROUP))
+    if not asked.isdecimal() or int(asked) < 1:
+        raise PlanError(f"-O plots={asked}: the number of keyspaces that four workers share, 1 or more")
+    each = int(asked)
+    return tuple(
+        Plot(race_keyspace(context, "schema-churn", group * each + n), group, may_be_razed=n > 0 and n == each - 1)
+        for group in range(_groups(context))
+        for n in range(each)
+    )
+
+
+def _workers(context: Context) -> int:
+    return max(context.crew, len(context.nodes))
+
+
+def _groups(context: Context) -> int:
+    return -(-_workers(context) // _GROUP_MAX)
+
+
+def _group(worker: Worker, context: Context) -> int:
+    """Neighbours in the crew are on different nodes, so a group is a stretch of the crew, all of nearly one size."""
+    return worker.index * _groups(context) // _workers(context)
+
+
+# ── what a worker believes, and what it does about it ────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Gardener:
+    """One worker's intentions. `columns` are the int columns it added to a table and has not dropped since."""
+
+    worker: Worker
+    context: Context
+    random: Random
+    columns: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    tags: Iterator[int] = field(default_factory=count)
+
+    def tag(self) -> str:
+        """A word that no other change of the run has: worker and number."""
+        return f"{self.worker.index}_{next(self.tags)}"
+
+    def number(self) -> int:
+        """A number that no other change of the run has, for where a word cannot stand."""
+        return self.worker.index * 1_000_000 + next(self.tags)
+
+    # Each move is a few statements that belong together; rows are written between them.
+
+    def add_column(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        name = f"c{self.tag()}"
+        self.columns.setdefault((plot.keyspace, table), []).append(name)
+        yield add_column(plot.keyspace, table, name, "int")
+
+    def drop_column(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        mine = self.columns.get((plot.keyspace, table))
+        if not mine:
+            yield from self.add_column(plot, table)
+            return
+        yield drop_column(plot.keyspace, table, mine.pop(self.random.randrange(len(mine))))
+
+    def alter(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        """Two options in turn: a writer of one that takes back the other shows only if both change."""
+        if self.random.random() < 0.5:
+            yield alter_options(plot.keyspace, table, {"comment": self.tag()})
+        else:
+            yield alter_options(plot.keyspace, table, {"gc_grace_seconds": 10_000 + self.number()})
+
+    def remake_table(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        self.columns.pop((plot.keyspace, table), None)
+        yield drop_table(plot.keyspace, table)
+        yield _table(plot.keyspace, table, self.tag())
+
+    def add_field(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+        yield add_field(plot.keyspace, self.random.choice(TYPES), f"f{self.tag()}", "int")
+
+    def remake_type(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+        name = self.random.choice(TYPES)
+        yield drop_type(plot.keyspace, name)
+        yield _type(plot.keyspace, name, self.tag())
+
+    def use_type(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        """Soon given up again, so that the type can be dropped by whoever wants to."""
+        name = f"c{self.tag()}"
+        yield add_column(plot.keyspace, table, name, f"frozen<{self.random.choice(TYPES)}>")
+        yield drop_column(plot.keyspace, table, name)
+
+    def remake_function(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+        yield drop_function(plot.keyspace, FUNCTION)
+        yield _function(plot.keyspace, self.number())
+
+    def aggregate(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+        name = f"a{self.tag()}"
+        yield create_aggregate(plot.keyspace, name, arguments=["int"], state_function=FUNCTION, state_type="int")
+        yield drop_aggregate(plot.keyspace, name)
+
+    def view(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        name = f"m{self.tag()}"
+        yield create_view(plot.keyspace, name, base=table, primary_key=["v", "k"])
+        yield drop_view(plot.keyspace, name)
+
+    def index(self, plot: Plot, table: str) -> Iterator[Invoke]:
+        """On a column of its own: two indexes on one column would refuse each other without any race."""
+        added = list(self.add_column(plot, table))
+        yield from added
+        name = f"i{self.tag()}"
+        yield create_index(plot.keyspace, name, table=table, column=added[0].value["column"][0])
+        yield drop_index(plot.keyspace, name)
+
+    def raze(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+        """Everything in the plot goes, and comes anew."""
+        for table in TABLES:
+            self.columns.pop((plot.keyspace, table), None)
+        yield drop_keyspace(plot.keyspace)
+        yield from _objects(plot, self.context, self.tag, self.number)
+
+
+_Move = Callable[[_Gardener, Plot, str], Iterator[Invoke]]
+
+# (weight, feature, move). Alterations outweigh what removes their object, or hardly any would find it.
+_MOVES: Final[tuple[tuple[int, str, _Move], ...]] = (
+    (30, "columns", _Gardener.add_column),
+    (14, "column-drops", _Gardener.drop_column),
+    (20, "options", _Gardener.alter),
+    (6, "tables", _Gardener.remake_table),
+    (8, "types", _Gardener.add_field),
+    (4, "types", _Gardener.remake_type),
+    (5, "types", _Gardener.use_type),
+    (3, "functions", _Gardener.remake_function),
+    (4, "functions", _Gardener.aggregate),
+    (2, "views", _Gardener.view),
+    (4, "indexes", _Gardener.index),
+    (1, "keyspaces", _Gardener.raze),
+)
+
+
+def _churn(worker: Worker, context: Context) -> Iterator[Step]:
+    """Move after move, with rows and pauses after every statement."""
+    if context.mode == "single" and worker.index:
+        return  # the control: one worker, through one coordinator, contradicts nobody
+    gardener = _Gardener(worker, context, context.random("schema-churn", worker.index, "moves"))
+    random = gardener.random
+    mine = [plot for plot in plots(context) if plot.group == _group(worker, context)]
+    moves = [(weight, move) for weight, feature, move in _MOVES if feature in context.features | SchemaChurn.requires]
+    rows = _rows(gardener, mine)
+    while True:
+        plot, table = random.choice(mine), random.choice(TABLES)
+        able = [(w, move) for w, move in moves if plot.may_be_razed or move is not _Gardener.raze]
+        (move,) = random.choices([move for _, move in able], weights=[w for w, _ in able])
+        for change in move(gardener, plot, table):
+            yield change
+            for _ in range(_ROWS_A_CHANGE):
+                yield from _pause(context)
+                yield next(rows)
+            yield from _pause(context)
+
+
+def _pause(context: Context) -> Iterator[Wait]:
+    """Five changes a second from the whole crew; if the plan names a rate, the harness keeps it, of all operations."""
+    if context.rate is None:
+        yield Wait(_workers(context) / _CHANGES_A_SECOND / (_ROWS_A_CHANGE + 1))
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(gardener: _Gardener, mine: Sequence[Plot]) -> Iterator[Invoke]:
+    """Inserts of keys never used before, at QUORUM and at ONE, and reads of what this worker inserted lately."""
+    random = gardener.random
+    lately: list[tuple[str, str, int]] = []
+    n = 0
+    while True:
+        if lately and (random.random() < 0.3 or n == _KEYS_A_WORKER):
+            keyspace, table, key = random.choice(lately)
+            yield read_rows(keyspace, table, consistency="QUORUM", phase="racing", columns=["k", "v"], where={"k": key})
+            continue
+        keyspace, table = random.choice(mine).keyspace, random.choice(TABLES)
+        key = (gardener.worker.index + 1) * _KEYS_A_WORKER + n
+        row = {"k": key, "v": f"row {n}"}
+        columns = gardener.columns.get((keyspace, table))
+        if columns and random.random() < 0.3:
+            row[random.choice(columns)] = n
+        lately = [*lately[1 - _REMEMBERED :], (keyspace, table, key)]
+        yield insert(keyspace, table, row, consistency=random.choice(["QUORUM", "ONE"]), phase="racing")
+        n += 1
+
+
+def _row(plot: Plot, table: str, worker: Worker, phase: str) -> Invoke:
+    """One row a worker, table and phase, at QUORUM; below zero, where the keys of the main phase are not."""
+    key = -(_PHASE_DIGITS[phase] * 10_000 + worker.index)
+    return insert(plot.keyspace, table, {"k": key, "v": phase}, consistency="QUORUM", phase=phase)
+
+
+def _fill(worker: Worker, context: Context) -> Iterator[Step]:
+    if worker.index < len(context.nodes):
+        for plot in plots(context):
+            for table in TABLES:
+                yield _row(plot, table, worker, "prepared")
+
+
+def _probe(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
+    """One row in through every coordinator, and the same row out; a table that is legally gone refuses both."""
+    if worker.index < len(context.nodes):
+        for plot in plots(context):
+            for table in TABLES:
+                row = _row(plot, table, worker, phase_label)
+                yield row
+                yield read_rows(
+                    plot.keyspace,
+                    table,
+                    consistency="QUORUM",
+                    phase=phase_label,
+                    columns=["k", "v"],
+                    where={"k": row.value["row"]["k"]},
+                )
+
+
+def _read(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
+    """Every table at ONE through every coordinator, then at ALL through one, because ALL repairs what it finds."""
+    if worker.index >= len(context.nodes):
+        return
+    everything = [(plot, table) for plot in plots(context) for table in TABLES]
+    for consistency, some in (("ONE", everything), ("ALL", everything[worker.index :: len(context.nodes)])):
+        for plot, table in some:
+            yield read_rows(plot.keyspace, table, consistency=consistency, phase=phase_label, columns=["k", "v"])
+
+
+# ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _set_up(worker: Worker, context: Context) -> Iterator[Step]:
+    """Every plot, by the first worker alone."""
+    if worker.index == 0:
+        # Tags of workers that do not exist: the first that churns begins at its own.
+        tags = count()
+        for plot in plots(context):
+            changes = _objects(plot, context, lambda: f"setup_{next(tags)}", lambda: 900_000_000 + next(tags))
+            yield from one_by_one(changes, context)
+
+
+def _objects(plot: Plot, context: Context, tag: Callable[[], str], number: Callable[[], int]) -> Iterator[Invoke]:
+    """The keyspace of a plot and everything that is shared in it."""
+    yield create_keyspace(plot.keyspace, replication_factor=context.replication_factor)
+    for table in TABLES:
+        yield _table(plot.keyspace, table, tag())
+    if "types" in context.features:
+        for name in TYPES:
+            yield _type(plot.keyspace, name, tag())
+    if "functions" in context.features:
+        yield _function(plot.keyspace, number())
+
+
+def _table(keyspace: str, name: str, tag: str) -> Invoke:
+    columns = [("k", "int", "partition_key"), ("v", "text", "regular")]
+    return create_table(keyspace, name, columns=columns, options={"comment": tag})
+
+
+def _type(keyspace: str, name: str, tag: str) -> Invoke:
+    return create_type(keyspace, name, fields=[("a", "int"), (f"f{tag}", "int")])
+
+
+def _function(keyspace: str, number: int) -> Invoke:
+    return create_function(
+        keyspace,
+        FUNCTION,
+        arguments=[("state", "int"), ("value", "int")],
+        returns="int",
+        body=f"return (state == null ? 0 : state) + (value == null ? {number} : value);",
+    )

@@ -1,0 +1,1 @@
+"""Data workloads: reads and writes whose results are checked."""

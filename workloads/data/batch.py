@@ -1,0 +1,72 @@
+"""Logged batches: one row in each of three partitions, all of them or none.
+
+A logged batch is written to the batch log first, so that one that was begun is carried out in the end, whatever becomes
+of its coordinator. It promises no isolation: a reader may see a part of it for a while.
+
+Must hold in the end: an acknowledged batch is there as a whole, a refused one is not there at all, and one whose outcome
+nobody knows is there as a whole or not at all. The log is replayed by other nodes some seconds later (10 s, 60 s up to
+2.2), so the last readings wait for that, and are made twice: a batch that is replayed between two of them is not torn.
+Source: CASSANDRA-4285.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from random import Random
+from typing import Final
+
+from harness.model.protocols import Context, Worker
+from harness.model.queries import Query
+from harness.model.steps import Invoke, Step, Wait
+from workloads.data.reading_and_writing import DataWorkload, data_keyspace, table
+
+__all__ = ["TABLES", "Batch"]
+
+TABLES: Final = ("a", "b", "c")
+
+_BATCHES_A_WORKER: Final = 1_000_000
+_LEVEL: Final = "QUORUM"
+_REPLAYED_AFTER_S: Final = 18.0
+_REPLAYED_AFTER_LONG_S: Final = 75.0
+_AGAIN_AFTER_S: Final = 12.0
+
+
+class Batch(DataWorkload):
+    """Batches across three tables, and whole tables read in the end."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="batch",
+            requires=frozenset({"keyspaces", "tables", "cql"}),
+            tables=lambda context: tuple(table(data_keyspace(context, "batch"), name, ("v", "int")) for name in TABLES),
+            operations=_batches,
+            last_reads=_last_reads,
+        )
+
+
+def _batches(worker: Worker, context: Context, _random: Random) -> Iterator[Invoke]:
+    keyspace = data_keyspace(context, "batch")
+    for number in count(worker.index * _BATCHES_A_WORKER + 1):
+        # Keys apart, so that the parts have other replicas wherever there are more nodes than replicas.
+        rows = " ".join(f"INSERT INTO {keyspace}.{name} (k, v) VALUES ({number}, {number});" for name in TABLES)
+        query = Query(text=f"BEGIN BATCH {rows} APPLY BATCH", consistency=_LEVEL)
+        yield Invoke("batch", keyspace, {"id": number, "tables": list(TABLES), "consistency": _LEVEL}, query=query)
+
+
+def _last_reads(worker: Worker, context: Context, label: str) -> Iterator[Step]:
+    """Every table at ALL, by one worker each; an unreachable replica makes that read fail, and the verdict unknown."""
+    mine = TABLES[worker.index :: len(context.nodes)]
+    if label == "settled":
+        # The log of batches has its present form, and its present pace, since 3.0, which brought views.
+        yield Wait(_REPLAYED_AFTER_S if "views" in context.features else _REPLAYED_AFTER_LONG_S)
+        yield from _readings(context, mine)
+        yield Wait(_AGAIN_AFTER_S)
+    yield from _readings(context, mine)
+
+
+def _readings(context: Context, tables: Sequence[str]) -> Iterator[Invoke]:
+    keyspace = data_keyspace(context, "batch")
+    for name in tables:
+        query = Query(text=f"SELECT k FROM {keyspace}.{name}", consistency="ALL", answer="column")
+        yield Invoke("read-batches", f"{keyspace}.{name}", {"consistency": "ALL"}, query=query)

@@ -1,0 +1,141 @@
+"""Elements: `set`, which only ever grows, and `counter`, which is added to; both are read as a whole.
+
+- `set`: every element is inserted once, as a row of a table (`-O kind=rows`) or into a set column
+  (`-O kind=collection`); reads return all of them
+- `counter`: amounts are added to a counter column, some of them negative, and the sum is read
+
+`-O consistency=` (QUORUM) is the level of the writes, `-O read-consistency=` that of the reads. With both at QUORUM no
+acknowledged element may be missing from a later read. With ONE, and a node cut off while hints are off
+(`-O yaml.hinted_handoff_enabled=false`), elements are lost to whoever asks another node, and the checker says which.
+
+A counter's increment that timed out may be counted or not (info). Up to 2.0 counter shards could drift when nodes died
+(CASSANDRA-6504 rewrote them in 2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from harness.errors import PlanError
+from harness.model.protocols import Context, Worker
+from harness.model.queries import Query
+from harness.model.steps import Invoke, Step, Wait
+from workloads.data.reading_and_writing import (
+    DataWorkload,
+    consistency_option,
+    data_keyspace,
+    table,
+    unique_values,
+)
+
+__all__ = ["CounterWorkload", "SetWorkload"]
+
+_READS = 0.1
+_SECONDS_TO_READ = 2.0
+_ROW = 0
+
+
+class SetWorkload(DataWorkload):
+    """Inserts of unique elements, and reads of all of them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="set",
+            requires=frozenset({"keyspaces", "tables", "cql", "collections"}),
+            tables=_set_tables,
+            operations=_adds_and_reads,
+            last_reads=_last_set_reads,
+        )
+
+
+class CounterWorkload(DataWorkload):
+    """Increments and decrements of one counter, and reads of it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="counter",
+            requires=frozenset({"keyspaces", "tables", "cql"}),
+            tables=lambda context: (table(data_keyspace(context, "counter"), "c", ("n", "counter")),),
+            operations=_increments_and_reads,
+            last_reads=_last_counter_reads,
+        )
+
+
+# ── sets ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _set_tables(context: Context) -> Sequence[Invoke]:
+    keyspace = data_keyspace(context, "set")
+    return (
+        table(keyspace, "s", ("e", "set<int>")) if _in_a_collection(context) else table(keyspace, "s", ("v", "int")),
+    )
+
+
+def _in_a_collection(context: Context) -> bool:
+    kind = context.options.get("kind", "rows")
+    if kind not in {"rows", "collection"}:
+        raise PlanError(f"-O kind={kind}: rows, or collection")
+    return kind == "collection"
+
+
+def _adds_and_reads(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
+    for element in unique_values(worker):
+        yield _add_element(context, element)
+        if random.random() < _READS:
+            yield _read_set(context)
+
+
+def _add_element(context: Context, element: int) -> Invoke:
+    keyspace = data_keyspace(context, "set")
+    if _in_a_collection(context):
+        text = f"UPDATE {keyspace}.s SET e = e + {{{element}}} WHERE k = {_ROW}"
+    else:
+        text = f"INSERT INTO {keyspace}.s (k, v) VALUES ({element}, 0)"
+    return Invoke("add", f"{keyspace}.s", element, query=Query(text=text, consistency=consistency_option(context)))
+
+
+def _read_set(context: Context) -> Invoke:
+    keyspace = data_keyspace(context, "set")
+    collected = _in_a_collection(context)
+    query = Query(
+        text=f"SELECT e FROM {keyspace}.s WHERE k = {_ROW}" if collected else f"SELECT k FROM {keyspace}.s",
+        consistency=consistency_option(context, "read-consistency", default=consistency_option(context)),
+        answer="collection" if collected else "column",
+    )
+    return Invoke("read", f"{keyspace}.s", None, query=query)
+
+
+def _last_set_reads(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
+    """In turn: of two reads at once nobody could say which one an element is missing from for good."""
+    yield Wait(worker.index * _SECONDS_TO_READ)
+    yield _read_set(context)
+
+
+# ── counters ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _increments_and_reads(_worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
+    while True:
+        yield _increment(context, random.choice([1, 2, 3, 5, -1, -2])) if random.random() < 0.7 else _sum(context)
+
+
+def _increment(context: Context, amount: int) -> Invoke:
+    keyspace = data_keyspace(context, "counter")
+    sign = "+" if amount > 0 else "-"
+    text = f"UPDATE {keyspace}.c SET n = n {sign} {abs(amount)} WHERE k = {_ROW}"
+    return Invoke("add", f"{keyspace}.c", amount, query=Query(text=text, consistency=consistency_option(context)))
+
+
+def _sum(context: Context) -> Invoke:
+    keyspace = data_keyspace(context, "counter")
+    query = Query(
+        text=f"SELECT n FROM {keyspace}.c WHERE k = {_ROW}",
+        consistency=consistency_option(context, "read-consistency", default=consistency_option(context)),
+        answer="cell",
+    )
+    return Invoke("read", f"{keyspace}.c", None, query=query)
+
+
+def _last_counter_reads(_worker: Worker, context: Context, _label: str) -> Iterator[Step]:
+    yield _sum(context)

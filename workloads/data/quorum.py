@@ -1,0 +1,91 @@
+"""Quorum: unique values written and read at a stated level, then asked of every replica by itself.
+
+`-O consistency=` (QUORUM) is the level of the writes, `-O read-consistency=` of the reads. A read also asks for the
+WRITETIME of what it found: a later write that was hidden because an earlier one has the later timestamp (a skewed
+clock, CASSANDRA-6106) is no violation of a quorum, and the checker tells the two apart.
+
+In the end every key is probed at ONE through every node. With as many replicas as nodes every coordinator is a replica
+and answers from its own data (the recipes' snitch puts it first, and the table asks nobody twice), so the probes tell
+which replicas hold which value.
+
+Must hold, while R + W > N: a read shows the value of the last write that was acknowledged before it began, or of a
+later one; and after settling every acknowledged value, or a later one, is on as many replicas as its level promised.
+Source: seed document 4 (CEP-21), "quorum intersection"; CASSANDRA-14801, CASSANDRA-14740.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Final
+
+from harness.ddl.schema_changes import create_table
+from harness.model.protocols import Context, Worker
+from harness.model.queries import Query
+from harness.model.steps import Invoke, Step
+from workloads.data.reading_and_writing import (
+    DataWorkload,
+    all_keys,
+    consistency_option,
+    data_keyspace,
+    keys,
+    my_keys,
+    unique_values,
+)
+
+__all__ = ["Quorum"]
+
+_NAME: Final = "quorum"
+
+
+class Quorum(DataWorkload):
+    """Puts and gets of unique values, and probes of every replica."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name=_NAME,
+            requires=frozenset({"keyspaces", "tables", "cql"}),
+            tables=_tables,
+            operations=_puts_and_gets,
+            last_reads=_probes,
+        )
+
+
+def _tables(context: Context) -> Sequence[Invoke]:
+    # A probe that a quicker replica answers says nothing of the one that was asked; 1.2 knows no such retries.
+    options = {"speculative_retry": "NONE"} if "conditional-writes" in context.features else {}
+    columns = [("k", "int", "partition_key"), ("v", "int", "regular")]
+    return (create_table(data_keyspace(context, _NAME), "q", columns=columns, options=options),)
+
+
+def _puts_and_gets(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
+    keyspace = data_keyspace(context, _NAME)
+    writes = consistency_option(context)
+    reads = consistency_option(context, "read-consistency", default=writes)
+    values = unique_values(worker)
+    for key in keys(context, random):
+        if random.random() < 0.5:
+            value = next(values)
+            query = Query(text=f"UPDATE {keyspace}.q SET v = {value} WHERE k = {key}", consistency=writes)
+            yield Invoke("put", f"{keyspace}.q/{key}", {"value": value, "consistency": writes}, query=query)
+        else:
+            yield _get(keyspace, key, "get", reads)
+
+
+def _probes(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
+    """Every key through every node, at ONE: first, before anything repairs what it finds; then at the reads' level."""
+    keyspace = data_keyspace(context, _NAME)
+    for key in all_keys(context):
+        yield _get(keyspace, key, "probe", "ONE")
+    reads = consistency_option(context, "read-consistency", default=consistency_option(context))
+    for key in my_keys(worker, context):
+        yield _get(keyspace, key, "get", reads)
+
+
+def _get(keyspace: str, key: int, f: str, consistency: str) -> Invoke:
+    query = Query(
+        text=f"SELECT v, WRITETIME(v) FROM {keyspace}.q WHERE k = {key}",
+        consistency=consistency,
+        answer="cell-and-writetime",
+    )
+    return Invoke(f, f"{keyspace}.q/{key}", {"consistency": consistency}, query=query)

@@ -1,0 +1,129 @@
+"""Reading and writing: data workloads, which ask whether what clients were told of their data is true.
+
+A data workload says which tables it needs, what one worker asks for again and again, and what is read in the end;
+everything else is here: the crew, the pace, and keys that come and go. Old keys are left alone after a while, so that
+the history of each stays short enough to be judged by itself (Jepsen's independent keys), while new ones meet faults
+in every state. Every operation carries its CQL (`harness.model.queries`), and its key names keyspace, table and row.
+
+Each runs alone, or beside schema changes of other keyspaces: `--workload append,schema-churn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from harness.ddl.schema_changes import create_keyspace, create_table
+from harness.errors import PlanError
+from harness.model.protocols import Context, Phase, Worker
+from harness.model.steps import Invoke, Require, Step, Wait
+from workloads.one_a_node import stands_for_its_node
+
+__all__ = ["DataWorkload", "all_keys", "data_keyspace", "keys", "my_keys", "unique_values"]
+
+_OPERATIONS_A_SECOND = 60.0
+_OPERATIONS_A_KEY = 120
+_KEYS_A_NODE = 2
+_VALUES_A_WORKER = 1_000_000
+_SETUP_LIMIT_S = 60.0  # several workloads' tables are made at once, on machines that may be busy
+
+
+# Not frozen, for the reason of workloads.races.engine.RacingWorkload.
+@dataclass(kw_only=True, eq=False)
+class DataWorkload:
+    """A whole `Workload` from three functions. `operations` never ends; `last_reads` are made in each final phase, by one worker a node."""
+
+    name: str
+    requires: frozenset[str]
+    tables: Callable[[Context], Sequence[Invoke]]
+    """The CREATE TABLEs, in the keyspace that `data_keyspace` names."""
+    operations: Callable[[Worker, Context, Random], Iterator[Invoke]]
+    last_reads: Callable[[Worker, Context, str], Iterator[Step]]
+    """What a worker reads after settling or restarting; the last argument says which."""
+    endless = True
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        """As many as `context.crew`, at least one a node, dealt to the nodes in turn."""
+        return [Worker(n, context.nodes[n % len(context.nodes)]) for n in range(_workers(context))]
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        """What this worker does in this phase; `main` never ends."""
+        match phase:
+            case "setup" if worker.index == 0:
+                keyspace = data_keyspace(context, self.name)
+                base = create_keyspace(keyspace, replication_factor=context.replication_factor)
+                for change in (base, *self.tables(context)):
+                    yield Require(change, _SETUP_LIMIT_S)
+            case "main":
+                for operation in self.operations(worker, context, context.random(self.name, worker.index, "main")):
+                    if context.rate is None:  # else the harness keeps the pace
+                        yield Wait(_workers(context) / _OPERATIONS_A_SECOND)
+                    yield operation
+            case "final" if stands_for_its_node(worker, context):
+                yield from self.last_reads(worker, context, phase_label)
+
+
+def data_keyspace(context: Context, workload: str) -> str:
+    """The keyspace of a data workload."""
+    return f"{context.keyspace_prefix}_{workload.replace('-', '_')}"
+
+
+def table(keyspace: str, name: str, *columns: tuple[str, str]) -> Invoke:
+    """CREATE TABLE with the integer key `k` and these columns."""
+    described = [("k", "int", "partition_key"), *((column, cql_type, "regular") for column, cql_type in columns)]
+    return create_table(keyspace, name, columns=described)
+
+
+def keys(context: Context, random: Random) -> Iterator[int]:
+    """A key for each operation of one worker: a few at a time, the whole crew the same few, then the next few.
+
+    They end where `all_keys` does and begin again from there, so that a final read can name every one of them.
+    """
+    at_once = _keys_at_once(context)
+    stretch = max(1, _OPERATIONS_A_KEY * at_once // _workers(context))
+    everything = len(all_keys(context))
+    done = 0
+    while True:
+        yield (done // stretch * at_once + random.randrange(at_once)) % everything
+        done += 1
+
+
+def all_keys(context: Context) -> range:
+    """Every key that may be used in the time limit, at the pace of the plan."""
+    rate = context.rate or _OPERATIONS_A_SECOND
+    at_once = _keys_at_once(context)
+    stretches = int(context.time_limit_s * rate / (_OPERATIONS_A_KEY * at_once)) + 1
+    return range(stretches * at_once)
+
+
+def my_keys(worker: Worker, context: Context) -> range:
+    """All keys, shared out over the workers that stand for a node."""
+    return all_keys(context)[worker.index :: len(context.nodes)]
+
+
+def unique_values(worker: Worker) -> Iterator[int]:
+    """Numbers from 1 up that no other worker of the crew uses."""
+    first = worker.index * _VALUES_A_WORKER
+    return iter(range(first + 1, first + _VALUES_A_WORKER))
+
+
+def consistency_option(context: Context, name: str = "consistency", *, default: str = "QUORUM") -> str:
+    """The option of that name. Raises PlanError for a level that reads and writes do not both have."""
+    asked = context.options.get(name, default)
+    known = ("ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM")
+    if asked not in known:
+        raise PlanError(f"-O {name}={asked}: a level of consistency, one of {', '.join(known)}")
+    return asked
+
+
+def _workers(context: Context) -> int:
+    return max(context.crew, len(context.nodes))
+
+
+def _keys_at_once(context: Context) -> int:
+    """`-O keys=`, two a node otherwise: the fewer, the more their operations meet."""
+    asked = context.options.get("keys", str(_KEYS_A_NODE * len(context.nodes)))
+    if not asked.isdecimal() or int(asked) < 1:
+        raise PlanError(f"-O keys={asked}: how many keys are in use at a time, 1 or more")
+    return int(asked)

@@ -1,0 +1,1 @@
+"""Racing workloads: conflicting schema changes at the same time."""

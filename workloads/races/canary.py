@@ -1,0 +1,64 @@
+"""The canary: a schema change that nobody contradicts, to see whether the cluster still takes any.
+
+A lost race may leave a cluster that takes no schema change any more (up to 1.0 forked migrations, 1.1 a reused id, up to
+2.2 a definition that no merge survives), and every later race would be judged for that damage. So a table is made
+through one coordinator, another one each time, and then written to through every coordinator. What does not succeed in
+time ends the main phase: the races that were not begun are not counted.
+
+The tables stand in a keyspace of their own, one for each canary, named for its race. They are read in the end like all
+others; what went wrong there is the damage of the last race that began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from harness.ddl.rows import insert, know_table, read_rows
+from harness.ddl.schema_changes import create_keyspace
+from harness.model.protocols import Context, Worker
+from harness.model.steps import Meet, Require, Step
+from workloads.races.one_by_one import one_by_one
+from workloads.races.plain_table import plain_table
+
+__all__ = ["canary", "canary_keyspace", "read_canaries", "set_up_canaries"]
+
+# Three to five times what a pull takes where pulls are quick (a second), and much more than any push.
+_LIMIT_S: Final = 8.0
+_ROW: Final = (("v", "tweet"),)
+
+
+def canary_keyspace(context: Context) -> str:
+    """Where the canaries' tables are."""
+    return f"{context.keyspace_prefix}_canary"
+
+
+def set_up_canaries(context: Context) -> Iterator[Step]:
+    """Their keyspace, made like all others before anything races."""
+    yield from one_by_one(
+        (create_keyspace(canary_keyspace(context), replication_factor=context.replication_factor),), context
+    )
+
+
+def canary(name: str, coordinator: int, worker: Worker, context: Context) -> Iterator[Step]:
+    """One worker's part: the coordinator of that index makes the table, then every worker writes a row of its own.
+
+    Not before every coordinator knows the table: rows must not meet a replica that has not heard of it.
+    """
+    keyspace = canary_keyspace(context)
+    if worker.index == coordinator:
+        yield Require(plain_table(keyspace, name), _LIMIT_S)
+    yield Meet(f"{keyspace}.{name} made")
+    yield Require(know_table(keyspace, name), _LIMIT_S)
+    yield Meet(f"{keyspace}.{name} known")
+    row = {"k": worker.index, **dict(_ROW)}
+    yield Require(insert(keyspace, name, row, consistency="ONE", phase="racing"), _LIMIT_S)
+
+
+def read_canaries(names: Sequence[str], worker: Worker, context: Context, *, phase: str) -> Iterator[Step]:
+    """Every table at ONE through every coordinator, then at ALL, each through one of them in turn."""
+    mine = [name for place, name in enumerate(names) if place % len(context.nodes) == worker.index]
+    columns = ("k", *dict(_ROW))
+    for consistency, some in (("ONE", names), ("ALL", mine)):
+        for name in some:
+            yield read_rows(canary_keyspace(context), name, consistency=consistency, phase=phase, columns=columns)

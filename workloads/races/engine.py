@@ -1,0 +1,438 @@
+"""Races: conflicting schema changes through different coordinators at once, with acknowledged rows at stake.
+
+A race is a value: a keyspace of its own, base objects, what each side does, and the rows that must survive. A racing
+workload only adds the function that makes race number `n`; everything else is here. There are three ways to run one:
+
+- mode `barrier`, on a healthy cluster: everybody meets, then each side's coordinator is asked in the same instant;
+- mode `partition`, certain wherever coordinators act alone (up to 5.0): side A is cut off, and the second statement
+  leaves a moment after the first, whatever became of it (see `workloads.races.lanes`);
+- mode `single`, the control: the same statements, all sides one after another through one coordinator, each with time
+  to reach every node (`-O patience`), and rows only when every node has heard of them. Nothing races, so nothing may break.
+
+With `until_poisoned` a canary goes before each race (`workloads.races.canary`): no race is run on a cluster that an earlier one
+has spoilt for all schema changes.
+
+One race a keyspace, so that the damage of one stays out of the others and every object names its race.
+Source: seed document 3 (CEP-21), motivation; CASSANDRA-9424, CASSANDRA-10699; each workload names its own tickets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from random import Random
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
+
+from harness.ddl.cql import statement
+from harness.ddl.rows import insert, read_rows
+from harness.ddl.schema_changes import create_keyspace
+from harness.errors import PlanError
+from harness.model.operation import JSON
+from harness.model.protocols import Context, Phase, Worker
+from harness.model.steps import Invoke, Meet, Note, Step, Wait
+from workloads.one_a_node import stands_for_its_node
+from workloads.races.canary import canary, canary_keyspace, read_canaries, set_up_canaries
+from workloads.races.lanes import RACERS_MAX, rounds, seats
+from workloads.races.one_by_one import heard_by_all, one_by_one, rest
+
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "SINCE_THE_RACE",
+    "UNTIL_THE_RACE",
+    "WHILE_RACING",
+    "Race",
+    "RacingWorkload",
+    "RowPhase",
+    "RowProbe",
+    "crew",
+    "damaging_order",
+    "pause_before_a_race",
+    "race_keyspace",
+    "race_numbers",
+    "racers_max",
+    "steps",
+    "take_turns",
+]
+
+RowPhase: TypeAlias = Literal["prepared", "racing", "settled", "restarted"]
+
+ALWAYS: Final[frozenset[RowPhase]] = frozenset(get_args(RowPhase))
+SINCE_THE_RACE: Final[frozenset[RowPhase]] = frozenset({"racing", "settled", "restarted"})
+UNTIL_THE_RACE: Final[frozenset[RowPhase]] = frozenset({"prepared", "racing"})
+WHILE_RACING: Final[frozenset[RowPhase]] = frozenset({"racing"})
+NEVER: Final[frozenset[RowPhase]] = frozenset()
+
+HARMLESS: Final = 0
+"""Other keyspaces do not notice."""
+POISONS: Final = 1
+"""Definitions are left behind that no node can load; other keyspaces can still be changed by pushes."""
+STALLS: Final = 2
+"""A node may take a minute before it applies the next schema change (5.0: the build of a view whose base is gone)."""
+REFUSES: Final = 3
+"""The node answers every later schema change, of whatever keyspace, with an error, and applies it all the same."""
+
+_KEYSPACE_NAME_LENGTH_MAX: Final = 48
+_SIDES_MAX: Final = 8
+_SPREAD: Final = 0.8
+_PHASE_DIGITS: Final[dict[str, int]] = {phase: digit for digit, phase in enumerate(get_args(RowPhase), start=1)}
+
+_Variant = TypeVar("_Variant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowProbe:
+    """One shape of row in one table: when such rows are written, by whom, and what the final reads name.
+
+    Rows have an integer key of their own each (`key`, the partition key) beside the cells of `row`; reads name exactly
+    these columns, so that a column lost elsewhere in the table does not break them.
+
+    `phases` says when rows are written: after the race, only to what is known to be there, or gone as a whole, whichever
+    side won. A column that the race adds or drops gets rows while racing and is only read afterwards.
+    """
+
+    table: str
+    row: tuple[tuple[str, JSON], ...] = (("v", "a row"),)
+    key: str = "k"
+    phases: frozenset[RowPhase] = ALWAYS
+    side: int | None = None
+    """While racing, only this side's coordinator writes it; None: every coordinator does."""
+    rows: int = 1
+    """How many rows each writer writes while racing."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a read of these rows names."""
+        return (self.key, *(name for name, _ in self.row))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """Two or more schema changes that may meet. `sides` come in the damaging order: the first has the older timestamp.
+
+    Side i is carried out by the i-th racer; nodes beyond the sides only write rows, as does a side without statements.
+    `setup` makes the base objects in `keyspace` and is agreed upon before anything races.
+    """
+
+    workload: str
+    variant: str
+    number: int
+    keyspace: str
+    setup: tuple[Invoke, ...]
+    sides: tuple[tuple[Invoke | Wait, ...], ...]
+    tables: tuple[RowProbe, ...]
+    disturbance: int = HARMLESS
+    """What a lost race does to later ones of the same run: `HARMLESS`, `POISONS`, `STALLS` or `REFUSES`."""
+
+
+# Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
+@dataclass(kw_only=True, eq=False)
+class RacingWorkload:
+    """A whole `Workload` from a function that makes one race; `context.races` of them are run, from `context.first_race` on."""
+
+    name: str
+    requires: frozenset[str]
+    race: Callable[[int, Random, Context], Race]
+    """Race number n of the run, with a generator of its own."""
+
+    def races(self, context: Context) -> tuple[Race, ...]:
+        """Every race of the run, in order."""
+        return tuple(self.race(n, context.random(self.name, "race", n), context) for n in race_numbers(context))
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        """One worker a node; more where races overlap in mode `partition`. Raises PlanError for a single node."""
+        return crew(self.races(context), context)
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        """What this worker does in this phase of every race."""
+        return steps(self.races(context), phase, worker, context, phase_label=phase_label)
+
+
+def race_numbers(context: Context) -> range:
+    """The numbers of a workload's races in this run."""
+    return range(context.first_race, context.first_race + context.races)
+
+
+def race_keyspace(context: Context, workload: str, number: int) -> str:
+    """The keyspace of one race. Raises PlanError if the prefix makes it longer than a keyspace's name may be."""
+    keyspace = f"{context.keyspace_prefix}_{workload.replace('-', '_')}_{number:03d}"
+    if len(keyspace) > _KEYSPACE_NAME_LENGTH_MAX:
+        raise PlanError(
+            f"keyspace prefix {context.keyspace_prefix!r} is too long: {keyspace} has {len(keyspace)} characters and "
+            f"Cassandra allows {_KEYSPACE_NAME_LENGTH_MAX}"
+        )
+    return keyspace
+
+
+def damaging_order(number: int) -> bool:
+    """Whether the race of this number is run, under a partition, with its first side first.
+
+    Four in seven are: the other order is the other half of the matrix. Seven, so that workloads that take two to six
+    variants in turn meet each of them in both orders.
+    """
+    return number % 7 not in {2, 4, 5}
+
+
+def racers_max(context: Context) -> int:
+    """How many sides a race may have: every node its own on a healthy cluster, one against two across a cut."""
+    if context.mode == "partition":
+        return min(RACERS_MAX, 1 + sum(node not in context.isolated for node in context.nodes))
+    return min(_SIDES_MAX, len(context.nodes))
+
+
+def pause_before_a_race(context: Context, races: int) -> float:
+    """Under faults races are spread over most of the time limit; else they follow one another at once."""
+    return _SPREAD * context.time_limit_s / races if context.under_faults else 0.0
+
+
+def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Variant]]) -> tuple[str, _Variant]:
+    """The variant of race `number` and its name: in turn, of all or of those that the option `variant` lists.
+
+    A variant may stand in `turns` more than once. Raises PlanError if the option lists none of them.
+    """
+    asked = context.options.get("variant")
+    mine = [turn for turn in turns if asked is None or turn[0] in asked.split(",")]
+    if not mine:
+        raise PlanError(f"-O variant={asked}: this workload knows {', '.join(dict(turns))}")
+    return mine[number % len(mine)]
+
+
+# ── the crew and its phases ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def crew(races: Sequence[Race], context: Context) -> Sequence[Worker]:
+    """Worker i on node i; in mode `partition` the workers of further lanes follow. Raises PlanError for one node."""
+    if len(context.nodes) < 2:
+        raise PlanError(f"a race needs two coordinators, and the cluster has {len(context.nodes)} node: give --nodes 3")
+    if context.mode == "partition":
+        return [seat.worker for seat in seats(context, len(races))]
+    return [Worker(index, node) for index, node in enumerate(context.nodes)]
+
+
+def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+    """One worker's part in one phase of these races. Only `main` has barriers, and everybody meets at all of them."""
+    match phase:
+        case "setup":
+            return _set_up(races, worker, context)
+        case "prepare":
+            return _prepare(races, worker, context)
+        case "main" if context.mode == "partition":
+            return _race_across_the_cut(races, worker, context)
+        case "main" if context.mode == "single":
+            return _one_after_another(races, worker, context)
+        case "main":
+            return _race_at_once(races, worker, context)
+        case "probe":
+            return _probe(races, worker, context, _row_phase(phase_label))
+        case "final":
+            return _read(races, worker, context, phase_label)
+
+
+def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """Keyspaces and base objects of every race, by the first worker alone."""
+    if worker.index != 0:
+        return
+    if _has_canaries(context):
+        yield from set_up_canaries(context)
+    for race in races:
+        base = create_keyspace(race.keyspace, replication_factor=context.replication_factor)
+        yield from one_by_one((base, *race.setup), context)
+
+
+def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """A row at QUORUM through every coordinator wherever one can be written already."""
+    if not stands_for_its_node(worker, context):
+        return
+    for race in races:
+        for number, probe in _probes(race, "prepared"):
+            yield _row(race, number, probe, "prepared", worker, consistency="QUORUM")
+
+
+def _probe(races: Sequence[Race], worker: Worker, context: Context, phase: RowPhase) -> Iterator[Step]:
+    """Can every coordinator still write and read every table? One row in, and the same row out."""
+    if not stands_for_its_node(worker, context):
+        return
+    for race in races:
+        for number, probe in _probes(race, phase):
+            row = _row(race, number, probe, phase, worker, consistency="QUORUM")
+            yield row
+            yield read_rows(
+                race.keyspace,
+                probe.table,
+                consistency="QUORUM",
+                phase=phase,
+                columns=probe.columns,
+                where={probe.key: row.value["row"][probe.key]},
+            )
+
+
+def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
+    """Everything at ONE through every coordinator; then everything at ALL, each race through one coordinator in turn.
+
+    ALL comes last because such a read repairs the replicas it finds behind, and would hide what ONE has to show.
+    """
+    if not stands_for_its_node(worker, context):
+        return
+    mine = [race for place, race in enumerate(races) if place % len(context.nodes) == worker.index]
+    for consistency, some in (("ONE", races), ("ALL", mine)):
+        for race in some:
+            for table, columns in dict.fromkeys((probe.table, probe.columns) for probe in race.tables):
+                yield read_rows(race.keyspace, table, consistency=consistency, phase=phase_label, columns=columns)
+    if _has_canaries(context):
+        yield from read_canaries([_canary_name(r, context) for r in races], worker, context, phase=phase_label)
+
+
+# ── the main phase ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """Race after race: everybody ready, the race is noted, everybody goes.
+
+    Under faults the races are spread over most of the time limit, so that they meet the faults.
+    """
+    pause_s = pause_before_a_race(context, len(races))
+    for number, race in enumerate(races):
+        if pause_s:
+            yield Wait(pause_s)
+        if context.until_poisoned:
+            yield from canary(_canary_name(race, context), number % len(context.nodes), worker, context)
+        place = _racers(race, context).index(worker.index)  # before the meeting: nothing may delay what follows it
+        yield Meet(f"{race.keyspace} ready")
+        if worker.index == 0:
+            yield _note(race, context, race.sides[: len(context.nodes)])
+            if not context.until_poisoned:
+                yield from rest(context)  # what the canary shows, here only time can bring about
+        yield Meet(f"{race.keyspace} go")
+        yield from _take_part(race, worker, place if place < len(race.sides) else None)
+
+
+def _one_after_another(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """Race after race: one coordinator does what all sides would, another one each time; then everybody writes rows.
+
+    A canary through the same coordinator, after its statements, tells that every node has heard of them.
+    """
+    for race in races:
+        alone = race.number % len(context.nodes)
+        if worker.index == 0:
+            yield _note(race, context, race.sides)
+        yield Meet(f"{race.keyspace} go")
+        if worker.index == alone:
+            for change in _statements(race.sides):
+                yield change
+                yield from heard_by_all(context)
+        yield from canary(_canary_name(race, context), alone, worker, context)
+        yield Meet(f"{race.keyspace} heard")
+        yield from _rows_while_racing(race, worker, range(len(race.sides)) if worker.index == alone else ())
+
+
+def _race_across_the_cut(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """Round after round, a race in every lane, the sides an offset apart and blind to each other's outcome."""
+    table = seats(context, len(races))
+    place = table[worker.index].place
+    for some in rounds(races, table):
+        if worker.index == 0:
+            for race in some:
+                yield _note(race, context, [race.sides[side] for side in _order(race, context)])
+        yield Meet(f"{some[0].keyspace} round")
+        if place is None:
+            for race in some:
+                yield from _take_part(race, worker, None)
+        elif place.lane < len(some):
+            race = some[place.lane]
+            order = _order(race, context)
+            yield Wait(place.start_s)
+            yield from _take_part(race, worker, order[place.racer] if place.racer < len(order) else None)
+
+
+def _take_part(race: Race, worker: Worker, side: int | None) -> Iterator[Step]:
+    """A side's statements and, without waiting for anybody, rows through the same coordinator; no side: rows alone."""
+    if side is not None:
+        yield from race.sides[side]
+    yield from _rows_while_racing(race, worker, () if side is None else (side,))
+
+
+def _rows_while_racing(race: Race, worker: Worker, sides: Collection[int]) -> Iterator[Step]:
+    """The rows of these sides, then those that every coordinator writes."""
+    probes = list(_probes(race, "racing"))
+    for number, probe in [p for p in probes if p[1].side is not None] + [p for p in probes if p[1].side is None]:
+        if probe.side is None or probe.side in sides:
+            for n in range(probe.rows):
+                yield _row(race, number, probe, "racing", worker, consistency="ONE", n=n)
+
+
+def _racers(race: Race, context: Context) -> list[int]:
+    """The nodes' indices, in the order of the sides they take.
+
+    Every ordered pair of coordinators takes the first two sides once before any does so again.
+    """
+    everyone = range(len(context.nodes))
+    pairs = list(permutations(everyone, 2))
+    cycle, place = divmod(race.number, len(pairs))
+    context.random(race.workload, "pairs", cycle).shuffle(pairs)
+    pair = pairs[place]
+    others = [index for index in everyone if index not in pair]
+    context.random(race.workload, "others", race.number).shuffle(others)
+    return [*pair, *others]
+
+
+def _order(race: Race, context: Context) -> list[int]:
+    """The sides that race under a partition, in the order in which they begin."""
+    order = list(range(len(race.sides)))
+    if not damaging_order(race.number):
+        order[:2] = reversed(order[:2])
+    return order[: racers_max(context)]
+
+
+def _statements(sides: Iterable[Sequence[Invoke | Wait]]) -> list[Invoke]:
+    return [step for side in sides for step in side if isinstance(step, Invoke)]
+
+
+def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]) -> Note:
+    """What is about to race, as a reader of the history would write it; `sides` in the order in which they begin."""
+    told = {
+        "workload": race.workload,
+        "variant": race.variant,
+        "number": race.number,
+        "mode": context.mode,
+        "sides": [[statement(change.f, change.value) for change in _statements([side])] for side in sides if side],
+    }
+    if _has_canaries(context):
+        told["canary"] = f"{canary_keyspace(context)}.{_canary_name(race, context)}"
+    return Note("race", race.keyspace, told)
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _has_canaries(context: Context) -> bool:
+    return context.until_poisoned or context.mode == "single"
+
+
+def _canary_name(race: Race, context: Context) -> str:
+    """The race's keyspace without the prefix that all keyspaces of the run have."""
+    return race.keyspace.removeprefix(f"{context.keyspace_prefix}_")
+
+
+def _probes(race: Race, phase: RowPhase) -> Iterator[tuple[int, RowProbe]]:
+    """The race's probes with rows in this phase, each with its number in the race."""
+    return ((number, probe) for number, probe in enumerate(race.tables) if phase in probe.phases)
+
+
+def _row_phase(phase_label: str) -> RowPhase:
+    """The label of a probe as the phase of its rows."""
+    match phase_label:
+        case "settled" | "restarted":
+            return phase_label
+    raise PlanError(f'a probe belongs to "settled" or "restarted", not {phase_label!r}')
+
+
+def _row(
+    race: Race, number: int, probe: RowProbe, phase: RowPhase, worker: Worker, *, consistency: str, n: int = 0
+) -> Invoke:
+    """An INSERT of a key that no other row of the race has: phase, probe, worker and row, readable in decimal."""
+    assert number < 100
+    assert worker.index < 10_000
+    assert n < 100
+    key = _PHASE_DIGITS[phase] * 100_000_000 + number * 1_000_000 + worker.index * 100 + n
+    return insert(race.keyspace, probe.table, {probe.key: key, **dict(probe.row)}, consistency=consistency, phase=phase)

@@ -1,0 +1,14 @@
+"""The plainest table: an integer key and a text. Races are about what happens to it, not about its shape."""
+
+from __future__ import annotations
+
+from harness.ddl.schema_changes import create_table
+from harness.model.steps import Invoke
+
+__all__ = ["plain_table"]
+
+
+def plain_table(keyspace: str, name: str, *more: tuple[str, str]) -> Invoke:
+    """CREATE TABLE name (k int, v text, …, PRIMARY KEY (k)); `more` are (column, CQL type)."""
+    columns = [("k", "int", "partition_key"), ("v", "text", "regular")]
+    return create_table(keyspace, name, columns=[*columns, *((column, kind, "regular") for column, kind in more)])

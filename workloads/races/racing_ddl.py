@@ -1,0 +1,107 @@
+"""Racing DDL: many kinds of race in one run, under one crew and one settle, because booting a cluster costs more than racing.
+
+`context.races` races of every workload that this system's features allow; `-O only=create-table,drop-type` picks some.
+They take turns, in an order that the seed fixes, and the more a lost race disturbs the others, the later it comes
+(`Race.disturbance`): first the harmless ones, then those that poison their keyspace, then DROP TABLE against CREATE
+MATERIALIZED VIEW (on 5.0.9 a node was seen to apply no schema change for 90 s afterwards), last CREATE TABLE with
+different definitions (from then on 5.0.9 answers every DDL with that table's ConfigurationException).
+
+    Poisoned means that some node cannot build the keyspace from its schema tables (`Unknown type`, `MissingColumns`).
+    On 5.0 a push merges only the keyspaces it carries, so on a healthy cluster the other keyspaces go on being changed;
+    but a pull carries every keyspace, is written to disk as it comes, and is then rejected as a whole in memory. From
+    the first poisoned keyspace on, a node that missed a push can no longer catch up, and the damage seen in a harmless
+    race might be the poison's. Up to 2.0 a merge always rebuilds all, and from then on nothing is applied: there any race that
+    is lost refuses everything, and none can be put before the others. `--until-poisoned` ends such a run.
+    Hence the order. Under a partition it does not help: what crosses the healed cut is one pull with everything in it,
+    and after a restart no node may be left to ask. To judge the harmless races apart, pick them with `only`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from harness.errors import NotApplicable, PlanError
+from harness.model.protocols import Context, Phase, Worker
+from harness.model.steps import Step
+from workloads.races.add_columns import AddColumns
+from workloads.races.alter_options import AlterOptions
+from workloads.races.alter_type import AlterType
+from workloads.races.create_index import CreateIndex
+from workloads.races.create_table import CreateTable
+from workloads.races.drop_alter import DropAlter
+from workloads.races.drop_function import DropFunction
+from workloads.races.drop_keyspace import DropKeyspace
+from workloads.races.drop_recreate import DropRecreate
+from workloads.races.drop_table_view import DropTableView
+from workloads.races.drop_type import DropType
+from workloads.races.engine import Race, RacingWorkload, race_numbers
+from workloads.races.engine import engine as races
+
+__all__ = ["RACING", "RacingDdl"]
+
+RACING: Final[tuple[RacingWorkload, ...]] = (
+    CreateTable(),
+    DropKeyspace(),
+    DropTableView(),
+    DropRecreate(),
+    AlterOptions(),
+    AddColumns(),
+    AlterType(),
+    DropType(),
+    DropFunction(),
+    DropAlter(),
+    CreateIndex(),
+)
+
+
+class RacingDdl:
+    """Many kinds of race in one run."""
+
+    name = "racing-ddl"
+    requires = frozenset({"keyspaces", "tables"})
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        """As for one workload (`workloads.races.engine`). Raises PlanError for an unknown name in `only`."""
+        return races.crew(_races(context), context)
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        """What this worker does in this phase of every race."""
+        return races.steps(_races(context), phase, worker, context, phase_label=phase_label)
+
+
+def _races(context: Context) -> tuple[Race, ...]:
+    """Every race of the run, in order: the first of each workload, the second of each …, then the poisonous ones."""
+    # `variant` belongs to one workload; here it would be unknown to all the others.
+    everyone = replace(context, options={k: v for k, v in context.options.items() if k != "variant"})
+    chosen = _chosen(context)
+    made = {workload.name: workload.races(everyone) for workload in chosen}
+    in_order: list[Race] = []
+    for place, number in enumerate(race_numbers(context)):
+        turn = [made[workload.name][place] for workload in chosen]
+        context.random("racing-ddl", number).shuffle(turn)
+        in_order += turn
+    if "types" not in context.features:
+        return tuple(in_order)
+    return tuple(sorted(in_order, key=lambda race: race.disturbance))
+
+
+def _chosen(context: Context) -> list[RacingWorkload]:
+    """The workloads of this run. Raises PlanError for an unknown name, NotApplicable if none can be run here."""
+    only = context.options.get("only")
+    known = {workload.name: workload for workload in RACING}
+    names = list(known) if only is None else only.split(",")
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise PlanError(f"-O only={only}: no racing workload {', '.join(unknown)}. Known: {', '.join(known)}")
+    chosen = [workload for name, workload in known.items() if name in names]
+    able = [workload for workload in chosen if workload.requires <= context.features]
+    lacking = [workload for workload in chosen if workload not in able]
+    if not able or (only is not None and lacking):
+        missing = frozenset().union(*(workload.requires for workload in lacking)) - context.features
+        raise NotApplicable(
+            f"{', '.join(workload.name for workload in lacking)} cannot be run here: this system has no "
+            f"{', '.join(sorted(missing))}"
+        )
+    return able

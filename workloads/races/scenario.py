@@ -1,0 +1,208 @@
+"""Scenario: races that are written down in a file, to be run as they stand: `-O scenario=PATH`.
+
+A file is one JSON object:
+
+    {"requires": ["tables", "types"],            features without which it cannot be run
+     "races": [{
+       "workload": "drop-type", "variant": "table", "number": 0,     what it was made of; the number fixes who races whom
+       "keyspace": "k",                          the name of its keyspace, wherever the rest uses it
+       "setup": [{"f": "create-type", "key": "k.u", "value": {…}}],  operations as a history has them
+       "sides": [[…], [… {"wait": 0.2} …]],      a list of operations for each coordinator
+       "tables": [{"table": "t", "row": [["v", "a row"]], "key": "k", "phases": ["settled"], "side": null, "rows": 1}],
+       "disturbance": 0}]}
+
+`--races` is how often all of them are run, each time in keyspaces of their own. The same engine runs them as runs the
+workloads they come from (`workloads.races.engine`), so what it shows, they showed. `schemaquake shrink` writes such files.
+
+Must hold: whatever the workload that a race comes from demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import orjson
+
+from harness.ddl.schema_changes import SCHEMA_CHANGES
+from harness.errors import NotApplicable, PlanError
+from harness.model.operation import JSON
+from harness.model.protocols import Context, Phase, Worker
+from harness.model.steps import Invoke, Step, Wait
+from workloads.races.engine import Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
+
+__all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
+
+_OPTION: Final = "scenario"
+_STRIDE: Final = 42
+"""Races whose numbers differ by it meet in the same order (7 orders) and, with three nodes, begin a like cycle of pairs (6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFile:
+    """What a scenario's file holds: races, in the order in which they are run, and what a system must have for them."""
+
+    races: tuple[Race, ...]
+    requires: frozenset[str] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """The file's content."""
+        return {"requires": sorted(self.requires), "races": [race_to_json(race) for race in self.races]}
+
+    @classmethod
+    def from_json(cls, document: Any) -> ScenarioFile:
+        """Read back what `to_json` wrote, or somebody wrote by hand. Raises PlanError that says what is wrong with it."""
+        try:
+            races = tuple(race_from_json(race) for race in document["races"])
+            requires = frozenset(document.get("requires", ()))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise PlanError(f"not a scenario: {type(error).__name__}: {error}") from error
+        if not races:
+            raise PlanError("not a scenario: it has no races")
+        return cls(races, requires)
+
+
+class Scenario:
+    """The races of a file."""
+
+    name = "scenario"
+    requires = frozenset({"keyspaces"})
+
+    def races(self, context: Context) -> tuple[Race, ...]:
+        """Every race of the run, in order: all of the file, once and again. Raises PlanError, NotApplicable."""
+        return _races(context)
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        """As for any races. Raises PlanError for a file that holds none, NotApplicable for a system that lacks what it needs."""
+        return crew(_races(context), context)
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        """What this worker does in this phase of every race."""
+        return steps(_races(context), phase, worker, context, phase_label=phase_label)
+
+
+def race_to_json(race: Race) -> dict[str, Any]:
+    """A race as a scenario's file holds it."""
+    return {
+        "workload": race.workload,
+        "variant": race.variant,
+        "number": race.number,
+        "keyspace": race.keyspace,
+        "setup": [_step_document(step) for step in race.setup],
+        "sides": [[_step_document(step) for step in side] for side in race.sides],
+        "tables": [
+            {
+                "table": probe.table,
+                "row": [[name, value] for name, value in probe.row],
+                "key": probe.key,
+                "phases": [phase for phase in get_args(RowPhase) if phase in probe.phases],
+                "side": probe.side,
+                "rows": probe.rows,
+            }
+            for probe in race.tables
+        ],
+        "disturbance": race.disturbance,
+    }
+
+
+def race_from_json(document: Mapping[str, Any]) -> Race:
+    """Read back what `race_to_json` wrote. Raises KeyError, TypeError, ValueError for what is no race."""
+    setup = tuple(_step(step) for step in document["setup"])
+    return Race(
+        workload=str(document["workload"]),
+        variant=str(document.get("variant", "")),
+        number=int(document.get("number", 0)),
+        keyspace=str(document["keyspace"]),
+        setup=tuple(step for step in setup if isinstance(step, Invoke)),
+        sides=tuple(tuple(_step(step) for step in side) for side in document["sides"]),
+        tables=tuple(_probe(probe) for probe in document.get("tables", ())),
+        disturbance=int(document.get("disturbance", 0)),
+    )
+
+
+def in_keyspace(race: Race, keyspace: str, number: int) -> Race:
+    """The same race elsewhere: whatever names its keyspace names that one."""
+
+    def moved(value: Any) -> Any:
+        match value:
+            case str() if value == race.keyspace or value.startswith(f"{race.keyspace}."):
+                return keyspace + value.removeprefix(race.keyspace)
+            case Mapping():
+                return {name: moved(entry) for name, entry in value.items()}
+            case list() | tuple():
+                return [moved(entry) for entry in value]
+        return value
+
+    def step(one: Invoke | Wait) -> Invoke | Wait:
+        return one if isinstance(one, Wait) else invoke(one)
+
+    def invoke(one: Invoke) -> Invoke:
+        return replace(one, key=moved(one.key), value=moved(one.value))
+
+    return replace(
+        race,
+        number=number,
+        keyspace=keyspace,
+        setup=tuple(invoke(one) for one in race.setup),
+        sides=tuple(tuple(step(one) for one in side) for side in race.sides),
+    )
+
+
+def _races(context: Context) -> tuple[Race, ...]:
+    """Every race of the run, in order: all of the file, once and again."""
+    path = context.options.get(_OPTION)
+    if path is None:
+        raise PlanError("the workload scenario runs what a file says: name it with -O scenario=PATH")
+    file = _read(Path(path).resolve())
+    lacking = file.requires - context.features
+    if lacking:
+        raise NotApplicable(f"{path} is not applicable here: this system has no {', '.join(sorted(lacking))}")
+    made = []
+    for turn in race_numbers(context):
+        for place, race in enumerate(file.races):
+            keyspace = race_keyspace(context, "scenario", turn * len(file.races) + place)
+            made.append(in_keyspace(race, keyspace, race.number + _STRIDE * turn))
+    return tuple(made)
+
+
+@cache
+def _read(path: Path) -> ScenarioFile:
+    try:
+        return ScenarioFile.from_json(orjson.loads(path.read_bytes()))
+    except OSError as error:
+        raise PlanError(f"cannot read the scenario {path}: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise PlanError(f"{path} is no JSON: {error}") from error
+    except PlanError as error:
+        raise PlanError(f"{path}: {error}") from error
+
+
+def _step_document(step: Invoke | Wait) -> dict[str, JSON]:
+    if isinstance(step, Wait):
+        return {"wait": step.seconds}
+    return {"f": step.f, "key": step.key, "value": step.value}
+
+
+def _step(document: Mapping[str, Any]) -> Invoke | Wait:
+    if "wait" in document:
+        return Wait(float(document["wait"]))
+    if document["f"] not in SCHEMA_CHANGES:
+        raise ValueError(f'"{document["f"]}" is no schema change')
+    return Invoke(document["f"], document.get("key"), document["value"])
+
+
+def _probe(document: Mapping[str, Any]) -> RowProbe:
+    phases = frozenset(document.get("phases", get_args(RowPhase)))
+    if not phases <= set(get_args(RowPhase)):
+        raise ValueError(f"phases of rows are {', '.join(get_args(RowPhase))}, not {', '.join(sorted(phases))}")
+    return RowProbe(
+        table=str(document["table"]),
+        row=tuple((str(name), value) for name, value in document.get("row", [["v", "a row"]])),
+        key=str(document.get("key", "k")),
+        phases=phases,
+        side=document.get("side"),
+        rows=int(document.get("rows", 1)),
+    )
