@@ -89,6 +89,6 @@ clean: ## what make made; runs and the user's cache stay
 	@touch $@
 
 .venv/compiled: $(shell find checkers results/formats -name '*.py') | .venv/installed
-	$(BIN)/python -m compileall -q harness nemeses workloads checkers clusters results
-	$(BIN)/python -m results.formats.warming
+	$(BIN)/python -m compileall -q schemaquake
+	$(BIN)/python -m schemaquake.results.formats.warming
 	@touch $@

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import boot, elle, linearizability, operations, pipeline, races, weak
 from benchmarks.figures import Figure, machine, print_table
-from harness.errors import EnvironmentLacks
+from schemaquake.harness.errors import EnvironmentLacks
 
 
 def figures_of_races() -> list[Figure]:

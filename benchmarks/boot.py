@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure, machine, print_table
-from clusters.local.provider import LocalCluster, LocalProvider, namespaces
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.model.plan import Plan
+from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.provider import LocalCluster, LocalProvider
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.model.plan import Plan
 
 SYSTEMS = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
 NODES = ("n1", "n2", "n3")

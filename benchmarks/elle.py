@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, machine, print_table
-from checkers.elle.compiled import compiled
-from harness.model.records import HISTORY, MOPS
-from results.store.parquet_options import parquet_options
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.model.records import HISTORY, MOPS
+from schemaquake.results.store.parquet_options import parquet_options
 
 _ACTIVE = 10  # keys in use at any time
 _WRITES = 32  # of one key, before another one takes its place
@@ -57,15 +57,15 @@ GOALS = {
 
 _CHILD = """
 import json, re, sys, time
-from harness.history.lean_arrow import lean_arrow
+from schemaquake.harness.history.lean_arrow import lean_arrow
 lean_arrow()
 from pathlib import Path
-from results.formats.reading import read_history
+from schemaquake.results.formats.reading import read_history
 began = time.process_time()
 history = read_history(Path(sys.argv[1]))
 read = time.process_time()
-from checkers.elle.list_append import check_list_append
-from checkers.elle.rw_register import check_rw_register
+from schemaquake.checkers.elle.list_append import check_list_append
+from schemaquake.checkers.elle.rw_register import check_rw_register
 options = json.loads(sys.argv[3])
 check = {"list-append": check_list_append, "rw-register": check_rw_register}[sys.argv[2]]
 check(history.slice(0, 1000), limit_s=600, **options)
@@ -296,7 +296,7 @@ def commanded(path: Path, case: Case) -> tuple[float, float]:
     """Seconds of the wall and of CPU that the command takes, from its start to its end."""
     options = ["--model", case.kind, "--consistency-models", case.models, "--engine", "local"]
     options += ["--linearizable-keys"] if case.linearizable_keys else []
-    command = [sys.executable, "-m", "harness.cli.command_line", "check", str(path), *options]
+    command = [sys.executable, "-m", "schemaquake.harness.cli.command_line", "check", str(path), *options]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[1])
     wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

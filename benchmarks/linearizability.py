@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.model.records import HISTORY
-from results.store.store import write_table
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.store.store import write_table
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,13 @@ SHAPES: Mapping[str, Shape] = {
 
 _CHILD = """
 import json, re, sys, time
-from harness.history.lean_arrow import lean_arrow
+from schemaquake.harness.history.lean_arrow import lean_arrow
 lean_arrow()
 from pathlib import Path
-from checkers.linearizability.linearizable import Linearizable
-from checkers.linearizability.models import Register
-from harness.model.records import Records
-from results.formats.reading import read_history
+from schemaquake.checkers.linearizability.linearizable import Linearizable
+from schemaquake.checkers.linearizability.models import Register
+from schemaquake.harness.model.records import Records
+from schemaquake.results.formats.reading import read_history
 began = time.process_time()
 records = Records.of(read_history(Path(sys.argv[1])))
 told = {"read": time.process_time() - began}
@@ -157,7 +157,7 @@ class Clients:
 
 
 def history(shape: Shape, seed: int = 1) -> pa.Table:
-    """The events of clients at work (`harness.model.records.HISTORY`)."""
+    """The events of clients at work (`schemaquake.harness.model.records.HISTORY`)."""
     clients = Clients(shape, seed)
     clients.run()
     rows = clients.rows

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.ddl.rows import insert
-from harness.history.journal import EVENT_JOURNALS, merge_history, read_clock, start_clock
-from harness.model.observation import Observation
-from harness.model.operation import Completion
-from harness.model.protocols import Context, Phase, Worker
-from harness.model.steps import Invoke, Step
-from harness.run.workers import Crew
+from schemaquake.harness.ddl.rows import insert
+from schemaquake.harness.history.journal import EVENT_JOURNALS, merge_history, read_clock, start_clock
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.steps import Invoke, Step
+from schemaquake.harness.run.workers import Crew
 
 NODES = ("n1", "n2")
 """A process a node: as many as the machine of the goal has cores."""

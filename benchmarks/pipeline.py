@@ -20,20 +20,20 @@ from typing import Any, TypeVar
 import pyarrow.compute as pc
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.ddl.rows import insert
-from harness.history.journal import EVENT_JOURNALS, Journal, merge_history, read_clock, start_clock
-from harness.history.pairing import pair
-from harness.model.operation import Completion
-from harness.model.records import OBSERVATIONS, Records, plain
-from harness.model.steps import Invoke
-from harness.model.verdict import Verdict
-from results.engines.engine import ENGINES
-from results.judging.judge import judge
-from results.store.store import Store
-from results.tables.pipeline import analyse
-from results.tables.rates import latencies, rates
-from results.tables.schema_timeline import schema_timeline
-from results.tables.timelines import timelines
+from schemaquake.harness.ddl.rows import insert
+from schemaquake.harness.history.journal import EVENT_JOURNALS, Journal, merge_history, read_clock, start_clock
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.records import OBSERVATIONS, Records, plain
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.engines.engine import ENGINES
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.pipeline import analyse
+from schemaquake.results.tables.rates import latencies, rates
+from schemaquake.results.tables.schema_timeline import schema_timeline
+from schemaquake.results.tables.timelines import timelines
 
 PROCESSES = 2
 KEYSPACES = 50

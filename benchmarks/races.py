@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.figures import Figure, machine, print_table
-from harness.model.plan import Plan
-from harness.model.records import Records
-from results.judging.judge import judge
-from results.runs.execution import carry_out
-from results.store.store import Store
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.records import Records
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.runs.execution import carry_out
+from schemaquake.results.store.store import Store
 
 SYSTEM = "cassandra:5.0.9"
 RACES = 4

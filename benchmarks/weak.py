@@ -23,16 +23,16 @@ import pyarrow as pa
 
 from benchmarks import elle
 from benchmarks.figures import Figure, machine, print_table
-from checkers.elle.compiled import compiled
-from harness.model.records import HISTORY, MOPS
-from results.store.store import write_table
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.model.records import HISTORY, MOPS
+from schemaquake.results.store.store import write_table
 
 # (seconds of CPU for the process, GB), for a million transactions: what AWDIT needs, parsing included
 GOALS = {"read-committed": (2.65, 0.43), "read-atomic": (3.4, 0.71), "causal": (5.9, 1.57)}
 
 _CHILD = """
 import json, sys, time
-from harness.cli.command_line import main
+from schemaquake.harness.cli.command_line import main
 try:
     main()
 finally:

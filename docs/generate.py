@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.findings.catalogue import CATALOGUE, AnomalyType
-from clusters.cql.outcomes import Outcome
-from harness.registry import load_all
+from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType
+from schemaquake.clusters.cql.outcomes import Outcome
+from schemaquake.harness.registry import load_all
 
 __all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import orjson
 
-from results.matrix.markdown import matrix_markdown
-from results.matrix.page import matrix_html
-from results.matrix.tally import Cell, Matrix
+from schemaquake.results.matrix.markdown import matrix_markdown
+from schemaquake.results.matrix.page import matrix_html
+from schemaquake.results.matrix.tally import Cell, Matrix
 
 _DOCS = Path(__file__).parent
 _MARK = "<!-- From here on written by docs/publish_matrix.py. -->\n\n"

@@ -54,7 +54,7 @@ class ExitCode(IntEnum):
 
     @classmethod
     def of(cls, valid: Literal[True, False, "unknown"]) -> ExitCode:
-        """That of a verdict (`harness.model.verdict.Validity`)."""
+        """That of a verdict (`schemaquake.harness.model.verdict.Validity`)."""
         if valid == "unknown":
             return cls.UNKNOWN
         return cls.VALID if valid else cls.INVALID

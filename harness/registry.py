@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from harness.errors import PlanError
+from schemaquake.harness.errors import PlanError
 
 __all__ = ["load", "load_all", "names"]
 

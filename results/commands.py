@@ -1,6 +1,6 @@
 """Commands: run, demo, check, report, recover — from a plan to a page.
 
-Progress goes to standard error; standard output belongs to `--json`. Exit codes as in `harness.errors.ExitCode`.
+Progress goes to standard error; standard output belongs to `--json`. Exit codes as in `schemaquake.harness.errors.ExitCode`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Annotated, Final
 
 import typer
 
-from harness.cli.json_output import print_json
-from harness.console import configure_logging, stderr
-from harness.errors import ExitCode, PlanError
-from results.runs.cluster_choice import choose_cluster
-from results.runs.option_lists import named_values, split
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.runs.cluster_choice import choose_cluster
+from schemaquake.results.runs.option_lists import named_values, split
 
 __all__ = ["register"]
 
@@ -106,7 +106,7 @@ def _run(
 ) -> None:
     """Run workloads under faults on a real cluster, judge what happened, and report it."""
     configure_logging(verbose=verbose)
-    from harness.model.plan import Plan  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - every other command would wait for it
 
     where = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
     plan = Plan(
@@ -134,7 +134,7 @@ def _run(
         keep_data=keep_data,
         distribution=distribution,
     )
-    from results.runs.execution import carry_out, print_summary  # noqa: PLC0415 - pyarrow takes half a second to import
+    from schemaquake.results.runs.execution import carry_out, print_summary  # noqa: PLC0415 - pyarrow takes half a second to import
 
     finished = carry_out(plan, runs, engine=engine, master=master, limit_s=limit)
     if as_json:
@@ -155,8 +155,8 @@ def _demo(
 ) -> None:
     """Run the headline: the same races on Cassandra 5.0 (they break it) and 6.0 (it holds), then one page that compares them."""
     configure_logging(verbose=verbose)
-    from harness.model.plan import Plan  # noqa: PLC0415 - as above
-    from results.runs.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
+    from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - as above
+    from schemaquake.results.runs.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
 
     plans = [
         Plan(
@@ -221,11 +221,11 @@ def _check(
 ) -> None:
     """Judge stored files again, and nothing else: prints FILE<TAB>true|false|unknown, or one JSON document."""
     configure_logging(verbose=verbose)
-    from harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
+    from schemaquake.harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
 
     lean_arrow()
-    from results.judging.history_models import ModelOptions  # noqa: PLC0415 - as above
-    from results.runs.checking import check_path, exit_code_of_all, write_page  # noqa: PLC0415 - as above
+    from schemaquake.results.judging.history_models import ModelOptions  # noqa: PLC0415 - as above
+    from schemaquake.results.runs.checking import check_path, exit_code_of_all, write_page  # noqa: PLC0415 - as above
 
     options = ModelOptions(
         initial=initial,
@@ -282,7 +282,7 @@ def _report(
 ) -> None:
     """Draw a run's reports again from its stored files."""
     configure_logging(verbose=verbose)
-    from results.runs.execution import write_reports  # noqa: PLC0415 - as above
+    from schemaquake.results.runs.execution import write_reports  # noqa: PLC0415 - as above
 
     stderr().print(str(write_reports(run)), markup=False)
     raise typer.Exit(ExitCode.VALID)
@@ -299,7 +299,7 @@ def _recover(
 ) -> None:
     """Make a history of an interrupted run's journals, judge it and report it."""
     configure_logging(verbose=verbose)
-    from results.runs.execution import conclude, print_summary  # noqa: PLC0415 - as above
+    from schemaquake.results.runs.execution import conclude, print_summary  # noqa: PLC0415 - as above
 
     finished = conclude(run, engine=engine, limit_s=limit, resume=resume_analysis)
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.verdict import Validity
+from schemaquake.harness.model.verdict import Validity
 
 __all__ = [
     "VERDICT_MARK",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.model.protocols import Context, Worker
+from schemaquake.harness.model.protocols import Context, Worker
 
 __all__ = ["stands_for_its_node"]
 

@@ -2,7 +2,7 @@
 
 Judges every possible DDL of one keyspace and each node's final readings (phases `settled` and `restarted`). An `ok` must
 have taken effect between its call and its answer, an `info` may have at any later time, or never; in that order each
-must have been legal (`checkers.ddl_order.model`), and the closing readings must show its outcome.
+must have been legal (`schemaquake.checkers.ddl_order.model`), and the closing readings must show its outcome.
 Finds: `non-linearizable-ddl`, with a minimal witness. Sources: CEP-21, "strict linearizability of metadata changes";
 ScyllaDB, Making Schema Changes Safe with Raft, "a single defined order". Before 6.0 Cassandra never promised it: there
 a finding says what a client may not rely on.
@@ -25,7 +25,7 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
-from checkers.ddl_order.components import (
+from schemaquake.checkers.ddl_order.components import (
     ALWAYS,
     Component,
     Event,
@@ -34,18 +34,18 @@ from checkers.ddl_order.components import (
     domains_of,
     without_what_always_holds,
 )
-from checkers.ddl_order.model import change
-from checkers.ddl_order.observation import observation
-from checkers.ddl_order.variables import Change
-from checkers.ddl_order.vocabulary import vocabulary
-from checkers.ddl_order.witness import explained, shortened
-from checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema, final_readings
-from checkers.evidence.notes import Notes
-from checkers.evidence.operations import PairedOperation, operations
-from checkers.evidence.schema_changes import SchemaChanges
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.records import Records, keyspace_of, plain
-from harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.checkers.ddl_order.model import change
+from schemaquake.checkers.ddl_order.observation import observation
+from schemaquake.checkers.ddl_order.variables import Change
+from schemaquake.checkers.ddl_order.vocabulary import vocabulary
+from schemaquake.checkers.ddl_order.witness import explained, shortened
+from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema, final_readings
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.records import Records, keyspace_of, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
 
 __all__ = ["SchemaLinearizability"]
 

@@ -13,11 +13,11 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from checkers.ddl_order.search import Branch, Outcome, Problem, Step, restricted, search, without_idle_steps
-from checkers.ddl_order.variables import ABSENT, Alternative, Change, Guard, Value, Variable
-from checkers.ddl_order.vocabulary import Vocabulary
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.explanation import listing, seconds
+from schemaquake.checkers.ddl_order.search import Branch, Outcome, Problem, Step, restricted, search, without_idle_steps
+from schemaquake.checkers.ddl_order.variables import ABSENT, Alternative, Change, Guard, Value, Variable
+from schemaquake.checkers.ddl_order.vocabulary import Vocabulary
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.explanation import listing, seconds
 
 __all__ = [
     "ALWAYS",

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from checkers.ddl_order.variables import (
+from schemaquake.checkers.ddl_order.variables import (
     ABSENT,
     RENAMED,
     UNKNOWN,
@@ -31,10 +31,10 @@ from checkers.ddl_order.variables import (
     lacks,
     title,
 )
-from checkers.ddl_order.vocabulary import Vocabulary, argument_types, bare, types_named
-from checkers.evidence.cql_types import canonical
-from checkers.evidence.operations import PairedOperation
-from harness.model.operation import JSON
+from schemaquake.checkers.ddl_order.vocabulary import Vocabulary, argument_types, bare, types_named
+from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["change"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from checkers.ddl_order.variables import (
+from schemaquake.checkers.ddl_order.variables import (
     ABSENT,
     RENAMED,
     UNKNOWN,
@@ -28,10 +28,10 @@ from checkers.ddl_order.variables import (
     lacks,
     title,
 )
-from checkers.ddl_order.vocabulary import Vocabulary
-from checkers.evidence.cql_types import canonical
-from checkers.evidence.node_schemas import NodeSchema, Table
-from checkers.evidence.option_values import can_be
+from schemaquake.checkers.ddl_order.vocabulary import Vocabulary
+from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
+from schemaquake.checkers.evidence.option_values import can_be
 
 __all__ = ["observation"]
 

@@ -1,7 +1,7 @@
 """Schema variables: the facts of which a keyspace's schema consists, and conditions and effects on them.
 
 A table, a column of it, an option, a type, a field …: each is one `Variable` with one value at a time. What a schema
-change needs and does (`checkers.ddl_order.model`), and what a node shows (`checkers.ddl_order.observation`), are guards and effects
+change needs and does (`schemaquake.checkers.ddl_order.model`), and what a node shows (`schemaquake.checkers.ddl_order.observation`), are guards and effects
 on single variables, so that objects which have nothing to do with one another can be judged apart.
 """
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.ddl_order.variables import ABSENT, UNKNOWN, Value, Variable
-from checkers.evidence.cql_types import canonical, user_types
-from checkers.evidence.operations import PairedOperation
-from harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.checkers.ddl_order.variables import ABSENT, UNKNOWN, Value, Variable
+from schemaquake.checkers.evidence.cql_types import canonical, user_types
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 __all__ = ["Vocabulary", "argument_types", "bare", "types_named", "vocabulary"]
 

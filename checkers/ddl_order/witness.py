@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from checkers.ddl_order.components import ALWAYS, Component, Decision, Event
-from checkers.ddl_order.search import Problem, State, Step, after, restricted, search, without_idle_steps
-from checkers.ddl_order.variables import describe
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing
-from harness.model.verdict import Anomaly
+from schemaquake.checkers.ddl_order.components import ALWAYS, Component, Decision, Event
+from schemaquake.checkers.ddl_order.search import Problem, State, Step, after, restricted, search, without_idle_steps
+from schemaquake.checkers.ddl_order.variables import describe
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing
+from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["explained", "shortened"]
 

@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from checkers.elle.append_order import Appends
-from checkers.elle.arrays import Ints, Longs, Mask
-from checkers.elle.explain import Contradiction, Reason, shown
-from checkers.elle.graphs import RW, WR, WW
-from checkers.elle.raw_operations import RawOperations
-from checkers.elle.transactions import APPEND, FAIL, OK, READ, Transactions
+from schemaquake.checkers.elle.append_order import Appends
+from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
+from schemaquake.checkers.elle.explain import Contradiction, Reason, shown
+from schemaquake.checkers.elle.graphs import RW, WR, WW
+from schemaquake.checkers.elle.raw_operations import RawOperations
+from schemaquake.checkers.elle.transactions import APPEND, FAIL, OK, READ, Transactions
 
 __all__ = ["AppendEvidence"]
 

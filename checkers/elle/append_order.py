@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle import append_scans as scans
-from checkers.elle.append_scans import Orders
-from checkers.elle.arrays import Flags, Longs
-from checkers.elle.graphs import Graph, graph
-from checkers.elle.slots import Slots, Writers, slots_and_writers
-from checkers.elle.transactions import APPEND, FAIL, Transactions
+from schemaquake.checkers.elle import append_scans as scans
+from schemaquake.checkers.elle.append_scans import Orders
+from schemaquake.checkers.elle.arrays import Flags, Longs
+from schemaquake.checkers.elle.graphs import Graph, graph
+from schemaquake.checkers.elle.slots import Slots, Writers, slots_and_writers
+from schemaquake.checkers.elle.transactions import APPEND, FAIL, Transactions
 
 __all__ = ["Appends", "analyse", "graph_of", "junction_keys"]
 

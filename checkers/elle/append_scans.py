@@ -1,6 +1,6 @@
 """Scans of list-append transactions, one pass each: the order of each key's elements, and what is wrong with each read.
 
-An appended element has a slot (`checkers.elle.slots`), an element of a key's longest read has a position. A finding is a
+An appended element has a slot (`schemaquake.checkers.elle.slots`), an element of a key's longest read has a position. A finding is a
 bit in `flags` of the micro-operation in which it shows.
 """
 
@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
-from checkers.elle.compiled import compiled
-from checkers.elle.graphs import PASS, RW, WR, WW
-from checkers.elle.slots import Slots, Writers, slot_of
-from checkers.elle.transactions import APPEND, FAIL, OK, READ, Ops
+from schemaquake.checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.graphs import PASS, RW, WR, WW
+from schemaquake.checkers.elle.slots import Slots, Writers, slot_of
+from schemaquake.checkers.elle.transactions import APPEND, FAIL, OK, READ, Ops
 
 __all__ = [
     "ABORTED",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY
 
 __all__ = ["example_history"]
 

@@ -17,14 +17,14 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from checkers.elle.arrays import Longs
-from checkers.elle.cycles import Found
-from checkers.elle.graphs import ORDER, RW, WR, WW
-from checkers.elle.models import Order
-from checkers.elle.transactions import NEVER, MicroOp, Transactions
-from checkers.findings.catalogue import anomaly
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly
+from schemaquake.checkers.elle.arrays import Longs
+from schemaquake.checkers.elle.cycles import Found
+from schemaquake.checkers.elle.graphs import ORDER, RW, WR, WW
+from schemaquake.checkers.elle.models import Order
+from schemaquake.checkers.elle.transactions import NEVER, MicroOp, Transactions
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["Contradiction", "Evidence", "Reason", "of_contradiction", "of_cycle", "shown"]
 

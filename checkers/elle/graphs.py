@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle.arrays import Bytes, Ints, Longs
-from checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
+from schemaquake.checkers.elle.compiled import compiled
 
 __all__ = ["ORDER", "PASS", "RW", "WR", "WW", "Graph", "bit", "components", "graph", "traverse"]
 

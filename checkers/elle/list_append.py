@@ -1,6 +1,6 @@
 """List-append: whether transactions that read lists and append to them keep what a consistency model promises.
 
-Judges the transactions of a history (`harness.model.records.HISTORY`, column `mops`) by the consistency models it is asked
+Judges the transactions of a history (`schemaquake.harness.model.records.HISTORY`, column `mops`) by the consistency models it is asked
 about, and says which weaker ones are ruled out, too. Each finding is shown by the operations themselves.
 
 In single operations: `internal`, `future-read`, `garbage-read`, `duplicate-elements`, `incompatible-order`, `G1a`,
@@ -20,10 +20,10 @@ from typing import Literal
 
 import pyarrow as pa
 
-from checkers.elle.example import example_history
-from checkers.elle.tables import of_each_table
-from harness.model.records import Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.elle.example import example_history
+from schemaquake.checkers.elle.tables import of_each_table
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["ListAppend", "check_list_append"]
 
@@ -63,7 +63,7 @@ def check_list_append(
     Raises HistoryError for a history that cannot be, PlanError for an unknown model.
     """
     # Their compiler takes half a second to start, and most runs have no transactions.
-    from checkers.elle.verdicts import Question, of_list_append  # noqa: PLC0415
+    from schemaquake.checkers.elle.verdicts import Question, of_list_append  # noqa: PLC0415
 
     question = Question(checker="list-append", models=models, anomalies=anomalies, limit_s=limit_s)
     return of_list_append(history, question)

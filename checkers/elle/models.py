@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Literal, TypeAlias
 
-from harness.errors import PlanError
+from schemaquake.harness.errors import PlanError
 
 __all__ = ["MODELS", "Model", "Order", "implied_by", "model", "order_of", "prohibited", "ruled_out"]
 

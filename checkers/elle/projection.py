@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checkers.elle.arrays import Ints, Longs, Mask
-from checkers.elle.compiled import compiled
-from checkers.elle.transactions import INFO, NEVER, Transactions
+from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.transactions import INFO, NEVER, Transactions
 
 __all__ = ["MICRO_OPERATIONS", "NODES", "Projection", "laid_out", "nodes_of", "restored"]
 

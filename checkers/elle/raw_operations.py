@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle.arrays import Ints, Longs
-from checkers.elle.slots import Slots, Writers, slot_of, writers_of
-from checkers.elle.transactions import OK, READ, Transactions
+from schemaquake.checkers.elle.arrays import Ints, Longs
+from schemaquake.checkers.elle.slots import Slots, Writers, slot_of, writers_of
+from schemaquake.checkers.elle.transactions import OK, READ, Transactions
 
 __all__ = ["RawOperations"]
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.elle.arrays import Longs, Mask
-from checkers.elle.compiled import compiled
-from checkers.elle.graphs import ORDER, PASS, RW, WR, WW, bit, graph, traverse
+from schemaquake.checkers.elle.arrays import Longs, Mask
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.graphs import ORDER, PASS, RW, WR, WW, bit, graph, traverse
 
 __all__ = ["Reach", "relaxed", "stretches"]
 

@@ -8,13 +8,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from checkers.elle.arrays import Longs
-from checkers.elle.explain import Contradiction, Reason, shown
-from checkers.elle.graphs import RW, WR, WW
-from checkers.elle.raw_operations import RawOperations
-from checkers.elle.transactions import FAIL, INFO, OK, READ, Transactions
-from checkers.elle.version_evidence import KeyVersions, VersionStep
-from checkers.elle.version_order import PROMISES, Promise, Registers
+from schemaquake.checkers.elle.arrays import Longs
+from schemaquake.checkers.elle.explain import Contradiction, Reason, shown
+from schemaquake.checkers.elle.graphs import RW, WR, WW
+from schemaquake.checkers.elle.raw_operations import RawOperations
+from schemaquake.checkers.elle.transactions import FAIL, INFO, OK, READ, Transactions
+from schemaquake.checkers.elle.version_evidence import KeyVersions, VersionStep
+from schemaquake.checkers.elle.version_order import PROMISES, Promise, Registers
 
 __all__ = ["RegisterEvidence"]
 

@@ -1,6 +1,6 @@
 """Scans of rw-register transactions: what each did to each key, and what is wrong with its reads.
 
-A version is a number: the slot of a value (`checkers.elle.slots`), or, behind all slots, the initial state of a key.
+A version is a number: the slot of a value (`schemaquake.checkers.elle.slots`), or, behind all slots, the initial state of a key.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
-from checkers.elle.compiled import compiled
-from checkers.elle.graphs import PASS, RW, WR, WW
-from checkers.elle.slots import Slots, Writers, slot_of
-from checkers.elle.transactions import FAIL, INFO, OK, READ, WRITE, Ops
+from schemaquake.checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.graphs import PASS, RW, WR, WW
+from schemaquake.checkers.elle.slots import Slots, Writers, slot_of
+from schemaquake.checkers.elle.transactions import FAIL, INFO, OK, READ, WRITE, Ops
 
 __all__ = [
     "ABORTED",

@@ -1,6 +1,6 @@
 """Rw-register: whether transactions that read and write registers keep what a consistency model promises.
 
-Judges the transactions of a history (`harness.model.records.HISTORY`, column `mops`) as far as the order of versions is known:
+Judges the transactions of a history (`schemaquake.harness.model.records.HISTORY`, column `mops`) as far as the order of versions is known:
 the initial state comes first, and what the store is said to promise of single keys tells more (`sequential_keys`,
 `linearizable_keys`, `wfr_keys`). A model that promises real time promises sequential keys, too.
 
@@ -21,11 +21,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from checkers.elle.example import example_history
-from checkers.elle.models import model
-from checkers.elle.tables import of_each_table
-from harness.model.records import Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.elle.example import example_history
+from schemaquake.checkers.elle.models import model
+from schemaquake.checkers.elle.tables import of_each_table
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["RwRegister", "check_rw_register"]
 
@@ -43,7 +43,7 @@ class RwRegister:
 
     @property
     def promises(self) -> list[str]:
-        """What is relied on, by the names of `checkers.elle.version_order.PROMISES`. Raises PlanError for an unknown model."""
+        """What is relied on, by the names of `schemaquake.checkers.elle.version_order.PROMISES`. Raises PlanError for an unknown model."""
         sequential = self.sequential_keys
         if sequential is None:
             sequential = any("sequential" in model(name).implies for name in self.models)
@@ -90,7 +90,7 @@ def check_rw_register(
     Raises HistoryError for a history that cannot be, PlanError for an unknown model.
     """
     # Their compiler takes half a second to start, and most runs have no transactions.
-    from checkers.elle.verdicts import Question, of_rw_register  # noqa: PLC0415
+    from schemaquake.checkers.elle.verdicts import Question, of_rw_register  # noqa: PLC0415
 
     question = Question(checker="rw-register", models=models, anomalies=anomalies, limit_s=limit_s)
     asked = RwRegister(

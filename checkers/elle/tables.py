@@ -1,6 +1,6 @@
 """Tables: what several of them hold is judged table by table, for a key is a number within its table.
 
-A transaction's key (`harness.model.records.HISTORY`) names the table, its micro-operations name rows of it. Histories of other
+A transaction's key (`schemaquake.harness.model.records.HISTORY`) names the table, its micro-operations name rows of it. Histories of other
 tools have no tables: all their transactions are of one; or, with independent keys, each key is one.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.gather import gather
-from harness.model.operation import JSON
-from harness.model.records import plain
-from harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
 
 __all__ = ["of_each_table", "of_tables"]
 

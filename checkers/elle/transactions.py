@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask
-from checkers.elle.compiled import compiled
-from harness.errors import HistoryError
-from harness.history.pairing import ends, positions_among
-from harness.model.records import MOPS
+from schemaquake.checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import ends, positions_among
+from schemaquake.harness.model.records import MOPS
 
 __all__ = [
     "APPEND",
@@ -133,7 +133,7 @@ class Transactions:
 
 
 def transactions(history: pa.Table, kind: Literal["list-append", "rw-register"]) -> Transactions:
-    """The transactions of a history (`harness.model.records.HISTORY`) that are of one kind.
+    """The transactions of a history (`schemaquake.harness.model.records.HISTORY`) that are of one kind.
 
     A transaction that appends or reads a list is of the kind list-append, one that writes or reads a value of the
     other; one that only read nothing is of both. Raises HistoryError for what no process can have done, for a
@@ -192,7 +192,7 @@ def transactions(history: pa.Table, kind: Literal["list-append", "rw-register"])
 
 
 def _ends(history: pa.Table, types: Bytes) -> tuple[Ints, Ints]:
-    """As `harness.history.pairing.ends` has them, but at once; it is asked only for what is wrong with a history."""
+    """As `schemaquake.harness.history.pairing.ends` has them, but at once; it is asked only for what is wrong with a history."""
     processes = np.array(history["process"].to_numpy())
     if len(processes) and processes.dtype == np.int32 and int(processes.max()) < 16 * len(processes) + 1024:
         completion = _paired(processes, types, _numbers(history["f"]), int(processes.max()) + 1)

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from checkers.elle import append_order, version_order
-from checkers.elle.append_evidence import AppendEvidence
-from checkers.elle.cycles import Cycles, find_cycles, process_edges
-from checkers.elle.explain import Evidence, of_contradiction, of_cycle
-from checkers.elle.graphs import PASS, Graph
-from checkers.elle.models import Order, model, order_of, prohibited, ruled_out
-from checkers.elle.register_evidence import RegisterEvidence
-from checkers.elle.transactions import FAIL, OK, Transactions, transactions
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.checkers.elle import append_order, version_order
+from schemaquake.checkers.elle.append_evidence import AppendEvidence
+from schemaquake.checkers.elle.cycles import Cycles, find_cycles, process_edges
+from schemaquake.checkers.elle.explain import Evidence, of_contradiction, of_cycle
+from schemaquake.checkers.elle.graphs import PASS, Graph
+from schemaquake.checkers.elle.models import Order, model, order_of, prohibited, ruled_out
+from schemaquake.checkers.elle.register_evidence import RegisterEvidence
+from schemaquake.checkers.elle.transactions import FAIL, OK, Transactions, transactions
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
 
 __all__ = [
     "SHOWN_MOST",

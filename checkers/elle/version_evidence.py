@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from checkers.elle.transactions import NEVER, Transactions
-from checkers.elle.version_order import Promise, Registers
+from schemaquake.checkers.elle.transactions import NEVER, Transactions
+from schemaquake.checkers.elle.version_order import Promise, Registers
 
 __all__ = ["KeyVersions", "VersionStep"]
 

@@ -14,12 +14,12 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from checkers.elle import register_scans as scans
-from checkers.elle.arrays import Ints, Longs
-from checkers.elle.graphs import WW, Graph, bit, components, graph
-from checkers.elle.register_scans import Touches, Zones
-from checkers.elle.slots import Slots, Writers, slots_and_writers
-from checkers.elle.transactions import WRITE, Transactions
+from schemaquake.checkers.elle import register_scans as scans
+from schemaquake.checkers.elle.arrays import Ints, Longs
+from schemaquake.checkers.elle.graphs import WW, Graph, bit, components, graph
+from schemaquake.checkers.elle.register_scans import Touches, Zones
+from schemaquake.checkers.elle.slots import Slots, Writers, slots_and_writers
+from schemaquake.checkers.elle.transactions import WRITE, Transactions
 
 __all__ = [
     "PROMISES",

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle.arrays import Bytes, Ints, Longs
-from checkers.elle.compiled import compiled
-from checkers.elle.graphs import RW, WR, Graph
+from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.graphs import RW, WR, Graph
 
 __all__ = ["Cycle", "Search", "base_kind"]
 

@@ -1,6 +1,6 @@
 """Schema views: what each node itself said of the whole schema, at the end of each final phase.
 
-From observations (`harness.model.records.OBSERVATIONS`): of phase `settled` (healed, settled) and `restarted` (every node
+From observations (`schemaquake.harness.model.records.OBSERVATIONS`): of phase `settled` (healed, settled) and `restarted` (every node
 was restarted after that), the last complete reading of every node. A reading without a version, or with an error in
 any row, is not complete; a node without a complete reading is listed apart, with what it said instead.
 Data directories are another matter and are left out.
@@ -16,8 +16,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.operation import JSON
-from harness.model.records import plain
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import plain
 
 __all__ = [
     "PHASES",

@@ -14,8 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.operation import NEMESIS
-from harness.model.records import plain
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import plain
 
 __all__ = ["Fault", "NodeDeath", "NodeStart", "Notes", "told"]
 
@@ -62,7 +62,7 @@ def told(history: pa.Table) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
 class Notes:
-    """The notes of a history (`harness.model.records.HISTORY`)."""
+    """The notes of a history (`schemaquake.harness.model.records.HISTORY`)."""
 
     def __init__(self, history: pa.Table) -> None:
         values = told(history)

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from harness.history.gather import gather
-from harness.history.pairing import ends
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.history.pairing import ends
 
 __all__ = ["OperationLines", "shortened"]
 

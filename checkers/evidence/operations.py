@@ -12,9 +12,9 @@ from typing import Literal
 import orjson
 import pyarrow as pa
 
-from harness.ddl.cql import statement
-from harness.history.pairing import pair
-from harness.model.operation import JSON
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["PairedOperation", "operations"]
 
@@ -64,7 +64,7 @@ class PairedOperation:
 
 
 def operations(history: pa.Table) -> Sequence[PairedOperation]:
-    """Every operation of the history (`harness.model.records.HISTORY`), ordered by invocation. Raises HistoryError."""
+    """Every operation of the history (`schemaquake.harness.model.records.HISTORY`), ordered by invocation. Raises HistoryError."""
     return [
         PairedOperation(
             index=row["index"],

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operations import PairedOperation, operations
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.records import keyspace_of, plain
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.records import keyspace_of, plain
 
 __all__ = ["SchemaChanges", "SchemaObject", "can_follow", "target"]
 
@@ -50,7 +50,7 @@ class SchemaObject(NamedTuple):
 
 
 def target(operation: PairedOperation) -> SchemaObject:
-    """The object that a schema change of `harness.ddl.schema_changes` creates, changes or drops."""
+    """The object that a schema change of `schemaquake.harness.ddl.schema_changes` creates, changes or drops."""
     kind = _KIND_OF.get(operation.f) or operation.f.split("-", 1)[1]
     return SchemaObject(kind, operation.argument["keyspace"], operation.argument.get("name", ""))
 
@@ -64,7 +64,7 @@ class SchemaChanges:
     """The possible schema changes of a history, by the object they are about."""
 
     def __init__(self, history: pa.Table) -> None:
-        """Read the schema changes of a history (`harness.model.records.HISTORY`). Raises HistoryError."""
+        """Read the schema changes of a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
         told = plain(history)
         concerned = pc.is_in(told["f"], value_set=pa.array(sorted(SCHEMA_CHANGES | {"cql"})))
         self.all: Sequence[PairedOperation] = operations(told.filter(concerned))

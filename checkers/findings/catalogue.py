@@ -14,8 +14,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
 
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["CATALOGUE", "AnomalyType", "anomaly"]
 
@@ -43,7 +43,7 @@ class AnomalyType:
         return self.tickets + self.seeds + self.papers
 
 
-_PACKAGES: Final = ("checkers.findings", "checkers.elle", "checkers.weak_isolation")
+_PACKAGES: Final = ("schemaquake.checkers.findings", "schemaquake.checkers.elle", "schemaquake.checkers.weak_isolation")
 
 
 def _read() -> Mapping[str, AnomalyType]:

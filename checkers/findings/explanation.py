@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.operations import PairedOperation
 
 __all__ = ["explain", "listing", "names", "phase_text", "seconds", "where"]
 

@@ -1,4 +1,4 @@
-"""Example: calls on two registers, one for each way to judge them, as in `checkers.elle.example`."""
+"""Example: calls on two registers, one for each way to judge them, as in `schemaquake.checkers.elle.example`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 import orjson
 import pyarrow as pa
 
-from harness.model.operation import JSON
-from harness.model.records import HISTORY
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import HISTORY
 
 __all__ = ["example_history"]
 

@@ -7,8 +7,8 @@
 | cas [a b], acquire, release | a | – | b |
 | failed cas [a b], where informative | – | a | – |
 
-Small histories are searched by `checkers.linearizability.search`; larger ones, and hard ones, by the same search
-compiled (`checkers.linearizability.guarded_kernel`).
+Small histories are searched by `schemaquake.checkers.linearizability.search`; larger ones, and hard ones, by the same search
+compiled (`schemaquake.checkers.linearizability.guarded_kernel`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, NIL, READ, WRITE, Calls, counted
-from checkers.linearizability.search import Action, Call, Limits, Outcome, State, search
+from schemaquake.checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, NIL, READ, WRITE, Calls, counted
+from schemaquake.checkers.linearizability.search import Action, Call, Limits, Outcome, State, search
 
 if TYPE_CHECKING:
-    from checkers.linearizability.guarded_kernel import Batch
+    from schemaquake.checkers.linearizability.guarded_kernel import Batch
 
 __all__ = ["decide", "decide_compiled", "decide_one"]
 
@@ -116,7 +116,7 @@ def _relabelled(outcome: Outcome, labels: _Numbers) -> Outcome:
 
 def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Outcome]]:
     """As `decide`, always by the compiled search."""
-    from checkers.linearizability.guarded_kernel import decide_batch  # noqa: PLC0415 - half a second to load
+    from schemaquake.checkers.linearizability.guarded_kernel import decide_batch  # noqa: PLC0415 - half a second to load
 
     order, batch, values = _batch(calls, initial)
     for key, outcome in decide_batch(batch, limits):
@@ -136,7 +136,7 @@ def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tupl
 
 def _batch(calls: Calls, initial: int) -> tuple[_Numbers, Batch, _Numbers]:
     """The calls key by key, values numbered from 0: (position of each call, the batch, the values)."""
-    from checkers.linearizability.guarded_kernel import NOTHING, Batch  # noqa: PLC0415 - as above
+    from schemaquake.checkers.linearizability.guarded_kernel import NOTHING, Batch  # noqa: PLC0415 - as above
 
     reads = calls.kind == READ
     swaps = calls.kind == CAS

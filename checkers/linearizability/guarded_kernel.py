@@ -1,4 +1,4 @@
-"""The compiled search: `checkers.linearizability.search` for guarded assignments, key after key.
+"""The compiled search: `schemaquake.checkers.linearizability.search` for guarded assignments, key after key.
 
 Beyond what that search does, a call of unknown outcome is taken only when it makes possible what was not: an order in
 which nobody needs what it did is an order without it. After such a call (`owed`) only what needs its value may follow.
@@ -18,8 +18,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from checkers.linearizability.register_calls import NEVER
-from checkers.linearizability.search import Limits, Outcome
+from schemaquake.checkers.linearizability.register_calls import NEVER
+from schemaquake.checkers.linearizability.search import Limits, Outcome
 
 __all__ = ["NOTHING", "Batch", "decide_batch"]
 

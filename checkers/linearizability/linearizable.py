@@ -1,6 +1,6 @@
 """Linearizable: whether operations on one object took effect one after another, each between call and answer.
 
-Judges, key by key, calls on a model (`checkers.linearizability.models`); without one, every register (`read`, `write`,
+Judges, key by key, calls on a model (`schemaquake.checkers.linearizability.models`); without one, every register (`read`, `write`,
 `cas`) and mutex (`acquire`, `release`) of the history. Registers in which no value is written twice are decided by their
 zones, in O(n log n); all others by search, which may end in `unknown` for want of time or memory.
 Finds: `non-linearizable`, with the prefix that has an order and the states it could leave behind. Sources: Herlihy and Wing
@@ -23,19 +23,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operation_lines import OperationLines
-from checkers.findings.catalogue import anomaly
-from checkers.linearizability import guarded, zones
-from checkers.linearizability.example import example_history
-from checkers.linearizability.models import HistoryModel, Mutex, Register, described
-from checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
-from checkers.linearizability.search import Call, Limits, Outcome, search
-from checkers.linearizability.told import told_of_search, told_of_zones
-from harness.errors import HistoryError
-from harness.history.pairing import pair
-from harness.model.operation import JSON
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.linearizability import guarded, zones
+from schemaquake.checkers.linearizability.example import example_history
+from schemaquake.checkers.linearizability.models import HistoryModel, Mutex, Register, described
+from schemaquake.checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
+from schemaquake.checkers.linearizability.search import Call, Limits, Outcome, search
+from schemaquake.checkers.linearizability.told import told_of_search, told_of_zones
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["TOLD_MOST", "Linearizable"]
 

@@ -1,7 +1,7 @@
 """Models: sequential objects that a history can be judged against, by the names that knossos and elle-cli give them.
 
 Registers and mutexes are `Register` and `Mutex`, whose calls are guarded assignments and are searched as such
-(`checkers.linearizability.guarded`). Any other model says which functions it knows, what a call of one does (`action`),
+(`schemaquake.checkers.linearizability.guarded`). Any other model says which functions it knows, what a call of one does (`action`),
 and how actions change a state. A model of one's own is any object with the methods of `HistoryModel`.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import orjson
 
-from checkers.linearizability.search import Action, State
-from harness.model.operation import JSON
+from schemaquake.checkers.linearizability.search import Action, State
+from schemaquake.harness.model.operation import JSON
 
 __all__ = [
     "HistoryModel",
@@ -60,7 +60,7 @@ class Mutex:
 
 @runtime_checkable
 class HistoryModel(Protocol):
-    """A sequential object, and how calls of a history act on it (see `checkers.linearizability.search.Model`)."""
+    """A sequential object, and how calls of a history act on it (see `schemaquake.checkers.linearizability.search.Model`)."""
 
     @property
     def functions(self) -> frozenset[str]:

@@ -22,9 +22,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import HistoryError
-from harness.history.gather import gather_in_order
-from harness.history.pairing import ends, positions_among
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.gather import gather_in_order
+from schemaquake.harness.history.pairing import ends, positions_among
 
 __all__ = ["CAS", "FAILED_CAS", "NEVER", "NIL", "READ", "WRITE", "Calls", "Values", "counted", "register_calls"]
 
@@ -160,7 +160,7 @@ def register_calls(
     failed_cas: Literal["ignored", "informative"],
     read_only: bool,
 ) -> Calls:
-    """The calls of a history (`harness.model.records.HISTORY`) that a register, or a mutex, is judged by.
+    """The calls of a history (`schemaquake.harness.model.records.HISTORY`) that a register, or a mutex, is judged by.
 
     Other operations are left out, and unless `read_only` so is a key that nobody writes or swaps: it is no register of
     ours, because other workloads read, too. Raises HistoryError for a history that cannot be paired, and for a `cas` that is no pair.

@@ -5,7 +5,7 @@ Wing and Gong's depth-first search (Testing and verifying concurrent objects, 19
 So a configuration is (how many answers were accounted for, which of the calls that are open took effect, state), which
 is small however long the history is. Calls of unknown outcome stay open for ever, and are the exponent.
 
-`checkers.linearizability.guarded` is the same search, compiled, for models whose every call is a guarded assignment.
+`schemaquake.checkers.linearizability.guarded` is the same search, compiled, for models whose every call is a guarded assignment.
 """
 
 from __future__ import annotations

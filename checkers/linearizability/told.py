@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.evidence.operation_lines import OperationLines
-from checkers.findings.explanation import listing
+from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.findings.explanation import listing
 
 __all__ = ["told_of_search", "told_of_zones"]
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from checkers.linearizability.register_calls import CAS, NEVER, READ, WRITE, Calls, counted
+from schemaquake.checkers.linearizability.register_calls import CAS, NEVER, READ, WRITE, Calls, counted
 
 __all__ = ["Refutation", "refuted", "with_unique_writes"]
 

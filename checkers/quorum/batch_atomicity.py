@@ -1,6 +1,6 @@
 """Batch atomicity: whether every logged batch is there as a whole, or not at all.
 
-Judges `batch` and `read-batches` of `harness.model.queries`: readings of whole tables, at levels that must meet the batches'
+Judges `batch` and `read-batches` of `schemaquake.harness.model.queries`: readings of whole tables, at levels that must meet the batches'
 (R + W > N). An acknowledged batch is in every later reading of all its tables; a refused one in none; one whose outcome
 nobody knows is in all of them or in none, in the end. It may be carried out from the log of batches at any time until
 then, so it counts as torn only if one table was seen with it at least 8 s before another was read without it, at the
@@ -21,13 +21,13 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operations import PairedOperation, operations
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, seconds
-from checkers.quorum.operations import replicas_of, replication_factors
-from harness.errors import HistoryError
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, seconds
+from schemaquake.checkers.quorum.operations import replicas_of, replication_factors
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["BatchAtomicity"]
 

@@ -1,8 +1,8 @@
 """Quorum: whether reads see what a quorum was told to keep, and values are on as many replicas as promised.
 
-Judges the puts, gets and probes of `harness.model.queries`. While the replicas that a write and a read speak of must share
+Judges the puts, gets and probes of `schemaquake.harness.model.queries`. While the replicas that a write and a read speak of must share
 one (R + W > N), a get that began after a put was acknowledged shows it, or a value that the replicas hold for later.
-What is later is decided by writetimes and not by who came first (`checkers.quorum.versions`), so that last-write-wins
+What is later is decided by writetimes and not by who came first (`schemaquake.checkers.quorum.versions`), so that last-write-wins
 under skewed clocks is never taken for a broken quorum: it has a name of its own.
 Finds: `missed-quorum-write`, `non-monotonic-quorum-read`, `under-replicated-value`, `shadowed-write`, `unwritten-value`.
 
@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from checkers.evidence.notes import Notes
-from checkers.quorum.evidence import told
-from checkers.quorum.operations import quorum_operations, replication_factors
-from checkers.quorum.violations import violations
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.quorum.evidence import told
+from schemaquake.checkers.quorum.operations import quorum_operations, replication_factors
+from schemaquake.checkers.quorum.violations import violations
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["Quorum"]
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, phase_text, seconds
-from checkers.quorum.operations import NOTHING, Operations
-from checkers.quorum.probes import UnderReplicated
-from checkers.quorum.violations import Pairs, Violations
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, phase_text, seconds
+from schemaquake.checkers.quorum.operations import NOTHING, Operations
+from schemaquake.checkers.quorum.probes import UnderReplicated
+from schemaquake.checkers.quorum.violations import Pairs, Violations
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["told"]
 

@@ -1,6 +1,6 @@
 """Quorum operations: puts, gets and probes of a history as arrays, with how many replicas their levels speak of.
 
-f = `put`, `get` and `probe` of `harness.model.queries`. A *version* is one value of one key; values are unique, so a version
+f = `put`, `get` and `probe` of `schemaquake.harness.model.queries`. A *version* is one value of one key; values are unique, so a version
 has one put. What nobody put is a version without one. No version at all (a key without a value) is `NOTHING`.
 """
 
@@ -16,10 +16,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import HistoryError
-from harness.history.pairing import pair
-from harness.model.operation import JSON
-from harness.model.records import plain
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import plain
 
 __all__ = ["NEVER", "NOTHING", "Operations", "quorum_operations", "replicas_of", "replication_factors"]
 
@@ -43,7 +43,7 @@ class Operations:
     """
 
     rows: pa.Table
-    """`harness.history.pairing.OPERATIONS` of these operations, for whoever tells of them."""
+    """`schemaquake.harness.history.pairing.OPERATIONS` of these operations, for whoever tells of them."""
     keys: Sequence[str]
     nodes: Sequence[str]
     index: Longs
@@ -83,7 +83,7 @@ class Operations:
 
 
 def quorum_operations(history: pa.Table, *, replication_factor: int) -> Operations:
-    """The puts, gets and probes of a history (`harness.model.records.HISTORY`).
+    """The puts, gets and probes of a history (`schemaquake.harness.model.records.HISTORY`).
 
     Raises HistoryError for a value that is no integer, for a value that was put twice into one key, and for a level of
     consistency that reads and writes do not both have.

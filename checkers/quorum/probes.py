@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from checkers.evidence.node_schemas import PHASES
-from checkers.evidence.notes import Notes
-from checkers.findings.explanation import phase_text
-from checkers.quorum.latest import Latest
-from checkers.quorum.operations import Operations
-from checkers.quorum.versions import Versions
+from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.findings.explanation import phase_text
+from schemaquake.checkers.quorum.latest import Latest
+from schemaquake.checkers.quorum.operations import Operations
+from schemaquake.checkers.quorum.versions import Versions
 
 __all__ = ["Probed", "UnderReplicated", "under_replicated"]
 

@@ -11,7 +11,7 @@ For the same reason a put is stamped lower than any put that the same server pro
 clock jumps (since 2.1; before, each connection counted on by itself). That is a *ceiling*, and what a put that is hidden
 by a higher writetime is known by; nobody is accused of a broken quorum by it.
 
-Source: `harness.model.queries` (timestamps are the coordinator's); CASSANDRA-6106 (timestamps that collide or go back).
+Source: `schemaquake.harness.model.queries` (timestamps are the coordinator's); CASSANDRA-6106 (timestamps that collide or go back).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from checkers.evidence.notes import Notes
-from checkers.quorum.operations import NEVER, NOTHING, Operations
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
 
 __all__ = ["Versions", "versions"]
 

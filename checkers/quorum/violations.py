@@ -1,7 +1,7 @@
 """Quorum violations: which operations contradict one another, before anybody tells of it.
 
 Every question is of one form: of all puts (or gets) of a key that had ended before this operation began, is the latest
-version later than the one that this operation shows? `checkers.quorum.latest` answers it for all operations at once.
+version later than the one that this operation shows? `schemaquake.checkers.quorum.latest` answers it for all operations at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from checkers.evidence.notes import Notes
-from checkers.quorum.latest import Latest
-from checkers.quorum.operations import NEVER, NOTHING, Operations
-from checkers.quorum.probes import UnderReplicated, under_replicated
-from checkers.quorum.versions import Versions, versions
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.quorum.latest import Latest
+from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
+from schemaquake.checkers.quorum.probes import UnderReplicated, under_replicated
+from schemaquake.checkers.quorum.versions import Versions, versions
 
 __all__ = ["Violations", "violations"]
 

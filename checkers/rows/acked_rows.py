@@ -1,7 +1,7 @@
 """Acknowledged rows: whether what was written is read, and nothing else.
 
 Judges each table's INSERTs against the final reads, after the cluster settled and again after every node was restarted
-(`checkers.rows.row_fates`), and the final reads against the INSERTs (`checkers.rows.row_contents`).
+(`schemaquake.checkers.rows.row_fates`), and the final reads against the INSERTs (`schemaquake.checkers.rows.row_contents`).
 Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (there when settled, or nobody could
 look, and lost since), `resurrected-rows`. All such rows of one table are one finding.
 
@@ -17,18 +17,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from checkers.evidence.node_schemas import PHASES
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import can_follow, target
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, phase_text
-from checkers.rows.row_contents import ChangedCell, StrangeRow, changed_cells, strange_rows
-from checkers.rows.row_fates import Fate, TableRows
-from checkers.rows.row_operations import RowOperations, consistency, phase
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import can_follow, target
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, phase_text
+from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, changed_cells, strange_rows
+from schemaquake.checkers.rows.row_fates import Fate, TableRows
+from schemaquake.checkers.rows.row_operations import RowOperations, consistency, phase
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["AckedRows"]
 

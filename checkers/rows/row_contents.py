@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.evidence.cql_types import canonical
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, can_follow
-from checkers.rows.row_fates import TableRows, overlaps
-from checkers.rows.row_operations import RowOperations, frozen_value
-from checkers.rows.same_values import comparable, same_value
-from checkers.schema.judge import Case
-from harness.model.operation import JSON
+from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.rows.row_fates import TableRows, overlaps
+from schemaquake.checkers.rows.row_operations import RowOperations, frozen_value
+from schemaquake.checkers.rows.same_values import comparable, same_value
+from schemaquake.checkers.schema.judge import Case
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["ChangedCell", "StrangeRow", "changed_cells", "strange_rows"]
 

@@ -18,12 +18,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, can_follow
-from checkers.rows.row_operations import PHASE_ORDER, RowOperations, consistency, frozen_value, key_columns, phase
-from checkers.schema.judge import Case
-from harness.model.operation import JSON
-from harness.model.records import keyspace_of
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.rows.row_operations import (
+    PHASE_ORDER,
+    RowOperations,
+    consistency,
+    frozen_value,
+    key_columns,
+    phase,
+)
+from schemaquake.checkers.schema.judge import Case
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import keyspace_of
 
 __all__ = ["Fate", "TableRows", "overlaps"]
 

@@ -1,6 +1,6 @@
 """Row operations: inserts, reads and deletes of a history, by table, with what identifies a row in each.
 
-From operations of `harness.ddl.rows` and the possible CREATEs. A row is known by its primary key: the key columns of the
+From operations of `schemaquake.harness.ddl.rows` and the possible CREATEs. A row is known by its primary key: the key columns of the
 possible CREATE TABLEs that the row has all columns of; where no CREATE tells, the column `k`. Of several definitions of
 one name that were all tried, each row has the key of the one it was written for.
 """
@@ -14,11 +14,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operations import PairedOperation, operations
-from checkers.evidence.schema_changes import SchemaChanges, SchemaObject
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.operation import JSON, NEMESIS
-from harness.model.records import plain
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.operation import JSON, NEMESIS
+from schemaquake.harness.model.records import plain
 
 __all__ = [
     "PHASE_ORDER",
@@ -41,7 +41,7 @@ class RowOperations:
     """The row operations of a history, each kind by table in order of invocation."""
 
     def __init__(self, history: pa.Table) -> None:
-        """Read them from a history (`harness.model.records.HISTORY`). Raises HistoryError."""
+        """Read them from a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
         told = plain(history)
         concerned = pc.is_in(told["f"], value_set=pa.array(["insert", "read-rows", "delete-row"]))
         self.inserts: dict[SchemaObject, list[PairedOperation]] = {}

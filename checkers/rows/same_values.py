@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from harness.model.operation import JSON
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["comparable", "same_value"]
 

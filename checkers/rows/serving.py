@@ -13,9 +13,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.node_schemas import PHASES
-from harness.model.operation import NEMESIS
-from harness.model.records import plain
+from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import plain
 
 __all__ = ["without_service"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from checkers.evidence.cql_types import canonical
-from checkers.evidence.node_schemas import NodeSchema, Table
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, can_follow
-from checkers.rows.probe_errors import Fault, missing_column
-from checkers.schema.judge import Case
+from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.rows.probe_errors import Fault, missing_column
+from schemaquake.checkers.schema.judge import Case
 
 __all__ = ["TableCertainty"]
 

@@ -18,18 +18,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from checkers.evidence.node_schemas import PHASES
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, can_follow
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, phase_text
-from checkers.rows.probe_errors import Fault, fault_of, in_short
-from checkers.rows.row_operations import RowOperations, consistency, phase
-from checkers.rows.serving import without_service
-from checkers.rows.table_certainty import TableCertainty
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, phase_text
+from schemaquake.checkers.rows.probe_errors import Fault, fault_of, in_short
+from schemaquake.checkers.rows.row_operations import RowOperations, consistency, phase
+from schemaquake.checkers.rows.serving import without_service
+from schemaquake.checkers.rows.table_certainty import TableCertainty
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Writability"]
 

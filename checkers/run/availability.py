@@ -18,12 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.notes import Notes
-from checkers.evidence.operation_lines import OperationLines
-from checkers.findings.catalogue import anomaly
-from harness.history.pairing import ends
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Availability"]
 

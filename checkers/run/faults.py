@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from checkers.evidence.notes import told
-from harness.model.records import Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.evidence.notes import told
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["Faults"]
 

@@ -15,10 +15,10 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
-from harness.model.operation import NEMESIS
-from harness.model.records import plain
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import plain
 
 __all__ = ["Mentions"]
 
@@ -31,7 +31,7 @@ class Mentions:
     """What a history and its observations know by name."""
 
     def __init__(self, history: pa.Table, observations: pa.Table) -> None:
-        """Read both tables (`harness.model.records`). Raises HistoryError."""
+        """Read both tables (`schemaquake.harness.model.records`). Raises HistoryError."""
         self._changes = SchemaChanges(history)
         self._objects = {target(operation) for operation in self._changes.all if operation.f != "cql"}
         self._by_key: dict[str, set[SchemaObject]] = {}

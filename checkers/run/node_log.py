@@ -1,7 +1,7 @@
 """Node log: whether the servers' own logs report damage that no fault explains.
 
 Judges the warnings and errors of every node (and lower entries that a rule asks for) by the rules of
-`checkers.run.log_rules`. A trace that may pass by itself, such as rows for a table that was created a moment ago, is counted
+`schemaquake.checkers.run.log_rules`. A trace that may pass by itself, such as rows for a table that was created a moment ago, is counted
 and never accused: a log has wall-clock time, which cannot be laid over the history to tell before from after. An
 exception that no rule knows is accused, unless the same node says that its machine failed it.
 Finds: `unexpected-log-error`. Source: CEP-21, "Motivation"; the messages that each known bug leaves.
@@ -16,15 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from checkers.evidence.notes import Notes
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing
-from checkers.run.log_rules import UNEXPECTED, LogRule, patterns_below_warning, rule_of
-from checkers.run.mentions import Mentions
-from harness.model.operation import JSON
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing
+from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, patterns_below_warning, rule_of
+from schemaquake.checkers.run.mentions import Mentions
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["NOTED", "NodeLog"]
 

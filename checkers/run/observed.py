@@ -16,14 +16,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.node_schemas import final_readings
-from checkers.evidence.notes import Notes
-from checkers.findings.explanation import phase_text
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.history.pairing import pair
-from harness.model.operation import NEMESIS
-from harness.model.records import Records, plain
-from harness.model.verdict import Verdict
+from schemaquake.checkers.evidence.node_schemas import final_readings
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.findings.explanation import phase_text
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["Observed"]
 

@@ -13,14 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from checkers.evidence.notes import NodeDeath, NodeStart, Notes
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, seconds
-from checkers.run.log_rules import rule_of
-from checkers.run.mentions import Mentions
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.checkers.evidence.notes import NodeDeath, NodeStart, Notes
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, seconds
+from schemaquake.checkers.run.log_rules import rule_of
+from schemaquake.checkers.run.mentions import Mentions
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
 
 __all__ = ["Restart"]
 

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.pairing import ends
-from harness.model.records import Records, plain
-from harness.model.verdict import Verdict
+from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["Stats"]
 

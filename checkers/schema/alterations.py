@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from checkers.evidence.node_schemas import NodeSchema, sightings
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.option_values import can_be
-from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, names, seconds, where
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, sightings
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.option_values import can_be
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, names, seconds, where
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Alterations"]
 

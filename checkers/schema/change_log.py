@@ -26,17 +26,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.node_schemas import PHASES
-from checkers.evidence.notes import Notes
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, phase_text, seconds
-from checkers.schema.judge import Case, Findings, judge
-from harness.ddl.cql import statement
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.operation import JSON
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, phase_text, seconds
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["ChangeLog"]
 

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from checkers.evidence.node_schemas import PHASES, FinalReadings, final_readings, sightings
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, names, phase_text
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, final_readings, sightings
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, names, phase_text
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["DataDirectories"]
 

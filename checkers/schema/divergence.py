@@ -17,15 +17,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.node_schemas import Live, NodeSchema, Table, final_readings
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, target
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, phase_text, where
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.operation import JSON, NEMESIS
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema, Table, final_readings
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, phase_text, where
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.operation import JSON, NEMESIS
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Divergence"]
 

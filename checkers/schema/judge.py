@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 import pyarrow.compute as pc
 
-from checkers.evidence.node_schemas import FinalReadings, final_readings
-from checkers.evidence.schema_changes import SchemaChanges
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.checkers.evidence.node_schemas import FinalReadings, final_readings
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
 
 __all__ = ["Case", "Findings", "judge"]
 

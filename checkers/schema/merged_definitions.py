@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from checkers.evidence.cql_types import canonical
-from checkers.evidence.node_schemas import Column, NodeSchema, Table
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, can_follow
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, where
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.node_schemas import Column, NodeSchema, Table
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, where
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["MergedDefinitions"]
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from checkers.evidence.node_schemas import NodeSchema
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, names, where
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import NodeSchema
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, names, where
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Objects"]
 

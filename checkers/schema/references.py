@@ -16,16 +16,16 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from checkers.evidence.cql_types import user_types
-from checkers.evidence.node_schemas import FinalReadings, NodeSchema, Table, sightings
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, target
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, names, where
-from checkers.schema.judge import Case, Findings, judge
-from harness.ddl.schema_changes import ALTERS
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.cql_types import user_types
+from schemaquake.checkers.evidence.node_schemas import FinalReadings, NodeSchema, Table, sightings
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, names, where
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.ddl.schema_changes import ALTERS
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["References"]
 

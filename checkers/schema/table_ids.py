@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from checkers.evidence.node_schemas import PHASES, sightings
-from checkers.evidence.operations import PairedOperation
-from checkers.evidence.schema_changes import SchemaObject, can_follow
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, listing, names, phase_text, seconds, where
-from checkers.schema.judge import Case, Findings, judge
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.node_schemas import PHASES, sightings
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, listing, names, phase_text, seconds, where
+from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["TableIds"]
 

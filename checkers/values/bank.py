@@ -14,13 +14,13 @@ from typing import Final, Literal
 
 import orjson
 
-from checkers.evidence.operation_lines import OperationLines, shortened
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.catalogue import anomaly
-from checkers.values.data_calls import calls_by_key, key_of
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operation_lines import OperationLines, shortened
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.values.data_calls import calls_by_key, key_of
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Bank"]
 

@@ -15,13 +15,13 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from checkers.evidence.operation_lines import OperationLines
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.catalogue import anomaly
-from checkers.values.data_calls import calls_by_key, key_of
-from harness.errors import HistoryError
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.values.data_calls import calls_by_key, key_of
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Counter"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operations import PairedOperation, operations
-from harness.model.records import plain
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.harness.model.records import plain
 
 __all__ = ["calls_by_key", "key_of"]
 

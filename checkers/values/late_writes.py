@@ -1,11 +1,11 @@
 """Late writes: whether a write that its coordinator had given up took effect after somebody had seen that it had not.
 
-Judges registers that are read at SERIAL and written with conditions (f = `read`, `write`, `cas` of `harness.model.queries`), and
+Judges registers that are read at SERIAL and written with conditions (f = `read`, `write`, `cas` of `schemaquake.harness.model.queries`), and
 of their writes those whose value nothing else can have set: a read that shows it shows that write. A write that ended in the server's own WriteTimeout is over: its coordinator tries no more, and what is left of
 it is at most a proposal that some replica accepted. The next operation on the key decides what becomes of that. So a read
 that begins after the time-out and shows something else says that it never happens, and no later read may show it.
 Finds: `late-write`. An operation of unknown outcome may take effect at any later time for all that linearizability asks
-(`checkers.linearizability` leaves it open for ever); this is the stronger promise that serial reads give since 3.0.24,
+(`schemaquake.checkers.linearizability` leaves it open for ever); this is the stronger promise that serial reads give since 3.0.24,
 3.11.10 and 4.0: they propose, too.
 
 Judges no write whose client lost the connection or its own patience: its coordinator may have gone on.
@@ -21,11 +21,11 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operations import PairedOperation, operations
-from checkers.findings.catalogue import anomaly
-from checkers.findings.explanation import explain, seconds
-from harness.model.records import Records, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import explain, seconds
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["LateWrites"]
 

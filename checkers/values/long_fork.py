@@ -18,11 +18,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.evidence.operation_lines import OperationLines
-from checkers.findings.catalogue import anomaly
-from harness.history.pairing import pair
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["LongFork"]
 

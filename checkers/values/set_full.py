@@ -26,13 +26,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from checkers.evidence.operation_lines import OperationLines, shortened
-from checkers.evidence.operations import PairedOperation
-from checkers.findings.catalogue import anomaly
-from checkers.values.data_calls import calls_by_key, key_of
-from harness.model.operation import JSON
-from harness.model.records import Records
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.evidence.operation_lines import OperationLines, shortened
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.values.data_calls import calls_by_key, key_of
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["SetFull"]
 

@@ -5,7 +5,7 @@ Transaction t3 read key x from t1, and t2 wrote x, too. Then t2 committed before
 - read committed: t3 had read something from t2 before it read x from t1,
 - read atomic: t3 read something from t2 at any time, or t2 came before t3 in its session.
 
-Causal consistency (`checkers.weak_isolation.causality`) says so of every t2 that happened before t3. What follows from
+Causal consistency (`schemaquake.checkers.weak_isolation.causality`) says so of every t2 that happened before t3. What follows from
 other steps is left out: for each t2 and x the first read of x that comes after, for each session the last writer of x. Where
 t3 found x in its initial state nothing can have committed before: there the axiom is broken at once.
 Sources: Biswas and Enea, On the Complexity of Checking Transactional Consistency (OOPSLA 2019); Møldrup and Pavlogiannis,
@@ -18,9 +18,9 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle.arrays import Ints
-from checkers.elle.compiled import compiled
-from checkers.weak_isolation.readings import Readings
+from schemaquake.checkers.elle.arrays import Ints
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.weak_isolation.readings import Readings
 
 __all__ = ["EARLIER", "KEY", "LATER", "READER", "by_session", "longer", "of_read_atomic", "of_read_committed", "put"]
 

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.elle.arrays import Bytes, Ints, Longs
-from checkers.elle.compiled import compiled
-from checkers.weak_isolation.axioms import EARLIER, LATER, by_session, longer, put
-from checkers.weak_isolation.readings import INITIAL, Readings
+from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.weak_isolation.axioms import EARLIER, LATER, by_session, longer, put
+from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings
 
 __all__ = ["TooMuch", "of_causality"]
 
@@ -81,7 +81,7 @@ class _Clocks(NamedTuple):
 
 
 def of_causality(readings: Readings, order: Ints, *, late: Callable[[], bool], memory_bytes: int) -> Ints:
-    """The steps that causal consistency asks for, one a row as of `checkers.weak_isolation.axioms`.
+    """The steps that causal consistency asks for, one a row as of `schemaquake.checkers.weak_isolation.axioms`.
 
     In `order` every transaction is behind those that it read from, and behind those of its session. Steps forward in it are
     left out where they lie on no cycle. Raises TooMuch if it is late, or if clocks would take more memory than that.

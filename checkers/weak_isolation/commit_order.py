@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.elle.arrays import Ints, Longs
-from checkers.elle.compiled import compiled
-from checkers.weak_isolation.axioms import EARLIER, LATER
-from checkers.weak_isolation.readings import Readings
+from schemaquake.checkers.elle.arrays import Ints, Longs
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.weak_isolation.axioms import EARLIER, LATER
+from schemaquake.checkers.weak_isolation.readings import Readings
 
 __all__ = ["commit_order"]
 

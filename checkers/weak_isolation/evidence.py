@@ -16,17 +16,17 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle.arrays import Ints
-from checkers.elle.explain import Contradiction, Evidence, shown
-from checkers.elle.graphs import ORDER, WR, WW
-from checkers.elle.raw_operations import RawOperations
-from checkers.elle.transactions import FAIL, OK, READ, Transactions
-from checkers.weak_isolation.axioms import EARLIER, KEY, LATER, READER
-from checkers.weak_isolation.levels import Level
-from checkers.weak_isolation.readings import INITIAL, Readings
-from checkers.weak_isolation.routes import route
-from checkers.weak_isolation.violations import Broken, Circle
-from harness.model.operation import JSON
+from schemaquake.checkers.elle.arrays import Ints
+from schemaquake.checkers.elle.explain import Contradiction, Evidence, shown
+from schemaquake.checkers.elle.graphs import ORDER, WR, WW
+from schemaquake.checkers.elle.raw_operations import RawOperations
+from schemaquake.checkers.elle.transactions import FAIL, OK, READ, Transactions
+from schemaquake.checkers.weak_isolation.axioms import EARLIER, KEY, LATER, READER
+from schemaquake.checkers.weak_isolation.levels import Level
+from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings
+from schemaquake.checkers.weak_isolation.routes import route
+from schemaquake.checkers.weak_isolation.violations import Broken, Circle
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["Witnesses"]
 

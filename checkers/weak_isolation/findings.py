@@ -8,22 +8,22 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle import version_order
-from checkers.elle.append_evidence import AppendEvidence
-from checkers.elle.append_order import Appends
-from checkers.elle.arrays import Ints
-from checkers.elle.explain import Evidence, of_contradiction
-from checkers.elle.raw_operations import RawOperations
-from checkers.elle.register_evidence import RegisterEvidence
-from checkers.elle.transactions import Transactions
-from checkers.weak_isolation.axioms import of_read_atomic, of_read_committed
-from checkers.weak_isolation.causality import TooMuch, of_causality
-from checkers.weak_isolation.commit_order import commit_order
-from checkers.weak_isolation.evidence import Witnesses
-from checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Question
-from checkers.weak_isolation.readings import Found, Readings
-from checkers.weak_isolation.violations import Violations
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.elle import version_order
+from schemaquake.checkers.elle.append_evidence import AppendEvidence
+from schemaquake.checkers.elle.append_order import Appends
+from schemaquake.checkers.elle.arrays import Ints
+from schemaquake.checkers.elle.explain import Evidence, of_contradiction
+from schemaquake.checkers.elle.raw_operations import RawOperations
+from schemaquake.checkers.elle.register_evidence import RegisterEvidence
+from schemaquake.checkers.elle.transactions import Transactions
+from schemaquake.checkers.weak_isolation.axioms import of_read_atomic, of_read_committed
+from schemaquake.checkers.weak_isolation.causality import TooMuch, of_causality
+from schemaquake.checkers.weak_isolation.commit_order import commit_order
+from schemaquake.checkers.weak_isolation.evidence import Witnesses
+from schemaquake.checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Question
+from schemaquake.checkers.weak_isolation.readings import Found, Readings
+from schemaquake.checkers.weak_isolation.violations import Violations
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["of_violations"]
 

@@ -1,6 +1,6 @@
 """Weak isolation: whether transactions keep read committed, read atomic or causal consistency, whatever their order was.
 
-Judges the transactions of a history (`harness.model.records.HISTORY`, column `mops`) that read and write registers, and those that
+Judges the transactions of a history (`schemaquake.harness.model.records.HISTORY`, column `mops`) that read and write registers, and those that
 read lists and append to them. A level is kept if the transactions can have committed in some order that agrees with the
 sessions (processes), with who read from whom, and with the level's axiom; what cannot be told apart by that is not asked.
 
@@ -21,11 +21,11 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.elle.example import example_history
-from checkers.elle.tables import of_each_table
-from checkers.weak_isolation.levels import strongest
-from harness.model.records import Records, plain
-from harness.model.verdict import Verdict, combine
+from schemaquake.checkers.elle.example import example_history
+from schemaquake.checkers.elle.tables import of_each_table
+from schemaquake.checkers.weak_isolation.levels import strongest
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Verdict, combine
 
 __all__ = ["WeakIsolation", "check_weak_isolation"]
 
@@ -64,7 +64,7 @@ def check_weak_isolation(history: pa.Table, *, models: Sequence[str] = ("causal"
     Raises HistoryError for a history that cannot be, PlanError for a level that is none of these.
     """
     # Their compiler takes half a second to start, and most runs have no transactions.
-    from checkers.weak_isolation.verdicts import of_transactions  # noqa: PLC0415
+    from schemaquake.checkers.weak_isolation.verdicts import of_transactions  # noqa: PLC0415
 
     level = strongest(models)
     verdicts = [of_transactions(history, "rw-register", level, limit_s=limit_s)]

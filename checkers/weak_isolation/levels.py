@@ -1,7 +1,7 @@
 """Levels: read committed, read atomic and causal consistency, weakest first; each implies the ones before it.
 
 As Biswas and Enea define them: every transaction commits after the ones before it in its session, at all levels. (Adya's
-read committed knows no sessions: `checkers.elle.models` has that one.)
+read committed knows no sessions: `schemaquake.checkers.elle.models` has that one.)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
-from harness.errors import PlanError
+from schemaquake.harness.errors import PlanError
 
 __all__ = ["CYCLES", "LEVELS", "Level", "level", "ruled_out", "strongest"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from checkers.weak_isolation.causality import TooMuch
-from checkers.weak_isolation.levels import LEVELS, Level, ruled_out
-from harness.model.operation import JSON
+from schemaquake.checkers.weak_isolation.causality import TooMuch
+from schemaquake.checkers.weak_isolation.levels import LEVELS, Level, ruled_out
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["CHECKER", "MEMORY_BYTES", "Kind", "Question"]
 

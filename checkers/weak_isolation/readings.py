@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.elle import append_order
-from checkers.elle.append_scans import EMPTY
-from checkers.elle.arrays import Bytes, Ints, Longs, Mask
-from checkers.elle.compiled import compiled
-from checkers.elle.slots import Slots, Writers, slot_of, slots_and_writers
-from checkers.elle.transactions import FAIL, OK, READ, WRITE, Ops, Transactions
+from schemaquake.checkers.elle import append_order
+from schemaquake.checkers.elle.append_scans import EMPTY
+from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs, Mask
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.slots import Slots, Writers, slot_of, slots_and_writers
+from schemaquake.checkers.elle.transactions import FAIL, OK, READ, WRITE, Ops, Transactions
 
 __all__ = ["INITIAL", "Found", "Readings", "of_lists", "of_registers", "sessions_of"]
 
@@ -75,7 +75,7 @@ def of_registers(of: Transactions) -> tuple[Readings, Found]:
 def of_lists(of: Transactions) -> tuple[Readings, Found, append_order.Appends, Ints]:
     """The readings of transactions on lists: a read is from who appended its last element. Raises HistoryError.
 
-    The last part are the steps (as of `checkers.weak_isolation.axioms`, without reader) that the order of elements tells.
+    The last part are the steps (as of `schemaquake.checkers.weak_isolation.axioms`, without reader) that the order of elements tells.
     """
     appends = append_order.analyse(of)
     source, flags = _list_sources(of.ops, appends.version, appends.orders.writer, len(of.keys))

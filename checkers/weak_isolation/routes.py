@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.elle.arrays import Ints
-from checkers.elle.compiled import compiled
-from checkers.elle.graphs import ORDER, WR
-from checkers.weak_isolation.readings import Readings
+from schemaquake.checkers.elle.arrays import Ints
+from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.graphs import ORDER, WR
+from schemaquake.checkers.weak_isolation.readings import Readings
 
 __all__ = ["route"]
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from checkers.elle.arrays import Ints
-from checkers.elle.transactions import READ, transactions
-from checkers.weak_isolation.axioms import LATER, of_read_atomic, of_read_committed
-from checkers.weak_isolation.causality import TooMuch, of_causality
-from checkers.weak_isolation.commit_order import commit_order
-from checkers.weak_isolation.levels import Level
-from checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Kind, Question
-from checkers.weak_isolation.readings import INITIAL, Readings, of_lists, of_registers
-from harness.model.verdict import Verdict
+from schemaquake.checkers.elle.arrays import Ints
+from schemaquake.checkers.elle.transactions import READ, transactions
+from schemaquake.checkers.weak_isolation.axioms import LATER, of_read_atomic, of_read_committed
+from schemaquake.checkers.weak_isolation.causality import TooMuch, of_causality
+from schemaquake.checkers.weak_isolation.commit_order import commit_order
+from schemaquake.checkers.weak_isolation.levels import Level
+from schemaquake.checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Kind, Question
+from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings, of_lists, of_registers
+from schemaquake.harness.model.verdict import Verdict
 
 __all__ = ["of_transactions"]
 
@@ -56,7 +56,7 @@ def of_transactions(history: pa.Table, kind: Kind, level: Level, *, limit_s: flo
     if fulfilled and not (found.places or repeated):
         return Verdict(valid=True, checker=CHECKER, stats=question.stats(of.count, {}, None))
     # Most histories are clean, and do without the modules that explain.
-    from checkers.weak_isolation.findings import of_violations  # noqa: PLC0415
+    from schemaquake.checkers.weak_isolation.findings import of_violations  # noqa: PLC0415
 
     return of_violations(of, readings, found, appends, known, question)
 

@@ -11,17 +11,17 @@ from typing import Final
 
 import numpy as np
 
-from checkers.elle.arrays import Bytes, Ints
-from checkers.elle.graphs import ORDER, PASS, WR, WW, bit, components, graph
-from checkers.elle.witnesses import Cycle, Search
-from checkers.weak_isolation.axioms import EARLIER, LATER, READER
-from checkers.weak_isolation.levels import CYCLES, Level
-from checkers.weak_isolation.readings import INITIAL, Readings
+from schemaquake.checkers.elle.arrays import Bytes, Ints
+from schemaquake.checkers.elle.graphs import ORDER, PASS, WR, WW, bit, components, graph
+from schemaquake.checkers.elle.witnesses import Cycle, Search
+from schemaquake.checkers.weak_isolation.axioms import EARLIER, LATER, READER
+from schemaquake.checkers.weak_isolation.levels import CYCLES, Level
+from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings
 
 __all__ = ["AXIOM", "KNOWN", "Broken", "Circle", "Violations"]
 
 AXIOM: Final = 5
-"""The kind of an edge that follows from an axiom, beside those of `checkers.elle.graphs`."""
+"""The kind of an edge that follows from an axiom, beside those of `schemaquake.checkers.elle.graphs`."""
 KNOWN: Final = -1
 """The reader of a step that needs none: of the order of elements in a list."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from clusters.cluster_file.model import Allowed, ClusterFile
-from harness.errors import FaultNotAllowed, PlanError
-from harness.faults.executor import compose
-from harness.model.plan import Plan
-from harness.registry import load
-from harness.run.conductor import main_limit_s
+from schemaquake.clusters.cluster_file.model import Allowed, ClusterFile
+from schemaquake.harness.errors import FaultNotAllowed, PlanError
+from schemaquake.harness.faults.executor import compose
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.registry import load
+from schemaquake.harness.run.conductor import main_limit_s
 
 __all__ = ["WORDS", "Asked", "asked", "check_plan"]
 

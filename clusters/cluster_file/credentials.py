@@ -15,8 +15,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from clusters.cluster_file.local_path import LocalPath
-from harness.errors import EnvironmentLacks
+from schemaquake.clusters.cluster_file.local_path import LocalPath
+from schemaquake.harness.errors import EnvironmentLacks
 
 __all__ = ["CredentialReference", "Credentials", "Login"]
 

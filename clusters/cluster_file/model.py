@@ -17,10 +17,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from clusters.cluster_file.credentials import Credentials
-from clusters.cluster_file.local_path import LocalPath
-from clusters.cluster_file.tls import Tls
-from harness.run.runner import CLUSTER_FILE
+from schemaquake.clusters.cluster_file.credentials import Credentials
+from schemaquake.clusters.cluster_file.local_path import LocalPath
+from schemaquake.clusters.cluster_file.tls import Tls
 
 __all__ = [
     "Allowed",
@@ -240,18 +239,6 @@ class ClusterFile(_Table):
     clock: Clock = Field(default_factory=_usual_clock)
     docker: Docker = Docker()
     nodes: Annotated[tuple[NodeTable, ...], Field(max_length=250)] = ()
-
-    @classmethod
-    def read(cls, path: Path) -> ClusterFile:
-        """The file, checked. Raises PlanError with every error in it, a line each: `FILE:LINE: what is wrong; what to do`."""
-        from clusters.cluster_file.parse import read  # noqa: PLC0415 - it reads into this class
-
-        return read(path)
-
-    @classmethod
-    def of_run(cls, folder: Path) -> ClusterFile:
-        """The file that a run was given, from its folder. Raises PlanError as `read` does."""
-        return cls.read(folder / CLUSTER_FILE)
 
     @property
     def node_count(self) -> int | None:

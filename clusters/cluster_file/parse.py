@@ -17,11 +17,12 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from clusters.cluster_file.lines import KeyPath, key_lines, line_of
-from clusters.cluster_file.model import Allowed, ClusterFile, Commands, Process, Systemd
-from harness.errors import PlanError
+from schemaquake.clusters.cluster_file.lines import KeyPath, key_lines, line_of
+from schemaquake.clusters.cluster_file.model import Allowed, ClusterFile, Commands, Process, Systemd
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.plan import CLUSTER_FILE
 
-__all__ = ["read"]
+__all__ = ["read_cluster_file", "read_cluster_file_of_run"]
 
 _SERVICES: Final[Mapping[str, type[BaseModel]]] = {"systemd": Systemd, "commands": Commands, "process": Process}
 
@@ -93,8 +94,16 @@ _TYPES: Final[Mapping[str, str]] = {
 }
 
 
-def read(path: Path) -> ClusterFile:
-    """As `ClusterFile.read`."""
+def read_cluster_file_of_run(folder: Path) -> ClusterFile:
+    """Read the cluster file that a run was given from the run's folder. Raises PlanError as `read_cluster_file` does."""
+    return read_cluster_file(folder / CLUSTER_FILE)
+
+
+def read_cluster_file(path: Path) -> ClusterFile:
+    """Read and check a cluster file.
+
+    Raises PlanError with every error in the file, one line each: `FILE:LINE: what is wrong; what to do`.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

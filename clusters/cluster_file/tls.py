@@ -9,8 +9,8 @@ import ssl
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from clusters.cluster_file.local_path import LocalPath
-from harness.errors import EnvironmentLacks
+from schemaquake.clusters.cluster_file.local_path import LocalPath
+from schemaquake.harness.errors import EnvironmentLacks
 
 __all__ = ["Tls"]
 

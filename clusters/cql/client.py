@@ -26,25 +26,25 @@ from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolic
 from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
 from cassandra.query import SimpleStatement, dict_factory
 
-from clusters.cql.error_words import error_words
-from clusters.cql.last_look import LastLook
-from clusters.cql.outcomes import Outcome, classify
-from clusters.cql.queries import completion_of, prepared, reads_only
-from clusters.cql.schema import memory_differs, read_schema, read_version
-from clusters.cql.scylla_outcomes import TABLE as GROUP0_OUTCOMES
-from clusters.cql.scylla_rest import REST_PORT, read_barrier
-from harness.ddl.cql import statement
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import NodeUnreachable
-from harness.model.observation import Observation
-from harness.model.operation import JSON, Completion
-from harness.model.queries import Query
-from harness.model.steps import Invoke
-from harness.wait import until
+from schemaquake.clusters.cql.error_words import error_words
+from schemaquake.clusters.cql.last_look import LastLook
+from schemaquake.clusters.cql.outcomes import Outcome, classify
+from schemaquake.clusters.cql.queries import completion_of, prepared, reads_only
+from schemaquake.clusters.cql.schema import memory_differs, read_schema, read_version
+from schemaquake.clusters.cql.scylla_outcomes import TABLE as GROUP0_OUTCOMES
+from schemaquake.clusters.cql.scylla_rest import REST_PORT, read_barrier
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.wait import until
 
 if TYPE_CHECKING:  # a local cluster has neither, and their checks take long to import in every worker's process
-    from clusters.cluster_file.credentials import Credentials
-    from clusters.cluster_file.tls import Tls
+    from schemaquake.clusters.cluster_file.credentials import Credentials
+    from schemaquake.clusters.cluster_file.tls import Tls
 
 __all__ = ["CqlClient", "CqlConnector"]
 
@@ -243,7 +243,7 @@ class CqlClient:
             until(connected, deadline_s=_SECONDS_TO_RECONNECT, what="a connection", every_s=0.1)
 
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
-        """The node's account of its schema; see `clusters.cql.schema`."""
+        """The node's account of its schema; see `schemaquake.clusters.cql.schema`."""
         try:
             self._await_connection()
             if not complete:

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from cassandra import InvalidRequest
 
-from clusters.cql.error_words import error_words
-from harness.model.operation import JSON
+from schemaquake.clusters.cql.error_words import error_words
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["CHANGES_MOST", "group0_log", "group0_state", "last_change", "own_of_tables"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusters.cql.schema import digest
-from harness.model.observation import Observation
+from schemaquake.clusters.cql.schema import digest
+from schemaquake.harness.model.observation import Observation
 
 __all__ = ["LastLook"]
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from cassandra import InvalidRequest
 from cassandra.protocol import SyntaxException
 
-from clusters.cql.error_words import error_words
-from harness.model.operation import JSON
+from schemaquake.clusters.cql.error_words import error_words
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["ColumnsOf", "Described", "Probe", "describe", "probe"]
 

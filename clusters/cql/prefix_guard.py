@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusters.cql.targets import NotUnderstood, targets
-from clusters.systems.data_directories import SYSTEM_KEYSPACES
-from harness.ddl.cql import statement
-from harness.model.observation import Observation
-from harness.model.operation import Completion
-from harness.model.protocols import Client, Connector
-from harness.model.steps import Invoke
+from schemaquake.clusters.cql.targets import NotUnderstood, targets
+from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Client, Connector
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["PrefixGuard", "objection"]
 

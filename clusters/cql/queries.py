@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 from cassandra import ConsistencyLevel
 from cassandra.query import SimpleStatement
 
-from harness.model.operation import JSON, Completion, MicroOp
-from harness.model.queries import READS, Query
-from harness.model.steps import Invoke
+from schemaquake.harness.model.operation import JSON, Completion, MicroOp
+from schemaquake.harness.model.queries import READS, Query
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["completion_of", "prepared", "reads_only"]
 

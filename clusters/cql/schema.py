@@ -1,7 +1,7 @@
 """Schema reading: one node's own account of its schema, from its local tables and from its memory.
 
 `system_schema.*` (before 3.0 `system.schema_*`) and `system.local` are node-local, so a session pinned to a node reads
-what that node has on disk. What it has in memory (`clusters.cql.memory`) may be something else, and no agreement
+what that node has on disk. What it has in memory (`schemaquake.clusters.cql.memory`) may be something else, and no agreement
 check sees it: that is why both are read.
 """
 
@@ -13,12 +13,12 @@ from uuid import UUID
 
 import orjson
 
-from clusters.cql.group0 import group0_log, group0_state, last_change, own_of_tables
-from clusters.cql.memory import ColumnsOf, Described, describe, probe
-from clusters.cql.schema_tables import read_schema_tables
-from clusters.systems.data_directories import SYSTEM_KEYSPACES
-from harness.model.observation import Observation, reading
-from harness.model.operation import JSON
+from schemaquake.clusters.cql.group0 import group0_log, group0_state, last_change, own_of_tables
+from schemaquake.clusters.cql.memory import ColumnsOf, Described, describe, probe
+from schemaquake.clusters.cql.schema_tables import read_schema_tables
+from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
+from schemaquake.harness.model.observation import Observation, reading
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["Query", "digest", "memory_differs", "read_schema", "read_version"]
 

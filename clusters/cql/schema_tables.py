@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import orjson
 
-from clusters.cql.marshal_types import components, cql_type
-from harness.model.operation import JSON
+from schemaquake.clusters.cql.marshal_types import components, cql_type
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["read_schema_tables"]
 

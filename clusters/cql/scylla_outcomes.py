@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from clusters.cql.outcomes import Outcome
+from schemaquake.clusters.cql.outcomes import Outcome
 
 __all__ = ["TABLE"]
 
@@ -56,4 +56,4 @@ TABLE: Final[Sequence[Outcome]] = (
         "a change is validated before its command is added to the log",
     ),
 )
-"""Tried before the rows of `clusters.cql.outcomes`."""
+"""Tried before the rows of `schemaquake.clusters.cql.outcomes`."""

@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Final
 from urllib.parse import urlencode
 
-from clusters.cql.error_words import error_words
+from schemaquake.clusters.cql.error_words import error_words
 
 __all__ = ["REST_PORT", "Barrier", "read_barrier"]
 

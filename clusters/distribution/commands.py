@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from harness.errors import PlanError
+from schemaquake.harness.errors import PlanError
 
 if TYPE_CHECKING:
-    from clusters.distribution.distribution import Distribution
-    from clusters.distribution.fetch import Progress
-    from clusters.systems.recipe import System
+    from schemaquake.clusters.distribution.distribution import Distribution
+    from schemaquake.clusters.distribution.fetch import Progress
+    from schemaquake.clusters.systems.recipe import System
 
 __all__ = ["progress_to_stderr", "register"]
 
@@ -45,7 +45,7 @@ def fetch_systems(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
     """Fetch distributions into the cache, so that runs need no network."""
-    from clusters.distribution.fetch import fetch, verify  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.clusters.distribution.fetch import fetch, verify  # noqa: PLC0415 - every other command would wait for it
 
     versions = [_fetched(system).version for system in systems]
     if distribution is not None and len(versions) > 1:
@@ -69,7 +69,7 @@ def fetch_systems(
 
 def _fetched(text: str) -> System:
     """What is started here is fetched; raises PlanError, with the way to have it, for what is not."""
-    from clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415 - as above
+    from schemaquake.clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415 - as above
 
     system = parse_system(text)
     if system.product != "cassandra":

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.errors import FetchError
+from schemaquake.harness.errors import FetchError
 
 __all__ = ["Distribution", "Jar", "Manifest", "check_version", "jars_in", "version_of_jars"]
 

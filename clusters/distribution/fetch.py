@@ -14,11 +14,18 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
 
-from clusters.distribution.cache import cache_folder, only_one, staged
-from clusters.distribution.distribution import Distribution, Manifest, check_version, jars_in, sha256, version_of_jars
-from clusters.distribution.resolvers import ResolverName, choose_resolver
-from clusters.systems.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
-from harness.errors import FetchError
+from schemaquake.clusters.distribution.cache import cache_folder, only_one, staged
+from schemaquake.clusters.distribution.distribution import (
+    Distribution,
+    Manifest,
+    check_version,
+    jars_in,
+    sha256,
+    version_of_jars,
+)
+from schemaquake.clusters.distribution.resolvers import ResolverName, choose_resolver
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
+from schemaquake.harness.errors import FetchError
 
 __all__ = ["Progress", "fetch", "verify"]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from clusters.distribution.cache import cache_folder, only_one, staged
-from harness.errors import EnvironmentLacks
+from schemaquake.clusters.distribution.cache import cache_folder, only_one, staged
+from schemaquake.harness.errors import EnvironmentLacks
 
 __all__ = ["Java", "find_java", "installed_javas"]
 

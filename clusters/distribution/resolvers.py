@@ -18,11 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import Final, Literal, Protocol, TypeAlias
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
-from clusters.distribution.cache import cache_folder, only_one
-from clusters.distribution.java import find_java
-from clusters.systems.coordinates import Coordinates, unwanted
-from harness.errors import EnvironmentLacks, FetchError
-from harness.wait import until
+from schemaquake.clusters.distribution.cache import cache_folder, only_one
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.clusters.systems.coordinates import Coordinates, unwanted
+from schemaquake.harness.errors import EnvironmentLacks, FetchError
+from schemaquake.harness.wait import until
 
 __all__ = ["Ivy", "Maven", "Resolver", "ResolverName", "choose_resolver"]
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.nodes import libfaketime
-from clusters.nodes.transport import Transport
-from harness.errors import EnvironmentLacks
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.harness.errors import EnvironmentLacks
 
 __all__ = ["FOLDER", "Unpack", "carry_clock_library", "carry_packet_filter", "program_archive"]
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from clusters.distribution.commands import progress_to_stderr
+from schemaquake.clusters.distribution.commands import progress_to_stderr
 
 __all__ = ["register"]
 
@@ -43,9 +43,9 @@ def image(
 ) -> None:
     """Build an image of one version for `--cluster docker`, on this machine's docker engine."""
     # Not before it is needed: the SDK takes a third of a second to import.
-    from clusters.docker.engine import DockerEngine  # noqa: PLC0415
-    from clusters.docker.image import build_image  # noqa: PLC0415
-    from clusters.systems.recipe import parse_system  # noqa: PLC0415
+    from schemaquake.clusters.docker.engine import DockerEngine  # noqa: PLC0415
+    from schemaquake.clusters.docker.image import build_image  # noqa: PLC0415
+    from schemaquake.clusters.systems.recipe import parse_system  # noqa: PLC0415
 
     chosen = parse_system(system)
     engine = DockerEngine.connect(host)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.docker.engine import DockerEngine
-from harness.errors import EnvironmentLacks, FetchError
+from schemaquake.clusters.docker.engine import DockerEngine
+from schemaquake.harness.errors import EnvironmentLacks, FetchError
 
 __all__ = ["JAVA_LABEL", "ensure_base", "java_of", "own_mirror", "own_suite"]
 

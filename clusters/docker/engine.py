@@ -22,7 +22,7 @@ import requests
 from docker.errors import APIError, BuildError, DockerException, ImageNotFound, NotFound
 from docker.types import EndpointConfig, IPAMConfig, IPAMPool
 
-from harness.errors import ClusterError, EnvironmentLacks
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks
 
 __all__ = ["NODE_LABEL", "RUN_LABEL", "Container", "DockerEngine", "Limits"]
 

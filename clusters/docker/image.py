@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from clusters.distribution.fetch import fetch
-from clusters.docker.debian_base import ensure_base
-from clusters.docker.engine import DockerEngine
-from clusters.docker.image_context import write_context
-from clusters.systems.recipe import System, recipe_for
-from harness.errors import PlanError
+from schemaquake.clusters.distribution.fetch import fetch
+from schemaquake.clusters.docker.debian_base import ensure_base
+from schemaquake.clusters.docker.engine import DockerEngine
+from schemaquake.clusters.docker.image_context import write_context
+from schemaquake.clusters.systems.recipe import System, recipe_for
+from schemaquake.harness.errors import PlanError
 
 __all__ = ["DIGEST_LABEL", "SYSTEM_LABEL", "Built", "build_image", "image_name"]
 

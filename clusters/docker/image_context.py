@@ -14,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Final
 
-from clusters.distribution.distribution import Distribution
-from clusters.systems.configuration import Place, command, tool_command, yaml
-from clusters.systems.recipe import Recipe
+from schemaquake.clusters.distribution.distribution import Distribution
+from schemaquake.clusters.systems.configuration import Place, command, tool_command, yaml
+from schemaquake.clusters.systems.recipe import Recipe
 
 __all__ = ["settings_of", "write_context"]
 
@@ -57,7 +57,7 @@ def _files(recipe: Recipe, distribution: Distribution) -> Iterator[tuple[str, by
     for name, options in _options(recipe, distribution).items():
         yield f"root/opt/cassandra/{name}", "".join(f"{_quoted(word)}\n" for word in options).encode(), 0o644
     logging = _LOGGING[recipe.logging]
-    yield f"root/etc/cassandra/{logging}", (files("clusters.systems") / logging).read_bytes(), 0o644
+    yield f"root/etc/cassandra/{logging}", (files("schemaquake.clusters.systems") / logging).read_bytes(), 0o644
     yield "root/etc/cassandra/cassandra.yaml", _settings(recipe).encode(), 0o644
 
 

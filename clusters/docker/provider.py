@@ -23,27 +23,28 @@ from typing import Any, Final
 import orjson
 from docker.errors import NotFound
 
-from clusters.cluster_file.allowance import check_plan
-from clusters.cluster_file.model import ClusterFile, Process
-from clusters.cql.client import CqlConnector
-from clusters.docker.carried_tools import carry_clock_library, carry_packet_filter
-from clusters.docker.engine import Container, DockerEngine, Limits
-from clusters.docker.image import image_name
-from clusters.docker.image_context import settings_of
-from clusters.docker.server import Image, Server, edited, server_of
-from clusters.docker.transport import DockerTransport
-from clusters.nodes.clock import FaketimeClock
-from clusters.nodes.cluster import DeployedCluster
-from clusters.nodes.guard import Guard, Guards
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.run_name import name_run
-from clusters.nodes.service import process
-from clusters.systems.recipe import Line, Recipe, line_for, parse_system, recipe_for
-from harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
-from harness.model.plan import Plan
-from harness.model.protocols import Demands
-from harness.registry import load
-from harness.run.conductor import main_limit_s
+from schemaquake.clusters.cluster_file.allowance import check_plan
+from schemaquake.clusters.cluster_file.model import ClusterFile, Process
+from schemaquake.clusters.cluster_file.parse import read_cluster_file, read_cluster_file_of_run
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.docker.carried_tools import carry_clock_library, carry_packet_filter
+from schemaquake.clusters.docker.engine import Container, DockerEngine, Limits
+from schemaquake.clusters.docker.image import image_name
+from schemaquake.clusters.docker.image_context import settings_of
+from schemaquake.clusters.docker.server import Image, Server, edited, server_of
+from schemaquake.clusters.docker.transport import DockerTransport
+from schemaquake.clusters.nodes.clock import FaketimeClock
+from schemaquake.clusters.nodes.cluster import DeployedCluster
+from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.run_name import name_run
+from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.systems.recipe import Line, Recipe, line_for, parse_system, recipe_for
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.registry import load
+from schemaquake.harness.run.conductor import main_limit_s
 
 __all__ = ["OPTIONS", "DockerProvider"]
 
@@ -335,7 +336,7 @@ class _Making:
         )
 
     def _widen_metadata_service(self, nodes: Sequence[DeployedNode]) -> None:
-        """As in `clusters.local.provider`: a fresh 6.0 cluster commits its metadata through one node."""
+        """As in `schemaquake.clusters.local.provider`: a fresh 6.0 cluster commits its metadata through one node."""
         line = self._line
         if not isinstance(line, Recipe) or line.cms is None or len(nodes) == 1:
             return
@@ -372,7 +373,7 @@ def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
     """The run's own copy of the cluster file, where there is a run's folder already."""
     if plan.cluster_file is None:
         return None
-    file = ClusterFile.read(plan.cluster_file) if folder is None else ClusterFile.of_run(folder)
+    file = read_cluster_file(plan.cluster_file) if folder is None else read_cluster_file_of_run(folder)
     if not isinstance(file.service, Process):
         raise PlanError('in a container nobody manages services: write [service] kind = "process", or leave it out')
     return file

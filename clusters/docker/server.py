@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.docker.image import SYSTEM_LABEL
-from clusters.systems.configuration import tokens
-from clusters.systems.recipe import Line, Recipe
-from harness.errors import PlanError
+from schemaquake.clusters.docker.image import SYSTEM_LABEL
+from schemaquake.clusters.systems.configuration import tokens
+from schemaquake.clusters.systems.recipe import Line, Recipe
+from schemaquake.harness.errors import PlanError
 
 __all__ = ["Image", "Server", "edited", "server_of"]
 

@@ -23,9 +23,9 @@ from uuid import uuid4
 import requests
 from docker.errors import APIError, NotFound
 
-from harness.errors import ClusterError, NodeUnreachable
-from harness.model.protocols import Executed
-from harness.wait import until
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.protocols import Executed
+from schemaquake.harness.wait import until
 
 __all__ = ["DockerTransport"]
 
@@ -42,7 +42,7 @@ _CONFLICT: Final = 409
 
 
 class DockerTransport:
-    """`clusters.nodes.transport.Transport` for one container; commands run as its root."""
+    """`schemaquake.clusters.nodes.transport.Transport` for one container; commands run as its root."""
 
     def __init__(self, client: Any, container: str, *, name: str) -> None:
         """`client` is a `docker.DockerClient` that others may use, too; `container` an id, `name` its name for people."""

@@ -16,15 +16,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
-from clusters.cql.protocol import answers_cql
-from clusters.doctor.examination import Check, JointCheck, Seen
-from clusters.doctor.probe import Patient
-from clusters.nodes.clock import FaketimeClock, HostClock
-from clusters.ssh.login import HostKeyRefused
-from clusters.systems.recipe import parse_system
-from harness.model.protocols import Executed
-from harness.registry import load
+from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.clusters.doctor.examination import Check, JointCheck, Seen
+from schemaquake.clusters.doctor.probe import Patient
+from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.ssh.login import HostKeyRefused
+from schemaquake.clusters.systems.recipe import parse_system
+from schemaquake.harness.model.protocols import Executed
+from schemaquake.harness.registry import load
 
 __all__ = ["CHECKS", "checks_for"]
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.json_output import print_json
-from harness.console import configure_logging
-from harness.errors import ExitCode
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging
+from schemaquake.harness.errors import ExitCode
 
 __all__ = ["register"]
 
@@ -34,11 +34,11 @@ def doctor(
     # Not before they are needed: SSH, the driver and the file's checks take long to import.
     from rich.console import Console  # noqa: PLC0415
 
-    from clusters.cluster_file.model import ClusterFile  # noqa: PLC0415
-    from clusters.doctor.doctor import examine_cluster, examine_engine  # noqa: PLC0415
+    from schemaquake.clusters.cluster_file.parse import read_cluster_file  # noqa: PLC0415
+    from schemaquake.clusters.doctor.doctor import examine_cluster, examine_engine  # noqa: PLC0415
 
     configure_logging()
-    file = ClusterFile.read(cluster)
+    file = read_cluster_file(cluster)
     found = examine_cluster(file, system=system) if file.provider == "ssh" else examine_engine(file, system=system)
     if as_json:
         print_json(found.document())

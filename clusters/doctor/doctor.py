@@ -10,17 +10,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from clusters.cluster_file.allowance import asked
-from clusters.cluster_file.model import ClusterFile
-from clusters.cql.client import CqlConnector
-from clusters.doctor.checks import checks_for
-from clusters.doctor.examination import Check, Examination, JointCheck, Seen, examine
-from clusters.doctor.probe import Patient
-from clusters.nodes.transport import Transport
-from clusters.ssh.transport import SshTransport
-from clusters.systems.recipe import line_for, parse_system
-from harness.errors import EnvironmentLacks, PlanError
-from harness.model.plan import Plan
+from schemaquake.clusters.cluster_file.allowance import asked
+from schemaquake.clusters.cluster_file.model import ClusterFile
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.doctor.checks import checks_for
+from schemaquake.clusters.doctor.examination import Check, Examination, JointCheck, Seen, examine
+from schemaquake.clusters.doctor.probe import Patient
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.harness.errors import EnvironmentLacks, PlanError
+from schemaquake.harness.model.plan import Plan
 
 __all__ = ["WayTo", "examine_cluster", "refuse_unless_fit", "required_checks"]
 
@@ -113,8 +113,8 @@ def _connector(file: ClusterFile, system: str | None) -> CqlConnector:
 
 def examine_engine(file: ClusterFile, *, system: str | None = None) -> Examination:
     """Of containers there are none before a run: the engine is asked, and whether it holds the image."""
-    from clusters.docker.engine import DockerEngine  # noqa: PLC0415 - the SDK takes long to import
-    from clusters.docker.image import image_name  # noqa: PLC0415 - the same
+    from schemaquake.clusters.docker.engine import DockerEngine  # noqa: PLC0415 - the SDK takes long to import
+    from schemaquake.clusters.docker.image import image_name  # noqa: PLC0415 - the same
 
     image = file.docker.image
     if image is None and (system or file.system) is not None:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from rich.table import Table
 
-from harness.errors import SchemaquakeError
+from schemaquake.harness.errors import SchemaquakeError
 
 __all__ = ["Check", "Examination", "Finding", "JointCheck", "Seen", "examine"]
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from clusters.cluster_file.model import ClusterFile
-from clusters.cql.client import CqlConnector
-from clusters.nodes.transport import Transport
-from clusters.ssh.root_transport import RootTransport
-from harness.errors import NodeUnreachable
-from harness.model.protocols import Executed
+from schemaquake.clusters.cluster_file.model import ClusterFile
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.ssh.root_transport import RootTransport
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["Patient"]
 
@@ -49,7 +49,7 @@ class Patient:
         return self.way if self.file.become.method == "none" else RootTransport(self.way, self.file.become)
 
     def exec(self, argv: Sequence[str], *, timeout_s: float = _COMMAND_LIMIT_S, stdin: str | None = None) -> Executed:
-        """As a `harness.model.protocols.Node` would, so that nemeses can be asked whether they can work here."""
+        """As a `schemaquake.harness.model.protocols.Node` would, so that nemeses can be asked whether they can work here."""
         return self.as_root.run(argv, timeout_s=timeout_s, stdin=None if stdin is None else stdin.encode())
 
     def state(self) -> Literal["running"]:

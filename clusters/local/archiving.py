@@ -1,6 +1,6 @@
 """Archiving: inside an enclosure, boot one node that writes its loaded classes into an archive when it ends.
 
-Run by `clusters.local.startup_archive` as a process of its own, with the request as JSON on standard input.
+Run by `schemaquake.clusters.local.startup_archive` as a process of its own, with the request as JSON on standard input.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from clusters.local.provider import LocalCluster
-from clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.local.provider import LocalCluster
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
 
 _STOP_LIMIT_S: Final = 90  # dumping an archive takes some seconds
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.errors import ClusterError, EnvironmentLacks
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks
 
 __all__ = ["SUBNET", "address_of", "enclosure", "in_namespace", "lay_network", "open_enclosure"]
 

@@ -1,6 +1,6 @@
 """Local: real nodes on this machine, each a process in a network namespace of its own, with its own address.
 
-The run's process stands inside an enclosure (`clusters.local.namespaces`), so nothing here needs to find free ports, and a
+The run's process stands inside an enclosure (`schemaquake.clusters.local.namespaces`), so nothing here needs to find free ports, and a
 teardown that never happened leaves nothing behind. A node's folder holds its configuration, data and one log a start.
 """
 
@@ -21,17 +21,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from clusters.cql.client import CqlConnector
-from clusters.cql.protocol import answers_cql
-from clusters.distribution.fetch import fetch
-from clusters.distribution.java import find_java
-from clusters.local.provider import namespaces
-from clusters.local.startup_archive import archive_arguments, ensure_archive
-from clusters.nodes import libfaketime
-from clusters.nodes.booting import boot_in_order
-from clusters.nodes.first_error import first_error
-from clusters.nodes.gossip_log import last_words
-from clusters.systems.configuration import (
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.clusters.distribution.fetch import fetch
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.startup_archive import archive_arguments, ensure_archive
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.booting import boot_in_order
+from schemaquake.clusters.nodes.first_error import first_error
+from schemaquake.clusters.nodes.gossip_log import last_words
+from schemaquake.clusters.systems.configuration import (
     CLIENT_PORTS,
     Place,
     command,
@@ -39,15 +39,15 @@ from clusters.systems.configuration import (
     tool_command,
     write_configuration,
 )
-from clusters.systems.data_directories import TableDirectory, table_directories
-from clusters.systems.recipe import Recipe, System, parse_system, recipe_for
-from clusters.thrift.protocol import answers_thrift
-from harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
-from harness.model.plan import Plan
-from harness.model.protocols import Boot, Connector, Demands, Executed
-from harness.registry import load
-from harness.run.runner import process_start_time
-from harness.wait import until
+from schemaquake.clusters.systems.data_directories import TableDirectory, table_directories
+from schemaquake.clusters.systems.recipe import Recipe, System, parse_system, recipe_for
+from schemaquake.clusters.thrift.protocol import answers_thrift
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Boot, Connector, Demands, Executed
+from schemaquake.harness.registry import load
+from schemaquake.harness.run_process import process_start_time
+from schemaquake.harness.wait import until
 
 __all__ = ["LocalCluster", "LocalNode", "LocalProvider"]
 
@@ -269,7 +269,7 @@ class LocalCluster:
         if self._recipe.protocol_version is not None:
             return CqlConnector(addresses, port, self._recipe.protocol_version, era)
         # Not before it is needed: who asks by CQL shall not depend on what reads an interface definition.
-        connector: Connector = import_module("clusters.thrift.client").ThriftConnector(
+        connector: Connector = import_module("schemaquake.clusters.thrift.client").ThriftConnector(
             addresses=addresses, port=port, era=era
         )
         return connector

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.distribution.cache import cache_folder
-from clusters.local.namespaces import enclosure
+from schemaquake.clusters.distribution.cache import cache_folder
+from schemaquake.clusters.local.namespaces import enclosure
 
 __all__ = ["archive_arguments", "archive_path", "ensure_archive"]
 
@@ -69,7 +69,7 @@ def _make(request: Mapping[str, object]) -> str | None:
     """Boot the node that writes the archive; why it could not be done, or None."""
     try:
         finished = subprocess.run(
-            [*enclosure(), sys.executable, "-m", "clusters.local.archiving"],
+            [*enclosure(), sys.executable, "-m", "schemaquake.clusters.local.archiving"],
             input=json.dumps(request),
             capture_output=True,
             text=True,

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from harness.errors import NodeDied, StartTimeout
-from harness.model.protocols import Boot, Node
+from schemaquake.harness.errors import NodeDied, StartTimeout
+from schemaquake.harness.model.protocols import Boot, Node
 
 __all__ = ["boot_in_order"]
 

@@ -15,10 +15,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from clusters.nodes import libfaketime
-from clusters.nodes.transport import Transport
-from harness.errors import ClusterError
-from harness.model.protocols import Executed
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["FaketimeClock", "HostClock"]
 

@@ -15,20 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from clusters.cql.client import CqlClient, CqlConnector
-from clusters.cql.prefix_guard import PrefixGuard
-from clusters.nodes import keyspaces
-from clusters.nodes.booting import boot_in_order
-from clusters.nodes.gossip_log import last_words
-from clusters.nodes.guard import Guards
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.read_barrier import catch_up
-from clusters.systems.recipe import Line
-from harness.errors import ClusterError, NodeDied, NodeUnreachable, StartTimeout
-from harness.model.observation import Observation
-from harness.model.operation import JSON
-from harness.model.protocols import Boot, Connector, Fault, Node, Undo
-from harness.wait import until
+from schemaquake.clusters.cql.client import CqlClient, CqlConnector
+from schemaquake.clusters.cql.prefix_guard import PrefixGuard
+from schemaquake.clusters.nodes import keyspaces
+from schemaquake.clusters.nodes.booting import boot_in_order
+from schemaquake.clusters.nodes.gossip_log import last_words
+from schemaquake.clusters.nodes.guard import Guards
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.read_barrier import catch_up
+from schemaquake.clusters.systems.recipe import Line
+from schemaquake.harness.errors import ClusterError, NodeDied, NodeUnreachable, StartTimeout
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, Undo
+from schemaquake.harness.wait import until
 
 __all__ = ["Begins", "DeployedCluster"]
 
@@ -47,7 +47,7 @@ _PEERS: Final = "SELECT peer, rpc_address FROM system.peers"
 
 
 class DeployedCluster:
-    """A `harness.model.protocols.Cluster`, and `Guarded`, over whatever way its nodes are reached."""
+    """A `schemaquake.harness.model.protocols.Cluster`, and `Guarded`, over whatever way its nodes are reached."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class DeployedCluster:
         return self._missing(means)
 
     def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
-        """Have the nodes undo this fault by themselves; see `harness.model.protocols.Guarded`."""
+        """Have the nodes undo this fault by themselves; see `schemaquake.harness.model.protocols.Guarded`."""
         self._armed.add(fault.id)
         self._guards.arm(fault, undo)
 

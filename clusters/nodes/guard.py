@@ -22,10 +22,10 @@ from pathlib import PurePosixPath
 from threading import RLock
 from typing import Final, TypeAlias, TypeVar
 
-from clusters.nodes.transport import Transport
-from harness.errors import ClusterError, NodeUnreachable
-from harness.model.operation import JSON
-from harness.model.protocols import Executed, Fault, Undo, UndoVerb
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Executed, Fault, Undo, UndoVerb
 
 __all__ = ["Fired", "Guard", "Guards", "Verbs"]
 
@@ -196,7 +196,7 @@ class Guard:
 
 
 class Guards:
-    """The guards of a whole cluster, as `harness.model.protocols.Guarded` wants them; every node is asked at the same time."""
+    """The guards of a whole cluster, as `schemaquake.harness.model.protocols.Guarded` wants them; every node is asked at the same time."""
 
     def __init__(self, guards: Mapping[str, Guard], *, max_fault_s: float) -> None:
         """`guards` by the nodes' names."""

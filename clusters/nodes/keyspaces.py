@@ -7,11 +7,11 @@ from pathlib import Path
 
 import orjson
 
-from harness.errors import ClusterError
-from harness.history.journal import EVENT_JOURNALS
-from harness.model.observation import Observation
-from harness.model.protocols import Client
-from harness.model.steps import Invoke
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.history.journal import EVENT_JOURNALS
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.protocols import Client
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["drop", "made_by", "under"]
 

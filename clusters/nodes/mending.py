@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from clusters.nodes import keyspaces
-from clusters.nodes.cluster import DeployedCluster
-from harness.errors import HealError, SchemaquakeError
-from harness.faults.healing import heal_open
-from harness.faults.ledger import Ledger
+from schemaquake.clusters.nodes import keyspaces
+from schemaquake.clusters.nodes.cluster import DeployedCluster
+from schemaquake.harness.errors import HealError, SchemaquakeError
+from schemaquake.harness.faults.healing import heal_open
+from schemaquake.harness.faults.ledger import Ledger
 
 __all__ = ["mend"]
 

@@ -15,15 +15,15 @@ from pathlib import Path, PurePosixPath
 from ssl import SSLContext
 from typing import Final, Literal, Protocol
 
-from clusters.cql.protocol import answers_cql
-from clusters.nodes.first_error import first_error
-from clusters.nodes.service import Service
-from clusters.nodes.transport import Transport
-from clusters.systems.data_directories import DEPTH, TableDirectory, tables_listed
-from clusters.systems.recipe import Layout
-from harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
-from harness.model.protocols import Boot, Executed, UndoVerb
-from harness.wait import until
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.clusters.nodes.first_error import first_error
+from schemaquake.clusters.nodes.service import Service
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.systems.data_directories import DEPTH, TableDirectory, tables_listed
+from schemaquake.clusters.systems.recipe import Layout
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
+from schemaquake.harness.model.protocols import Boot, Executed, UndoVerb
+from schemaquake.harness.wait import until
 
 __all__ = ["DeployedNode", "NodeClock"]
 
@@ -80,7 +80,7 @@ class NodeClock(Protocol):
 
 
 class DeployedNode:
-    """A `harness.model.protocols.Node`. Whatever is carried out on it, `transport` carries out as root."""
+    """A `schemaquake.harness.model.protocols.Node`. Whatever is carried out on it, `transport` carries out as root."""
 
     def __init__(
         self,

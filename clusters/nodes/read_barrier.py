@@ -1,6 +1,6 @@
 """Read barrier on the node itself: where ScyllaDB's REST interface listens on loopback alone, as it does by default.
 
-The client that reads a node asks it for a barrier from afar (`clusters.cql.scylla_rest`), which only an interface that is open
+The client that reads a node asks it for a barrier from afar (`schemaquake.clusters.cql.scylla_rest`), which only an interface that is open
 to the harness answers. Asked on the node, by curl, it needs no more than what faults need there, too.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 
-from clusters.cql.scylla_rest import REST_PORT, Barrier
-from harness.errors import ClusterError
-from harness.model.protocols import Executed, Node
+from schemaquake.clusters.cql.scylla_rest import REST_PORT, Barrier
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Executed, Node
 
 __all__ = ["catch_up"]
 

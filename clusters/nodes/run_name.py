@@ -11,7 +11,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from harness.faults.ledger import read_ledger
+from schemaquake.harness.faults.ledger import read_ledger
 
 __all__ = ["name_run", "run_name", "run_of"]
 

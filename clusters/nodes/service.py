@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Final
 
-from clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
-from harness.errors import PlanError
+from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
+from schemaquake.harness.errors import PlanError
 
 __all__ = ["Service", "commands", "process", "service_of", "systemd"]
 

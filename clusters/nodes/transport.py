@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from harness.model.protocols import Executed
+from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["Transport"]
 

@@ -1,1 +1,1 @@
-"""Clusters of hosts that are reached by SSH."""
+"""SSH: commands and files on a host over a verified, authenticated connection."""

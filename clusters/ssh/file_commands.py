@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 from uuid import uuid4
 
-from harness.errors import ClusterError
-from harness.model.protocols import Executed
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["Run", "get_by_commands", "put_by_commands"]
 

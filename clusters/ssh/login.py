@@ -16,8 +16,8 @@ from typing import Final
 
 import paramiko
 
-from clusters.cluster_file.model import SshAccess
-from harness.errors import NodeUnreachable
+from schemaquake.clusters.cluster_file.model import SshAccess
+from schemaquake.harness.errors import NodeUnreachable
 
 __all__ = ["CONNECT_LIMIT_S", "HostKeyRefused", "fingerprint", "log_in", "named"]
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from clusters.cluster_file.model import Become
-from clusters.nodes.transport import Transport
-from clusters.ssh.file_commands import get_by_commands, put_by_commands
-from harness.errors import ClusterError
-from harness.model.protocols import Executed
+from schemaquake.clusters.cluster_file.model import Become
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.ssh.file_commands import get_by_commands, put_by_commands
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["RootTransport", "sudo_refusal"]
 

@@ -1,7 +1,7 @@
 """SSH transport: commands and files to a host over one verified, authenticated connection that opens itself again.
 
 SSH itself has only strings for commands: an argument vector is quoted word by word for the far shell, and nothing else
-is ever given to it. Whom to trust and how to log in is `clusters.ssh.login`'s.
+is ever given to it. Whom to trust and how to log in is `schemaquake.clusters.ssh.login`'s.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final
 
 import paramiko
 
-from clusters.cluster_file.model import SshAccess
-from clusters.ssh.file_commands import get_by_commands, put_by_commands
-from clusters.ssh.login import CONNECT_LIMIT_S, log_in, named
-from harness.errors import NodeUnreachable
-from harness.model.protocols import Executed
+from schemaquake.clusters.cluster_file.model import SshAccess
+from schemaquake.clusters.ssh.file_commands import get_by_commands, put_by_commands
+from schemaquake.clusters.ssh.login import CONNECT_LIMIT_S, log_in, named
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["SshTransport"]
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.systems.recipe import Recipe
+from schemaquake.clusters.systems.recipe import Recipe
 
 __all__ = [
     "CLIENT_PORTS",

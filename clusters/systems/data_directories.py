@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from clusters.systems.recipe import Layout
+from schemaquake.clusters.systems.recipe import Layout
 
 __all__ = ["DEPTH", "SYSTEM_KEYSPACES", "TableDirectory", "table_directories", "tables_listed"]
 

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
-from harness.errors import PlanError
+from schemaquake.harness.errors import PlanError
 
 __all__ = [
     "Era",

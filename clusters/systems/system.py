@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from clusters.systems.coordinates import KNOWN_VERSIONS
-from clusters.systems.recipe import Line, line_for, parse_system, recipe_for
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
+from schemaquake.clusters.systems.recipe import Line, line_for, parse_system, recipe_for
 
 __all__ = ["known_scylladb", "known_systems"]
 

@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol
 
 from thriftpy2.thrift import TType
 
-from clusters.thrift.dialects import Dialect
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.operation import JSON
+from schemaquake.clusters.thrift.dialects import Dialect
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["Call", "NotInThisEra", "RefusedHere", "carry_out", "described_table"]
 
@@ -33,7 +33,7 @@ _CASTS: Final[Mapping[int, Callable[[Any], Any]]] = {
 
 
 class Call(Protocol):
-    """Makes one call of the interface; raises `clusters.thrift.connection.CallFailed`."""
+    """Makes one call of the interface; raises `schemaquake.clusters.thrift.connection.CallFailed`."""
 
     def __call__(self, name: str, *arguments: Any) -> Any:
         """Its result."""

@@ -1,6 +1,6 @@
 """Thrift client: one framed connection with one coordinator of Cassandra 0.7 to 1.1.
 
-The peer of `clusters.cql.client`, and as unkind: no retries, no other coordinator, no wait for schema agreement, which
+The peer of `schemaquake.clusters.cql.client`, and as unkind: no retries, no other coordinator, no wait for schema agreement, which
 the clients of those days all had. An answer that does not come within the request timeout is not waited for any longer;
 a connection that broke is opened again for the next operation, never for the one that met it.
 """
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any, Final, Literal
 
-from clusters.cql.last_look import LastLook
-from clusters.thrift.changes import NotInThisEra, carry_out
-from clusters.thrift.connection import Connection, NotConnected, words
-from clusters.thrift.outcomes import classify
-from clusters.thrift.rows import carry_out_rows
-from clusters.thrift.schema import read_schema, read_version
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import NodeUnreachable
-from harness.model.observation import Observation
-from harness.model.operation import JSON, Completion
-from harness.model.steps import Invoke
+from schemaquake.clusters.cql.last_look import LastLook
+from schemaquake.clusters.thrift.changes import NotInThisEra, carry_out
+from schemaquake.clusters.thrift.connection import Connection, NotConnected, words
+from schemaquake.clusters.thrift.outcomes import classify
+from schemaquake.clusters.thrift.rows import carry_out_rows
+from schemaquake.clusters.thrift.schema import read_schema, read_version
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["ThriftClient", "ThriftConnector"]
 
@@ -91,7 +91,7 @@ class ThriftClient:
         return {**value, "applied": applied} if guarded else value
 
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
-        """The node's account of its schema; see `clusters.thrift.schema`."""
+        """The node's account of its schema; see `schemaquake.clusters.thrift.schema`."""
         try:
             self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
             if not complete:

@@ -14,9 +14,9 @@ from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.thrift import TApplicationException, TClient, TException
 from thriftpy2.transport import TFramedTransportFactory, TSocket, TTransportException
 
-from clusters.thrift.dialects import DIALECTS, Dialect, dialect_of
-from harness.errors import ClusterError
-from harness.wait import until
+from schemaquake.clusters.thrift.dialects import DIALECTS, Dialect, dialect_of
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.wait import until
 
 __all__ = ["CallFailed", "Connection", "NotConnected", "words"]
 

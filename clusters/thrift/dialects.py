@@ -21,7 +21,7 @@ from typing import Any, Final
 import thriftpy2
 from thriftpy2.thrift import TException
 
-from harness.errors import ClusterError
+from schemaquake.harness.errors import ClusterError
 
 __all__ = ["DIALECTS", "Dialect", "dialect_of"]
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from clusters.cql.outcomes import Outcome
-from clusters.thrift.connection import CallFailed, words
+from schemaquake.clusters.cql.outcomes import Outcome
+from schemaquake.clusters.thrift.connection import CallFailed, words
 
 __all__ = ["TABLE", "classify"]
 

@@ -2,7 +2,7 @@
 
 A row is its key and whatever columns somebody wrote under it. Up to 1.1 the server takes columns that nobody declared:
 an insert goes out as it is asked for, and is refused only where a declared type refuses the value. So when a race loses
-a column, the cells under its name stay: what is lost is the declaration, and with it the type (`clusters.thrift.values`).
+a column, the cells under its name stay: what is lost is the declaration, and with it the type (`schemaquake.clusters.thrift.values`).
 
 Which of the named columns is the row's key: the alias that the coordinator's definition gives the key, if it is one of
 them; else the first (0.7 gives none, and a definition that lost a race may give another).
@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from clusters.thrift.changes import Call, NotInThisEra, RefusedHere, described_table
-from clusters.thrift.dialects import Dialect
-from clusters.thrift.values import decode, encode
-from harness.model.operation import JSON
+from schemaquake.clusters.thrift.changes import Call, NotInThisEra, RefusedHere, described_table
+from schemaquake.clusters.thrift.dialects import Dialect
+from schemaquake.clusters.thrift.values import decode, encode
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["carry_out_rows", "slices"]
 

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from clusters.systems.data_directories import SYSTEM_KEYSPACES
-from clusters.thrift.changes import Call
-from clusters.thrift.dialects import Dialect
-from clusters.thrift.rows import slices
-from harness.model.observation import Observation, reading
-from harness.model.operation import JSON
+from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
+from schemaquake.clusters.thrift.changes import Call
+from schemaquake.clusters.thrift.dialects import Dialect
+from schemaquake.clusters.thrift.rows import slices
+from schemaquake.harness.model.observation import Observation, reading
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["NoVersion", "read_schema", "read_version"]
 

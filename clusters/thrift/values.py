@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
-from harness.model.operation import JSON
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["decode", "encode"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import typer
 
-from harness.console import stderr
-from harness.errors import ExitCode, SchemaquakeError
-from harness.history.lean_arrow import small_pages
-from harness.registry import load, names
+from schemaquake.harness.console import stderr
+from schemaquake.harness.errors import ExitCode, SchemaquakeError
+from schemaquake.harness.history.lean_arrow import small_pages
+from schemaquake.harness.registry import load, names
 
 __all__ = ["application", "main"]
 

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.json_output import print_json
-from harness.console import configure_logging, stderr
-from harness.errors import ExitCode, PlanError
-from harness.registry import load_all
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.registry import load_all
 
 __all__ = ["register"]
 
@@ -83,8 +83,8 @@ def _heal(
     ] = None,
 ) -> None:
     """Undo whatever a run left behind: faults of its ledger, processes, namespaces. May be repeated."""
-    from harness.faults.healing import heal, heal_ledger  # noqa: PLC0415 - every other command would wait for them
-    from harness.faults.ledger import FILE_NAME  # noqa: PLC0415 - as above
+    from schemaquake.harness.faults.healing import heal, heal_ledger  # noqa: PLC0415 - every other command would wait for them
+    from schemaquake.harness.faults.ledger import FILE_NAME  # noqa: PLC0415 - as above
 
     configure_logging()
     if cluster is not None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.model.operation import JSON
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["literal", "statement"]
 
 
 def statement(f: str, value: Mapping[str, JSON]) -> str:
-    """The CQL text of one operation of `harness.ddl.schema_changes` or `harness.ddl.rows`.
+    """The CQL text of one operation of `schemaquake.harness.ddl.schema_changes` or `schemaquake.harness.ddl.rows`.
 
     Raises KeyError if `f` has no CQL form.
     """

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.model.operation import JSON
-from harness.model.steps import Invoke
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["delete_row", "insert", "know_table", "read_rows"]
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.model.steps import Invoke
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = [
     "ALTERS",

@@ -5,7 +5,7 @@ the effect that was read back, and healed in time or at the end. Notes: `fault-b
 (injecting or healing raised: the run may be unknown) and `fault-skipped`, each with
 `{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`) or `reason`.
 
-On a cluster whose nodes outlive the run (`harness.model.protocols.Guarded`) every fault is armed between ledger and injection
+On a cluster whose nodes outlive the run (`schemaquake.harness.model.protocols.Guarded`) every fault is armed between ledger and injection
 and disarmed after its healing was read back. Stages of a failure there are also `arm` (nothing was injected), `hold` (a
 guard undid the fault before it was healed; its healing's effect has `expired`) and `disarm`.
 """
@@ -21,11 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
-from harness.faults.ledger import Ledger
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
-from harness.registry import load
+from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
+from schemaquake.harness.faults.ledger import Ledger
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
+from schemaquake.harness.registry import load
 
 __all__ = [
     "FaultExecutor",

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ClusterError, PlanError
-from harness.faults.executor import nothing_is_left
-from harness.faults.ledger import FILE_NAME, Ledger
-from harness.model.operation import JSON
-from harness.model.plan import Plan
-from harness.model.protocols import Cluster, Guarded, Mending, Provider
-from harness.registry import load
-from harness.run.runner import still_running
+from schemaquake.harness.errors import ClusterError, PlanError
+from schemaquake.harness.faults.executor import nothing_is_left
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Cluster, Guarded, Mending, Provider
+from schemaquake.harness.registry import load
+from schemaquake.harness.run_process import still_running
 
 __all__ = ["Mended", "heal", "heal_ledger", "heal_open"]
 

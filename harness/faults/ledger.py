@@ -24,9 +24,9 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import orjson
 
-from harness.errors import HistoryError
-from harness.model.operation import JSON
-from harness.model.protocols import Fault
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Fault
 
 __all__ = ["FILE_NAME", "Entry", "Ledger", "State", "read_ledger"]
 

@@ -1,12 +1,12 @@
 """The journal: a history written ahead, so that a dead harness loses nothing.
 
 Every worker process appends to a file of its own, `journals/events-*.jsonl`: one `write(2)` a line, before a request
-leaves and when its outcome is known. A line is a JSON object with the columns of `harness.model.records.HISTORY` except
+leaves and when its outcome is known. A line is a JSON object with the columns of `schemaquake.harness.model.records.HISTORY` except
 `index`; nulls are left out, `value` is JSON within JSON, and `time` is in ns on the machine's monotonic clock.
 A schema observer appends its readings to `journals/observations-*.jsonl` in the same way.
 
 `journals/started.json` says when the run's clock read zero: `{"started_ns": …, "started_utc": "…"}`. The files are
-merged by `harness.history.merge`, at the end of a run or by `schemaquake recover RUN`.
+merged by `schemaquake.harness.history.merge`, at the end of a run or by `schemaquake recover RUN`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, Final, Self, get_args
 
 import orjson
 
-from harness.errors import HistoryError, JournalError
-from harness.history.merge import merge_history, merge_observations
-from harness.model.observation import Observation
-from harness.model.operation import JSON, MicroOp, Operation, OperationType
+from schemaquake.harness.errors import HistoryError, JournalError
+from schemaquake.harness.history.merge import merge_history, merge_observations
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, MicroOp, Operation, OperationType
 
 __all__ = [
     "EVENT_JOURNALS",
@@ -275,7 +275,7 @@ def _text(text: str) -> bytes:
 
 
 def _row(observation: Observation) -> dict[str, Any]:
-    """The columns of `harness.model.records.OBSERVATIONS` that are not null."""
+    """The columns of `schemaquake.harness.model.records.OBSERVATIONS` that are not null."""
     row: dict[str, Any] = {
         "time": observation.time,
         "phase": observation.phase,

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from harness.errors import HistoryError
-from harness.history.gather import gather
-from harness.model.observation import KINDS
-from harness.model.operation import JSON, OperationType
-from harness.model.records import HISTORY, OBSERVATIONS
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.model.observation import KINDS
+from schemaquake.harness.model.operation import JSON, OperationType
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 
 __all__ = ["merge_history", "merge_observations", "torn_lines"]
 

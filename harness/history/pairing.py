@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import HistoryError
-from harness.history.gather import gather_column
-from harness.model.operation import NEMESIS
-from harness.model.records import MOPS
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.gather import gather_column
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import MOPS
 
 __all__ = ["OPERATIONS", "ends", "pair", "positions_among"]
 

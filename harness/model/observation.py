@@ -45,7 +45,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.model.operation import JSON
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["KINDS", "Observation", "reading"]
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, get_args
 
 import orjson
 
-from harness.errors import HistoryError, PlanError
-from harness.model.protocols import Context, Mode
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.protocols import Context, Mode
 
 __all__ = ["Plan", "RestartMode"]
 
@@ -25,6 +25,9 @@ RestartMode = Literal["rolling", "together", "none"]
 _VERSION: Final = "0.1.0"
 _NODES_MAX: Final = 250
 _PATHS: Final = ("cluster_file", "distribution")
+
+CLUSTER_FILE: Final = "cluster.toml"
+"""Name of the copy of a deployed cluster's file in a run's folder. It holds no secret, only where each secret is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The six protocols: what a cluster, a node, a client, a workload, a nemesis and a checker must be able to do.
 
-Nothing inherits from these. Implementations are found through entry points (`harness.registry`), so whoever ships a
+Nothing inherits from these. Implementations are found through entry points (`schemaquake.harness.registry`), so whoever ships a
 package with `[project.entry-points."schemaquake.workloads"]` has written a workload.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from harness.model.observation import Observation
-from harness.model.operation import JSON, Completion
-from harness.model.steps import Invoke, Step
-from harness.model.verdict import Verdict
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.steps import Invoke, Step
+from schemaquake.harness.model.verdict import Verdict
 
 if TYPE_CHECKING:  # it imports pyarrow, which a plan can do without
-    from harness.model.records import Records
+    from schemaquake.harness.model.records import Records
 
 __all__ = [
     "Boot",
@@ -151,7 +151,7 @@ class Client(Protocol):
         ...
 
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
-        """Read this node's own account of its schema (see `harness.model.observation`).
+        """Read this node's own account of its schema (see `schemaquake.harness.model.observation`).
 
         `complete` asks for every object; otherwise what changed since this client last looked. `time` is filled in
         with `time.monotonic_ns()`. An unreachable node yields one `version` observation with an error.

@@ -45,7 +45,7 @@ OBSERVATIONS: Final = pa.schema(
         pa.field("phase", _NAME, nullable=False),  # running, settled, restarted
         pa.field("node", _NAME, nullable=False),
         pa.field("sample", pa.int64(), nullable=False),  # one number a full or partial reading of one node
-        pa.field("kind", _NAME, nullable=False),  # see harness.model.observation
+        pa.field("kind", _NAME, nullable=False),  # see schemaquake.harness.model.observation
         pa.field("keyspace", pa.string()),  # null: the node as a whole
         pa.field("name", pa.string()),  # within the keyspace; null for the keyspace itself
         pa.field("id", pa.string()),  # table id as 32 hex digits, schema version, epoch

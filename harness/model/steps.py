@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from harness.model.operation import JSON, MicroOp
-from harness.model.queries import Query
+from schemaquake.harness.model.operation import JSON, MicroOp
+from schemaquake.harness.model.queries import Query
 
 __all__ = ["Invoke", "Meet", "Note", "Require", "Step", "Wait"]
 

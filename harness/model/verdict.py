@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from harness.model.operation import JSON
+from schemaquake.harness.model.operation import JSON
 
 __all__ = ["Anomaly", "Validity", "Verdict", "combine"]
 

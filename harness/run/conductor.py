@@ -1,6 +1,6 @@
 """Conductor: takes one run through its phases, from the first boot to the teardown.
 
-Runs inside the cluster's enclosure, as `python -m harness.run.conductor FOLDER`; the folder holds the plan. It decides
+Runs inside the cluster's enclosure, as `python -m schemaquake.harness.run.conductor FOLDER`; the folder holds the plan. It decides
 nothing about the outcome: it leaves journals, logs and a ledger behind, and whoever reads those judges.
 
 boot → setup → settle → prepare → [ main ∥ faults ∥ observer ] → heal → settle → probe → final readings
@@ -21,22 +21,29 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from harness.console import configure_logging, progress
-from harness.errors import ClusterError, EnvironmentLacks, ExitCode, NodeDied, NotApplicable, SchemaquakeError
-from harness.faults.executor import FaultSchedule
-from harness.faults.ledger import FILE_NAME, Ledger
-from harness.history.journal import Journal, start_clock
-from harness.model.observation import Observation
-from harness.model.operation import JSON, NEMESIS
-from harness.model.plan import Plan
-from harness.model.protocols import Boot, Cluster, Context, Node, Provider, Workload
-from harness.registry import load
-from harness.run.observer import Observer
-from harness.run.workers import Crew
+from schemaquake.harness.console import configure_logging, progress
+from schemaquake.harness.errors import (
+    ClusterError,
+    EnvironmentLacks,
+    ExitCode,
+    NodeDied,
+    NotApplicable,
+    SchemaquakeError,
+)
+from schemaquake.harness.faults.executor import FaultSchedule
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.history.journal import Journal, start_clock
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, NEMESIS
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Boot, Cluster, Context, Node, Provider, Workload
+from schemaquake.harness.registry import load
+from schemaquake.harness.run.observer import Observer
+from schemaquake.harness.run.workers import Crew
 
 __all__ = ["Conductor", "main", "main_limit_s"]
 
-log = logging.getLogger("harness.run.conductor")  # as a process of its own it is "__main__"
+log = logging.getLogger("schemaquake.harness.run.conductor")  # as a process of its own it is "__main__"
 
 _PATIENCE: Final = 4
 """How many times its limit a phase may last whose end should have come by itself."""

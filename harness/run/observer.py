@@ -19,12 +19,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
-from harness.history.journal import ObservationJournal
-from harness.model.observation import Observation
-from harness.model.protocols import Client, Connector
-from harness.run.lifeline import end_with_parent
-from harness.wait import pause_for, until
+from schemaquake.harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
+from schemaquake.harness.history.journal import ObservationJournal
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.protocols import Client, Connector
+from schemaquake.harness.run.lifeline import end_with_parent
+from schemaquake.harness.wait import pause_for, until
 
 __all__ = ["Observer", "Settled"]
 

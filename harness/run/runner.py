@@ -20,20 +20,18 @@ from typing import Any, Final
 
 import orjson
 
-from harness.errors import ExitCode, HistoryError, PlanError
-from harness.model.plan import Plan
-from harness.model.protocols import Provider
-from harness.registry import load
+from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
+from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
+from schemaquake.harness.model.protocols import Provider
+from schemaquake.harness.registry import load
+from schemaquake.harness.run_process import process_start_time
 
-__all__ = ["CLUSTER_FILE", "Outcome", "execute", "process_start_time", "read_outcome", "still_running"]
+__all__ = ["Outcome", "execute", "read_outcome"]
 
 log = logging.getLogger(__name__)
 
-_AS_CONDUCTOR: Final = ("-P", "-m", "harness.run.conductor")
+_AS_CONDUCTOR: Final = ("-P", "-m", "schemaquake.harness.run.conductor")
 """-P: what lies in the folder where somebody happens to stand is no part of the harness."""
-
-CLUSTER_FILE: Final = "cluster.toml"
-"""In a run's folder: what a deployed cluster is, as its owner wrote it; it holds no secret, only where one is."""
 
 _LOOK_EVERY_S: Final = 0.5
 
@@ -104,29 +102,6 @@ def _machine() -> dict[str, str]:
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
-
-
-def process_start_time(pid: int) -> str | None:
-    """When the kernel says that process started (clock ticks since boot): with the pid, its identity. None: no such process.
-
-    One that has ended is gone, even if nobody has taken note of its end: in a container that may be for ever.
-    """
-    stat = _read(f"/proc/{pid}/stat")
-    if not stat:
-        return None
-    state, *others = stat.rsplit(")", 1)[1].split()
-    return None if state in "ZX" else others[18]
-
-
-def still_running(folder: Path) -> int | None:
-    """The pid of the run's process if it still lives, by pid and start time."""
-    try:
-        document = orjson.loads((folder / "process.json").read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        return None
-    pid = int(document["pid"])
-    started = process_start_time(pid)
-    return pid if started is not None and started == document["start_time"] else None
 
 
 def _wait(argv: list[str], folder: Path) -> None:

@@ -21,15 +21,15 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
-from harness.history.journal import Journal
-from harness.model.operation import NEMESIS, Completion
-from harness.model.protocols import Client, Connector, Context, Phase, Worker, Workload
-from harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
-from harness.registry import load
-from harness.run.lifeline import end_with_parent
-from harness.run.meeting_point import MeetingPoint, NobodyElseComes
-from harness.wait import pause_for
+from schemaquake.harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
+from schemaquake.harness.history.journal import Journal
+from schemaquake.harness.model.operation import NEMESIS, Completion
+from schemaquake.harness.model.protocols import Client, Connector, Context, Phase, Worker, Workload
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.harness.registry import load
+from schemaquake.harness.run.lifeline import end_with_parent
+from schemaquake.harness.run.meeting_point import MeetingPoint, NobodyElseComes
+from schemaquake.harness.wait import pause_for
 
 __all__ = ["Crew", "WorkerFailed"]
 

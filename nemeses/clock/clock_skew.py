@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from threading import Event
 
-from harness.errors import ClusterError, HealError, PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Node, Undo
-from harness.wait import until
-from nemeses.schedule.activity import Activities
-from nemeses.schedule.every_node import on_every
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import named
-from nemeses.schedule.timetable import targeted
+from schemaquake.harness.errors import ClusterError, HealError, PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from schemaquake.harness.wait import until
+from schemaquake.nemeses.schedule.activity import Activities
+from schemaquake.nemeses.schedule.every_node import on_every
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["ClockSkew"]
 

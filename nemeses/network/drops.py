@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from harness.errors import ClusterError, PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Fault, Node
+from schemaquake.harness.errors import ClusterError, PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Fault, Node
 
 __all__ = ["STORAGE_PORTS", "Drop", "Filter", "ip_version", "ports_named", "tag_of"]
 

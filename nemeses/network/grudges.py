@@ -11,8 +11,8 @@ from itertools import combinations
 from random import Random
 from typing import Final, TypeAlias
 
-from harness.errors import PlanError
-from harness.model.operation import JSON
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.operation import JSON
 
 __all__ = [
     "BUILDERS",

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.errors import ClusterError, HealError
-from harness.model.operation import JSON
-from harness.model.protocols import Node
-from nemeses.network.drops import Drop, ip_version
-from nemeses.schedule.commands import is_denied, must, run, words
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Node
+from schemaquake.nemeses.network.drops import Drop, ip_version
+from schemaquake.nemeses.schedule.commands import is_denied, must, run, words
 
 __all__ = ["Iptables"]
 

@@ -10,12 +10,12 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from harness.errors import ClusterError, HealError
-from harness.model.operation import JSON
-from harness.model.protocols import Node
-from nemeses.network.drops import Drop
-from nemeses.network.routes import route_to
-from nemeses.schedule.commands import must, run
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Node
+from schemaquake.nemeses.network.drops import Drop
+from schemaquake.nemeses.network.routes import route_to
+from schemaquake.nemeses.schedule.commands import must, run
 
 __all__ = ["lead_back", "misdirect", "refusal", "undo"]
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.errors import ClusterError, HealError
-from harness.model.operation import JSON
-from harness.model.protocols import Executed, Node
-from nemeses.network.drops import STORAGE_PORTS, ip_version
-from nemeses.network.routes import route_to
-from nemeses.schedule.commands import run, words
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Executed, Node
+from schemaquake.nemeses.network.drops import STORAGE_PORTS, ip_version
+from schemaquake.nemeses.network.routes import route_to
+from schemaquake.nemeses.schedule.commands import run, words
 
 __all__ = ["Impairment", "impair", "refusal", "restore", "undo"]
 
@@ -34,11 +34,11 @@ _RESTORE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impairment:
-    """What happens to packets on their way out; `ports` as in `nemeses.network.drops.Drop`."""
+    """What happens to packets on their way out; `ports` as in `schemaquake.nemeses.network.drops.Drop`."""
 
     fault_id: int
     tag: str = ""
-    """As in `nemeses.network.drops.Drop`."""
+    """As in `schemaquake.nemeses.network.drops.Drop`."""
     ports: tuple[int, ...] = STORAGE_PORTS
     loss: float = 0.0
     delay_ms: float = 0.0

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from harness.errors import HealError
-from harness.model.operation import JSON
-from harness.model.protocols import Node
-from nemeses.network.drops import Drop, ip_version
-from nemeses.schedule.commands import is_denied, must, run, words
+from schemaquake.harness.errors import HealError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Node
+from schemaquake.nemeses.network.drops import Drop, ip_version
+from schemaquake.nemeses.schedule.commands import is_denied, must, run, words
 
 __all__ = ["Nftables"]
 

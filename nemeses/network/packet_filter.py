@@ -1,7 +1,7 @@
 """Packet filter: dropping what arrives at a node from chosen peers, and taking exactly that away again.
 
 Three means, tried on each node in this order, all through argument vectors on the node itself: iptables, nftables, and
-misleading neighbour entries on the senders (`nemeses.network.iptables`, `nemeses.network.nftables`, `nemeses.network.neighbours`).
+misleading neighbour entries on the senders (`schemaquake.nemeses.network.iptables`, `schemaquake.nemeses.network.nftables`, `schemaquake.nemeses.network.neighbours`).
 
 What is made bears the fault's id, so healing needs nothing else, spares everybody else's rules, and faults that overlap
 spare each other's. Rules name the peers' addresses as source: traffic of the harness, and of clients that are not
@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from harness.errors import ClusterError, HealError
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Guarded, Node, Undo
-from nemeses.network import neighbours
-from nemeses.network.drops import Drop, Filter
-from nemeses.network.grudges import Grudge
-from nemeses.network.iptables import Iptables
-from nemeses.network.nftables import Nftables
-from nemeses.schedule.commands import runs_commands
-from nemeses.schedule.every_node import on_every
-from nemeses.schedule.targets import named
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Guarded, Node, Undo
+from schemaquake.nemeses.network import neighbours
+from schemaquake.nemeses.network.drops import Drop, Filter
+from schemaquake.nemeses.network.grudges import Grudge
+from schemaquake.nemeses.network.iptables import Iptables
+from schemaquake.nemeses.network.nftables import Nftables
+from schemaquake.nemeses.schedule.commands import runs_commands
+from schemaquake.nemeses.schedule.every_node import on_every
+from schemaquake.nemeses.schedule.targets import named
 
 __all__ = ["Chosen", "choose", "drop", "lacking", "lift", "missing", "undo"]
 

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from harness.errors import HealError, PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Node, Undo
-from nemeses.network import netem, packet_filter
-from nemeses.network.drops import Drop, ports_named, tag_of
-from nemeses.network.grudges import from_json, split, to_json
-from nemeses.network.netem import Impairment
-from nemeses.schedule.commands import runs_commands
-from nemeses.schedule.every_node import on_every
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import named
-from nemeses.schedule.timetable import targeted
+from schemaquake.harness.errors import HealError, PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from schemaquake.nemeses.network import netem, packet_filter
+from schemaquake.nemeses.network.drops import Drop, ports_named, tag_of
+from schemaquake.nemeses.network.grudges import from_json, split, to_json
+from schemaquake.nemeses.network.netem import Impairment
+from schemaquake.nemeses.schedule.commands import runs_commands
+from schemaquake.nemeses.schedule.every_node import on_every
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["PacketLoss"]
 
@@ -129,7 +129,7 @@ class PacketLoss:
         return {name: [*undo, *emulated] for name, undo in filtered.items()}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Remove all of it; returns the counters, in the shape of `nemeses.network.packet_filter.lift`. Raises HealError."""
+        """Remove all of it; returns the counters, in the shape of `schemaquake.nemeses.network.packet_filter.lift`. Raises HealError."""
         impairment = Impairment(fault_id=fault.id, tag=tag_of(fault))
         emulated = on_every(
             list(cluster.nodes),

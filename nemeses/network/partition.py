@@ -1,7 +1,7 @@
 """Partition: nodes stop hearing one another.
 
 Cuts the storage port (or everything) between the nodes; clients and the harness still reach every node. Who drops whom
-is a grudge (`nemeses.network.grudges`), how is `nemeses.network.packet_filter`. A fault's parameters are `{"grudge", "ports"}`, and
+is a grudge (`schemaquake.nemeses.network.grudges`), how is `schemaquake.nemeses.network.packet_filter`. A fault's parameters are `{"grudge", "ports"}`, and
 `above_bytes` where only longer packets are lost, as on a way whose MTU is too small and that says so to nobody.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.errors import PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Undo
-from nemeses.network import packet_filter
-from nemeses.network.drops import Drop, ports_named, tag_of
-from nemeses.network.grudges import BUILDERS, FEWEST_NODES, Grudge, from_json, split, to_json
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import primaries
-from nemeses.schedule.timetable import spells
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Undo
+from schemaquake.nemeses.network import packet_filter
+from schemaquake.nemeses.network.drops import Drop, ports_named, tag_of
+from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES, Grudge, from_json, split, to_json
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import primaries
+from schemaquake.nemeses.schedule.timetable import spells
 
 __all__ = ["Partition"]
 
@@ -75,19 +75,19 @@ class Partition:
         return faults
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Install the rules; returns them as read back (`nemeses.network.packet_filter.drop`). Raises ClusterError."""
+        """Install the rules; returns them as read back (`schemaquake.nemeses.network.packet_filter.drop`). Raises ClusterError."""
         ports = ports_named(str(fault.parameters.get("ports", self.ports)))
         above_bytes = int(fault.parameters.get("above_bytes", 0))
         what = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, above_bytes=above_bytes)
         return packet_filter.drop(cluster, from_json(fault.parameters["grudge"]), what)
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
-        """The fault's own rules, by every means that may have made them (`nemeses.network.packet_filter.undo`)."""
+        """The fault's own rules, by every means that may have made them (`schemaquake.nemeses.network.packet_filter.undo`)."""
         what = Drop(fault_id=fault.id, tag=tag_of(fault))
         return packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), what)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Remove them; returns their counters (`nemeses.network.packet_filter.lift`). Raises HealError."""
+        """Remove them; returns their counters (`schemaquake.nemeses.network.packet_filter.lift`). Raises HealError."""
         return packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
 
 

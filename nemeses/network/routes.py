@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from harness.model.protocols import Node
-from nemeses.schedule.commands import must
+from schemaquake.harness.model.protocols import Node
+from schemaquake.nemeses.schedule.commands import must
 
 __all__ = ["Route", "route_to"]
 

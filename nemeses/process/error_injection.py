@@ -15,15 +15,15 @@ from random import Random
 from typing import Final
 from urllib.parse import quote
 
-from harness.errors import ClusterError, HealError, PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Executed, Fault, Node, Undo
-from nemeses.process.serving import SERVING_LIMIT_S, bring_back
-from nemeses.schedule.commands import run, runs_commands, words
-from nemeses.schedule.every_node import on_every
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import named
-from nemeses.schedule.timetable import targeted
+from schemaquake.harness.errors import ClusterError, HealError, PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Executed, Fault, Node, Undo
+from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back
+from schemaquake.nemeses.schedule.commands import run, runs_commands, words
+from schemaquake.nemeses.schedule.every_node import on_every
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["ErrorInjection"]
 

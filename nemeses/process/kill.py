@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Undo
-from nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, take_down
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import named
-from nemeses.schedule.timetable import targeted
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Undo
+from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, take_down
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["Kill"]
 

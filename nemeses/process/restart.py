@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Node, Undo
-from nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
-from nemeses.schedule.every_node import on_every
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import named
-from nemeses.schedule.timetable import targeted
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
+from schemaquake.nemeses.schedule.every_node import on_every
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["Restart"]
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from random import Random
 from threading import Event
 
-from harness.errors import ClusterError, HealError
-from harness.model.operation import JSON
-from harness.model.protocols import Cluster, Context, Fault, Node, Undo
-from nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
-from nemeses.schedule.activity import Activities
-from nemeses.schedule.options import configured
-from nemeses.schedule.targets import named
-from nemeses.schedule.timetable import targeted
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
+from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
+from schemaquake.nemeses.schedule.activity import Activities
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["RollingRestart"]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from harness.errors import HealError, NodeDied, PlanError, StartTimeout
-from harness.model.operation import JSON
-from harness.model.protocols import Boot, Fault, Node, Undo
-from harness.wait import until
-from nemeses.schedule.every_node import on_every
+from schemaquake.harness.errors import HealError, NodeDied, PlanError, StartTimeout
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Boot, Fault, Node, Undo
+from schemaquake.harness.wait import until
+from schemaquake.nemeses.schedule.every_node import on_every
 
 __all__ = ["SERVING_LIMIT_S", "await_state", "bring_back", "starting", "take_down", "taken_down", "taking_down"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from harness.errors import ClusterError
-from harness.model.protocols import Executed, Node
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Executed, Node
 
 __all__ = ["is_denied", "must", "run", "runs_commands", "words"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from harness.errors import ClusterError, NodeDied, StartTimeout
-from harness.model.protocols import Node
+from schemaquake.harness.errors import ClusterError, NodeDied, StartTimeout
+from schemaquake.harness.model.protocols import Node
 
 __all__ = ["on_every"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeVar
 
-from harness.errors import PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Context
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Context
 
 __all__ = ["configured"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from harness.errors import PlanError
-from harness.model.protocols import Cluster, Context, Node
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Cluster, Context, Node
 
 __all__ = ["TARGETS", "choose", "named", "primaries"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from harness.model.operation import JSON
-from harness.model.protocols import Context, Fault
-from nemeses.schedule.targets import choose
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Context, Fault
+from schemaquake.nemeses.schedule.targets import choose
 
 __all__ = ["spells", "targeted"]
 

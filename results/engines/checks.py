@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.elle.list_append import ListAppend
-from checkers.elle.rw_register import RwRegister
-from checkers.elle.tables import of_tables
-from checkers.linearizability.linearizable import Linearizable
-from harness.model.protocols import Checker
-from harness.model.records import Records
-from harness.model.verdict import Verdict
-from results.engines.engine import Engine
-from results.engines.ranges import Ranges, read_range
-from results.engines.steps import Document, each
+from schemaquake.checkers.elle.list_append import ListAppend
+from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.checkers.elle.tables import of_tables
+from schemaquake.checkers.linearizability.linearizable import Linearizable
+from schemaquake.harness.model.protocols import Checker
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.engines.engine import Engine
+from schemaquake.results.engines.ranges import Ranges, read_range
+from schemaquake.results.engines.steps import Document, each
 
 __all__ = ["Carried", "can_be_distributed", "check_file", "is_distributed"]
 
@@ -72,7 +72,7 @@ def check_file(checker: Checker, history: Path, engine: Engine, *, limit_s: floa
     with tempfile.TemporaryDirectory(prefix=".schemaquake-", dir=scratch) as folder:
         ranges = Ranges.of(history, 2 * engine.width, Path(folder))
         if isinstance(checker, Linearizable):
-            from results.engines.linearizable_check import LinearizableCheck  # noqa: PLC0415 - as below
+            from schemaquake.results.engines.linearizable_check import LinearizableCheck  # noqa: PLC0415 - as below
 
             return LinearizableCheck(
                 engine=engine, ranges=ranges, scratch=Path(folder), checker=checker, limit_s=limit_s
@@ -91,7 +91,7 @@ class _Asked:
 
 
 def _of_transactions(asked: _Asked) -> Verdict:
-    """Table by table, as `checkers.elle.tables` does."""
+    """Table by table, as `schemaquake.checkers.elle.tables` does."""
     tables = _tables(asked)
     if len(tables) <= 1:
         return _of_table(asked, None, asked.folder)
@@ -108,8 +108,8 @@ def _verdicts(asked: _Asked, tables: Sequence[str | None]) -> Iterator[tuple[str
 
 def _of_table(asked: _Asked, table: Mapping[str, str | None] | None, folder: Path) -> Verdict:
     # Their compiler takes half a second to start.
-    from checkers.elle.verdicts import Question  # noqa: PLC0415
-    from results.engines.transaction_check import TransactionCheck  # noqa: PLC0415
+    from schemaquake.checkers.elle.verdicts import Question  # noqa: PLC0415
+    from schemaquake.results.engines.transaction_check import TransactionCheck  # noqa: PLC0415
 
     checker = asked.checker
     promises: list[str] = []

@@ -1,6 +1,6 @@
 """Combination: from the verdicts of parts to one verdict, without letting an unknown pass for good news.
 
-See `results.judging.judge` for the rules; here they are carried out.
+See `schemaquake.results.judging.judge` for the rules; here they are carried out.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
 
 __all__ = ["NOTHING_TO_JUDGE", "VOUCHER", "in_order", "of_all_checkers", "of_all_keyspaces", "says_nothing"]
 

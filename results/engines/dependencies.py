@@ -17,19 +17,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.elle import append_order, version_order
-from checkers.elle.append_evidence import AppendEvidence
-from checkers.elle.explain import Contradiction, Reason
-from checkers.elle.graphs import ORDER, Graph
-from checkers.elle.projection import MICRO_OPERATIONS, Projection, laid_out, nodes_of, restored
-from checkers.elle.register_evidence import RegisterEvidence
-from checkers.elle.transactions import FAIL, OK, transactions
-from checkers.elle.verdicts import SHOWN_MOST, dependent
-from harness.history.pairing import ends
-from results.engines.frontier import apart
-from results.engines.parts import read_parts, write_parts, write_whole
-from results.engines.ranges import JUNCTION, owner, read_range
-from results.engines.steps import Document
+from schemaquake.checkers.elle import append_order, version_order
+from schemaquake.checkers.elle.append_evidence import AppendEvidence
+from schemaquake.checkers.elle.explain import Contradiction, Reason
+from schemaquake.checkers.elle.graphs import ORDER, Graph
+from schemaquake.checkers.elle.projection import MICRO_OPERATIONS, Projection, laid_out, nodes_of, restored
+from schemaquake.checkers.elle.register_evidence import RegisterEvidence
+from schemaquake.checkers.elle.transactions import FAIL, OK, transactions
+from schemaquake.checkers.elle.verdicts import SHOWN_MOST, dependent
+from schemaquake.harness.history.pairing import ends
+from schemaquake.results.engines.frontier import apart
+from schemaquake.results.engines.parts import read_parts, write_parts, write_whole
+from schemaquake.results.engines.ranges import JUNCTION, owner, read_range
+from schemaquake.results.engines.steps import Document
 
 __all__ = ["EDGES", "JUNCTIONS", "SEGMENTS", "judge_keys", "lay_out", "reasons", "scatter", "share_of", "write_edges"]
 

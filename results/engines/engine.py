@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clusters.distribution.java import find_java
-from harness.errors import EnvironmentLacks, HistoryError, PlanError
-from results.engines.spark_session import JAVA_LEAST, pandas_unused, spark_session
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.errors import EnvironmentLacks, HistoryError, PlanError
+from schemaquake.results.engines.spark_session import JAVA_LEAST, pandas_unused, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.gather import gather_column
-from harness.history.pairing import ends
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY
+from schemaquake.harness.history.gather import gather_column
+from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY
 
 __all__ = ["FRONTIER", "apart", "joined"]
 

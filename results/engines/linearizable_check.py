@@ -20,18 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.linearizability.linearizable import TOLD_MOST, Linearizable
-from harness.history.pairing import ends
-from harness.model.operation import JSON
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Anomaly, Verdict, combine
-from results.engines.combination import says_nothing
-from results.engines.deadline import Overdue, deadline
-from results.engines.engine import Engine
-from results.engines.frontier import FRONTIER, apart, joined
-from results.engines.parts import by_part, read_parts, read_whole, write_parts, write_whole
-from results.engines.ranges import Ranges, read_range
-from results.engines.steps import Document, each
+from schemaquake.checkers.linearizability.linearizable import TOLD_MOST, Linearizable
+from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.results.engines.combination import says_nothing
+from schemaquake.results.engines.deadline import Overdue, deadline
+from schemaquake.results.engines.engine import Engine
+from schemaquake.results.engines.frontier import FRONTIER, apart, joined
+from schemaquake.results.engines.parts import by_part, read_parts, read_whole, write_parts, write_whole
+from schemaquake.results.engines.ranges import Ranges, read_range
+from schemaquake.results.engines.steps import Document, each
 
 __all__ = ["LinearizableCheck"]
 

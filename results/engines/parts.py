@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from results.engines.steps import Document
+from schemaquake.results.engines.steps import Document
 
 __all__ = ["by_part", "read_parts", "read_whole", "write_parts", "write_whole"]
 
@@ -71,7 +71,7 @@ def read_whole(files: Iterable[str], schema: pa.Schema) -> pa.Table:
 def _draft(path: Path) -> Iterator[Path]:
     """Where to write what is then at `path`, whole or not at all: a task may be killed, and tried again elsewhere.
 
-    Nothing of this has to survive a power cut, so unlike `results.store.atomic` it does not wait for the disk.
+    Nothing of this has to survive a power cut, so unlike `schemaquake.results.store.atomic` it does not wait for the disk.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:

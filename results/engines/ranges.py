@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.model.records import HISTORY
-from results.engines.steps import Document
-from results.store.parquet_footer import row_groups
-from results.store.store import read_table, write_table
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.engines.steps import Document
+from schemaquake.results.store.parquet_footer import row_groups
+from schemaquake.results.store.store import read_table, write_table
 
 __all__ = ["JUNCTION", "Ranges", "owner", "read_range"]
 

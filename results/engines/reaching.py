@@ -1,6 +1,6 @@
 """Reaching: which transactions can lie on a cycle at all, found by ranges, without any task that knows the whole graph.
 
-`checkers.elle.reach` has the proof. Each range relaxes its own edges to the end (`reach`), says what it hands on
+`schemaquake.checkers.elle.reach` has the proof. Each range relaxes its own edges to the end (`reach`), says what it hands on
 along edges into other ranges, and is asked again while what it is handed changes. Then (`gather`) it drops every edge
 between different A. What is left falls into small groups of equal A: those that lie within one range are searched for
 components there; the few others, joined by edges that cross ranges, are searched by `close`, group by group. Spans of
@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers.elle.graphs import ORDER, PASS, RW, WR, WW, bit, components, graph, traverse
-from checkers.elle.projection import NODES
-from checkers.elle.reach import relaxed, stretches
-from checkers.elle.transactions import FAIL
-from results.engines.dependencies import EDGES, JUNCTIONS
-from results.engines.parts import read_parts, read_whole, write_whole
-from results.engines.ranges import JUNCTION, owner
-from results.engines.steps import Document
+from schemaquake.checkers.elle.graphs import ORDER, PASS, RW, WR, WW, bit, components, graph, traverse
+from schemaquake.checkers.elle.projection import NODES
+from schemaquake.checkers.elle.reach import relaxed, stretches
+from schemaquake.checkers.elle.transactions import FAIL
+from schemaquake.results.engines.dependencies import EDGES, JUNCTIONS
+from schemaquake.results.engines.parts import read_parts, read_whole, write_whole
+from schemaquake.results.engines.ranges import JUNCTION, owner
+from schemaquake.results.engines.steps import Document
 
 __all__ = ["close", "gather", "joined_spans", "leave_edges", "leave_nodes", "reach"]
 

@@ -17,7 +17,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clusters.distribution.java import find_java
+from schemaquake.clusters.distribution.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

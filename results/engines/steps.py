@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 import pyarrow as pa
 
-from results.engines.engine import Engine
+from schemaquake.results.engines.engine import Engine
 
 __all__ = ["Document", "each"]
 

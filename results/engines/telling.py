@@ -14,17 +14,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from checkers.elle.cycles import Found
-from checkers.elle.explain import Contradiction, Reason, of_contradiction, of_cycle
-from checkers.elle.graphs import RW, WR
-from checkers.elle.models import Order
-from checkers.elle.transactions import READ, Transactions, transactions
-from checkers.elle.witnesses import Cycle
-from harness.model.records import HISTORY
-from harness.model.verdict import Anomaly
-from results.engines.parts import read_whole, write_whole
-from results.engines.ranges import read_range
-from results.engines.steps import Document
+from schemaquake.checkers.elle.cycles import Found
+from schemaquake.checkers.elle.explain import Contradiction, Reason, of_contradiction, of_cycle
+from schemaquake.checkers.elle.graphs import RW, WR
+from schemaquake.checkers.elle.models import Order
+from schemaquake.checkers.elle.transactions import READ, Transactions, transactions
+from schemaquake.checkers.elle.witnesses import Cycle
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.engines.parts import read_whole, write_whole
+from schemaquake.results.engines.ranges import read_range
+from schemaquake.results.engines.steps import Document
 
 __all__ = ["Told", "read_events"]
 

@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from checkers.elle.cycles import Cycles, Found, find_cycles
-from checkers.elle.graphs import ORDER, graph
-from checkers.elle.projection import NODES
-from checkers.elle.transactions import INFO, NEVER, Transactions, numbered_by_appearance
-from checkers.elle.verdicts import SHOWN_MOST, Findings, Question, concluded, with_undecided
-from checkers.elle.version_order import TAKEN
-from checkers.elle.witnesses import Cycle
-from harness.errors import HistoryError
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly, Verdict
-from results.engines.dependencies import (
+from schemaquake.checkers.elle.cycles import Cycles, Found, find_cycles
+from schemaquake.checkers.elle.graphs import ORDER, graph
+from schemaquake.checkers.elle.projection import NODES
+from schemaquake.checkers.elle.transactions import INFO, NEVER, Transactions, numbered_by_appearance
+from schemaquake.checkers.elle.verdicts import SHOWN_MOST, Findings, Question, concluded, with_undecided
+from schemaquake.checkers.elle.version_order import TAKEN
+from schemaquake.checkers.elle.witnesses import Cycle
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.engines.dependencies import (
     EDGES,
     JUNCTIONS,
     SEGMENTS,
@@ -39,14 +39,14 @@ from results.engines.dependencies import (
     share_of,
     write_edges,
 )
-from results.engines.engine import Engine
-from results.engines.frontier import FRONTIER, joined
-from results.engines.parts import by_part, read_parts, read_whole
-from results.engines.ranges import Ranges, owner
-from results.engines.reaching import close, gather, joined_spans, leave_edges, leave_nodes, reach
-from results.engines.steps import Document, each
-from results.engines.telling import Told, read_events
-from results.store.parquet_footer import row_groups
+from schemaquake.results.engines.engine import Engine
+from schemaquake.results.engines.frontier import FRONTIER, joined
+from schemaquake.results.engines.parts import by_part, read_parts, read_whole
+from schemaquake.results.engines.ranges import Ranges, owner
+from schemaquake.results.engines.reaching import close, gather, joined_spans, leave_edges, leave_nodes, reach
+from schemaquake.results.engines.steps import Document, each
+from schemaquake.results.engines.telling import Told, read_events
+from schemaquake.results.store.parquet_footer import row_groups
 
 __all__ = ["TransactionCheck"]
 

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar
 
 import orjson
 
-from harness.errors import HistoryError
-from results.formats.text import Text
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.formats.text import Text
 
 __all__ = ["closing", "forms", "loads", "opening", "ops"]
 
@@ -158,7 +158,7 @@ def _whole(text: Text, what: str, read: _Reads[_Read_co]) -> _Read_co:
 
 def _refuse_the_endless(text: Text) -> None:
     """Read on to the end of the longest op there may be: one that has not ended by then need not be made values of."""
-    from results.formats.scanner import may_end  # noqa: PLC0415 - half a second to load, and rarely needed
+    from schemaquake.results.formats.scanner import may_end  # noqa: PLC0415 - half a second to load, and rarely needed
 
     while not may_end(text.rest.encode()):
         if text.ended:

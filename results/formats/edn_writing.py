@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from harness.model.operation import NEMESIS
-from harness.model.records import plain
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import plain
 
 __all__ = ["edn_lines", "edn_of"]
 
@@ -19,7 +19,7 @@ _KEYWORD: Final = re.compile(r"[A-Za-z][\w.*+!?-]*")
 
 
 def edn_lines(history: pa.Table) -> Iterator[str]:
-    """One op map a line for every event of a client (`harness.model.records.HISTORY`), in order; micro-operations as they are."""
+    """One op map a line for every event of a client (`schemaquake.harness.model.records.HISTORY`), in order; micro-operations as they are."""
     columns = ["index", "time", "process", "type", "f", "value", "mops"]
     for batch in plain(history.select(columns)).to_batches(max_chunksize=_BATCH):
         for row in batch.to_pylist():

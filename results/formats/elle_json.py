@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, NoReturn
 
-from harness.errors import HistoryError
-from results.formats.text import Text
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.formats.text import Text
 
 __all__ = ["closing", "forms", "opening", "ops"]
 

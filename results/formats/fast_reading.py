@@ -14,11 +14,11 @@ from typing import BinaryIO, Final, cast
 import numpy as np
 import pyarrow as pa
 
-from harness.errors import HistoryError
-from results.formats import text as texts
-from results.formats.op_maps import Malformed, Rows
-from results.formats.scanner import CLOSED, ENDED, FULL, UNFINISHED, Scanner
-from results.formats.text import Text
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.formats import text as texts
+from schemaquake.results.formats.op_maps import Malformed, Rows
+from schemaquake.results.formats.scanner import CLOSED, ENDED, FULL, UNFINISHED, Scanner
+from schemaquake.results.formats.text import Text
 
 __all__ = ["batches"]
 
@@ -28,7 +28,7 @@ _GENERAL_MOST: Final = 4096
 
 
 def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json: bool) -> Iterator[pa.RecordBatch]:
-    """The events of a file (`results.formats.op_maps.RAW`) as they stand there, by `edn` or `elle_json`.
+    """The events of a file (`schemaquake.results.formats.op_maps.RAW`) as they stand there, by `edn` or `elle_json`.
 
     Raises HistoryError as the general readers do.
     """

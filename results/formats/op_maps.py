@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY
 
 __all__ = ["RAW", "Malformed", "Names", "Rows", "key_text", "micro_operations", "row_of", "to_json"]
 

@@ -9,15 +9,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import HistoryError, PlanError
-from harness.model.records import HISTORY
-from results.formats import edn, elle_json
-from results.formats.op_maps import RAW, Malformed, Names, Rows
-from results.formats.sequence import sequenced
-from results.store.atomic import replacing
-from results.store.parquet_options import parquet_options
-from results.store.regrouping import stretches
-from results.store.store import increases, read_table, write_table
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.formats import edn, elle_json
+from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
+from schemaquake.results.formats.sequence import sequenced
+from schemaquake.results.store.atomic import replacing
+from schemaquake.results.store.parquet_options import parquet_options
+from schemaquake.results.store.regrouping import stretches
+from schemaquake.results.store.store import increases, read_table, write_table
 
 __all__ = ["FORMATS", "format_of", "read_history", "spill_history"]
 
@@ -41,7 +41,7 @@ def format_of(path: Path, asked: str | None) -> str:
 
 
 def read_history(path: Path, *, file_format: str | None = None, independent: bool = False) -> pa.Table:
-    """The history of a file (`harness.model.records.HISTORY`), its text never in memory as a whole.
+    """The history of a file (`schemaquake.harness.model.records.HISTORY`), its text never in memory as a whole.
 
     `independent`: every value is `[key value]`, and the key goes to the column `key`. Raises HistoryError, with line and
     reason, for what no history is, and PlanError for what cannot be read at all.
@@ -129,7 +129,7 @@ def _batches(path: Path, file_format: str, *, independent: bool, names: Names) -
     notation = _NOTATIONS[file_format]
     with path.open("rb") as file:
         if path.stat().st_size >= _SCANNED_FROM:
-            from results.formats.fast_reading import batches  # noqa: PLC0415 - half a second to load
+            from schemaquake.results.formats.fast_reading import batches  # noqa: PLC0415 - half a second to load
 
             yield from batches(file, str(path), notation, rows, json=notation is elle_json)
             return

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.model.operation import NEMESIS
-from harness.model.records import MOPS
-from results.formats.op_maps import RAW
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import MOPS
+from schemaquake.results.formats.op_maps import RAW
 
 __all__ = ["CLOSED", "ENDED", "FULL", "UNFINISHED", "UNUSUAL", "Scanner", "may_end"]
 
@@ -102,7 +102,7 @@ class Scanner:
         return int(status), int(self._at[_AT]), int(self._at[_LINE])
 
     def take(self) -> pa.RecordBatch:
-        """The rows that were scanned (`results.formats.op_maps.RAW`), copied: the buffers are written again."""
+        """The rows that were scanned (`schemaquake.results.formats.op_maps.RAW`), copied: the buffers are written again."""
         count = self.ops
         found = self._found[:count]
         line, index, time, process = (column[:count] for column in self._numbers)

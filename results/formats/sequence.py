@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import HistoryError
-from harness.history.gather import gather
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY
 
 __all__ = ["sequenced"]
 
@@ -26,7 +26,7 @@ _PROCESSES_MOST: Final = (1 << 31) - 1
 
 
 def sequenced(raw: pa.Table, name: str) -> pa.Table:
-    """The history (`harness.model.records.HISTORY`) of a file's events (`results.formats.op_maps.RAW`).
+    """The history (`schemaquake.harness.model.records.HISTORY`) of a file's events (`schemaquake.results.formats.op_maps.RAW`).
 
     Raises HistoryError, with the line, for what no process can have done: completing what it did not invoke, invoking
     twice without completing, going on after an info; and for an index that stands there twice.

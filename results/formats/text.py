@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import BinaryIO, Final
 
-from harness.errors import HistoryError
+from schemaquake.harness.errors import HistoryError
 
 __all__ = ["FORM_BYTES_MOST", "Text", "too_long"]
 

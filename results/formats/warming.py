@@ -1,4 +1,4 @@
-"""Warming: have everything compiled before anybody waits for it, `python -m results.formats.warming`.
+"""Warming: have everything compiled before anybody waits for it, `python -m schemaquake.results.formats.warming`.
 
 What numba compiled is kept beside the sources (or in `NUMBA_CACHE_DIR`) until they change. Without this, whoever first asks
 for a checker of long histories, or has one read, waits for the compiler: a quarter of a minute each.
@@ -10,10 +10,10 @@ from io import BytesIO
 from types import ModuleType
 from typing import Final
 
-from harness.registry import load_all
-from results.formats import edn, elle_json
-from results.formats.fast_reading import batches
-from results.formats.op_maps import Names, Rows
+from schemaquake.harness.registry import load_all
+from schemaquake.results.formats import edn, elle_json
+from schemaquake.results.formats.fast_reading import batches
+from schemaquake.results.formats.op_maps import Names, Rows
 
 __all__ = ["warm_all"]
 

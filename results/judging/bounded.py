@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from harness.model.operation import JSON
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["as_json", "bounded"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 
-from harness.errors import PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Checker
-from harness.registry import load
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Checker
+from schemaquake.harness.registry import load
 
 if TYPE_CHECKING:
-    from checkers.linearizability.models import HistoryModel, Mutex, Register
+    from schemaquake.checkers.linearizability.models import HistoryModel, Mutex, Register
 
 __all__ = ["MODELS", "ModelOptions", "checker_of"]
 
@@ -64,7 +64,7 @@ _OBJECTS: Final = frozenset(
 
 
 def _object(model: str, options: ModelOptions) -> Register | Mutex | HistoryModel:
-    from checkers.linearizability import models  # noqa: PLC0415 - as in `_checker`
+    from schemaquake.checkers.linearizability import models  # noqa: PLC0415 - as in `_checker`
 
     match model:
         case "register" | "cas-register":
@@ -144,7 +144,7 @@ def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Che
 
 
 def _own_model(name: str) -> HistoryModel:
-    from checkers.linearizability.models import HistoryModel  # noqa: PLC0415 - as in `_checker`
+    from schemaquake.checkers.linearizability.models import HistoryModel  # noqa: PLC0415 - as in `_checker`
 
     module, _, attribute = name.partition(":")
     try:
@@ -153,5 +153,7 @@ def _own_model(name: str) -> HistoryModel:
         raise PlanError(f'the model "{name}" cannot be loaded: {error}') from error
     model = found() if inspect.isclass(found) else found
     if not isinstance(model, HistoryModel):
-        raise PlanError(f'"{name}" is no model: it lacks methods of checkers.linearizability.models.HistoryModel')
+        raise PlanError(
+            f'"{name}" is no model: it lacks methods of schemaquake.checkers.linearizability.models.HistoryModel'
+        )
     return model

@@ -1,6 +1,6 @@
 """Judge: one verdict on a run, from all checkers.
 
-A checker of scope `run` judges everything at once, one of scope `keyspace` each keyspace apart (`results.judging.keyspaces`);
+A checker of scope `run` judges everything at once, one of scope `keyspace` each keyspace apart (`schemaquake.results.judging.keyspaces`);
 the parts of one checker are combined into its verdict, the verdicts of all checkers into the run's. The local engine
 and Spark call the same function and give the same verdict.
 
@@ -14,9 +14,9 @@ has nothing to say, and such a checker answers `unknown` with a reason that begi
 Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
 A checker that crashes, contradicts itself or does not end makes its own part unknown, and says how; so does one that
-finds a history that cannot be (a value that is written twice, say), and says why. What it tells is `results.judging.bounded`.
+finds a history that cannot be (a value that is written twice, say), and says why. What it tells is `schemaquake.results.judging.bounded`.
 
-What was found is kept as it comes (`results.judging.kept_verdicts`), for whoever has to go on where this was interrupted.
+What was found is kept as it comes (`schemaquake.results.judging.kept_verdicts`), for whoever has to go on where this was interrupted.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from harness.errors import HistoryError, PlanError
-from harness.model.protocols import Checker
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
-from harness.registry import load, load_all
-from results.engines.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
-from results.engines.deadline import Overdue, deadline
-from results.engines.engine import Engine, Local, choose, shares
-from results.judging.bounded import as_json, bounded
-from results.judging.kept_verdicts import KeptVerdicts
-from results.judging.keyspaces import Keyspaces
-from results.judging.memory import history_bytes, piece_bytes, pieces
-from results.judging.sources import HistoryFile, InMemory, OnDisk, Source, Survey
-from results.store.regrouping import regrouped
-from results.store.store import Store, write_table
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.protocols import Checker
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.registry import load, load_all
+from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
+from schemaquake.results.engines.deadline import Overdue, deadline
+from schemaquake.results.engines.engine import Engine, Local, choose, shares
+from schemaquake.results.judging.bounded import as_json, bounded
+from schemaquake.results.judging.kept_verdicts import KeptVerdicts
+from schemaquake.results.judging.keyspaces import Keyspaces
+from schemaquake.results.judging.memory import history_bytes, piece_bytes, pieces
+from schemaquake.results.judging.sources import HistoryFile, InMemory, OnDisk, Source, Survey
+from schemaquake.results.store.regrouping import regrouped
+from schemaquake.results.store.store import Store, write_table
 
 __all__ = ["judge"]
 
@@ -111,7 +111,7 @@ def _smaller_groups(
     subject: HistoryFile, checkers: Sequence[Checker], memory_bytes: int, stack: ExitStack
 ) -> HistoryFile:
     """The same history in row groups that fit into the memory, if any checker takes them one at a time."""
-    from results.engines.checks import can_be_distributed  # noqa: PLC0415 - as below
+    from schemaquake.results.engines.checks import can_be_distributed  # noqa: PLC0415 - as below
 
     if not any(can_be_distributed(checker) for checker in checkers):
         return subject
@@ -193,7 +193,7 @@ def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> M
     """Those whose check of the one history is itself shared out, by position: the engine carries the pieces."""
     if not isinstance(source, OnDisk):
         return {}
-    from results.engines.checks import Carried, is_distributed  # noqa: PLC0415 - what is in memory does without
+    from schemaquake.results.engines.checks import Carried, is_distributed  # noqa: PLC0415 - what is in memory does without
 
     scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
     return {

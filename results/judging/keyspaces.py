@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from harness.history.gather import gather
-from harness.model.operation import NEMESIS
-from harness.model.records import Records, keyspace_of
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import Records, keyspace_of
 
 __all__ = ["Keyspaces", "events_of", "observations_of"]
 

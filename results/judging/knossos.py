@@ -20,9 +20,9 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import EnvironmentLacks, PlanError
-from harness.model.verdict import Validity, Verdict
-from results.formats.edn_writing import edn_lines
+from schemaquake.harness.errors import EnvironmentLacks, PlanError
+from schemaquake.harness.model.verdict import Validity, Verdict
+from schemaquake.results.formats.edn_writing import edn_lines
 
 __all__ = ["KNOSSOS_MODELS", "ask_knossos", "with_second_opinion"]
 

@@ -8,7 +8,7 @@ import resource
 from pathlib import Path
 from typing import Final
 
-from results.store.parquet_footer import row_groups
+from schemaquake.results.store.parquet_footer import row_groups
 
 __all__ = ["allowed_bytes", "history_bytes", "piece_bytes", "pieces"]
 

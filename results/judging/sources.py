@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records, keyspace_of
-from results.judging.keyspaces import Keyspaces, events_of, observations_of
-from results.store.store import read_table
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records, keyspace_of
+from schemaquake.results.judging.keyspaces import Keyspaces, events_of, observations_of
+from schemaquake.results.store.store import read_table
 
 __all__ = ["HistoryFile", "InMemory", "OnDisk", "Source", "Survey"]
 
@@ -59,7 +59,7 @@ class InMemory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """A history alone, in a Parquet file (`harness.model.records.HISTORY`)."""
+    """A history alone, in a Parquet file (`schemaquake.harness.model.records.HISTORY`)."""
 
     path: Path
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from results.matrix.cells import any_cell, cell_of, rows_of
-from results.matrix.facts import RunFacts
-from results.matrix.matrix_plan import CONTROL, MatrixPlan, is_racing
-from results.matrix.schedule import CellKey, Schedule
-from results.matrix.tally import Cell, Matrix, Row
-from results.matrix.without_race import anomalies_of, known_without_race, noisy
-from results.wording import counted, joined, system_name
+from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
+from schemaquake.results.matrix.facts import RunFacts
+from schemaquake.results.matrix.matrix_plan import CONTROL, MatrixPlan, is_racing
+from schemaquake.results.matrix.schedule import CellKey, Schedule
+from schemaquake.results.matrix.tally import Cell, Matrix, Row
+from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
+from schemaquake.results.wording import counted, joined, system_name
 
 __all__ = ["matrix_of"]
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from checkers.findings.catalogue import CATALOGUE
-from results.matrix.facts import OF_THE_RUN, Doubt, Finding, RaceFacts, RunFacts, finders
-from results.matrix.tally import Cell, CellState, Evidence, Row, Unit, wilson
-from results.wording import counted, shortened
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.results.matrix.facts import OF_THE_RUN, Doubt, Finding, RaceFacts, RunFacts, finders
+from schemaquake.results.matrix.tally import Cell, CellState, Evidence, Row, Unit, wilson
+from schemaquake.results.wording import counted, shortened
 
 __all__ = ["any_cell", "cell_of", "own_races", "rows_of", "usable"]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from harness.cli.json_output import print_json
-from harness.console import configure_logging, stderr
-from harness.errors import ExitCode, PlanError
-from results.runs.option_lists import named_values, split
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.runs.option_lists import named_values, split
 
 if TYPE_CHECKING:
-    from results.matrix.matrix_plan import Condition, MatrixPlan, Preset
+    from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Preset
 
 __all__ = ["register"]
 
@@ -84,7 +84,7 @@ def _matrix(
 ) -> None:
     """Run every combination of systems, workloads, nemeses and modes until each rate is known, and draw one page."""
     configure_logging(verbose=verbose)
-    from results.matrix.matrix_plan import CONTROL, expanded, preset  # noqa: PLC0415 - all other commands would wait
+    from schemaquake.results.matrix.matrix_plan import CONTROL, expanded, preset  # noqa: PLC0415 - all other commands would wait
 
     chosen: Preset | None = "quick" if quick else "full" if full or (not system and resume is None) else None
     if quick and full:
@@ -128,7 +128,7 @@ def _matrix(
 
 def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
     """The plan of what was asked for, over what the preset says; without one, each cell is run once. Raises PlanError."""
-    from results.matrix.matrix_plan import Condition, MatrixPlan, preset, shell  # noqa: PLC0415 - as above
+    from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, preset, shell  # noqa: PLC0415 - as above
 
     values: dict[str, Any] = {"tries_max": 1, "controls": False}
     if chosen is not None:
@@ -149,7 +149,7 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
 
 def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> MatrixPlan:
     """The plan of the folder. Raises PlanError if something else is asked for now."""
-    from results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415 - pyarrow takes half a second to import
+    from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415 - pyarrow takes half a second to import
 
     before = MatrixFolder(folder).plan()
     wanted = plan if plan is not None else before
@@ -173,11 +173,11 @@ def _carry_out(
     as_json: bool,
     judge_again_only: bool,
 ) -> ExitCode:
-    from results.matrix import machine  # noqa: PLC0415 - as above
-    from results.matrix.display import overview  # noqa: PLC0415
-    from results.matrix.judging_again import judge_again  # noqa: PLC0415
-    from results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
-    from results.matrix.session import Session  # noqa: PLC0415
+    from schemaquake.results.matrix import machine  # noqa: PLC0415 - as above
+    from schemaquake.results.matrix.display import overview  # noqa: PLC0415
+    from schemaquake.results.matrix.judging_again import judge_again  # noqa: PLC0415
+    from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
+    from schemaquake.results.matrix.session import Session  # noqa: PLC0415
 
     if jobs is not None and jobs < 1:
         raise PlanError(f"--jobs must be at least 1, not {jobs}")
@@ -237,7 +237,7 @@ def _interruptible() -> Iterator[None]:
 def _conditions(modes: Sequence[str] | None, nemeses: Sequence[str] | None) -> tuple[Condition, ...] | None:
     if not modes and not nemeses:
         return None
-    from results.matrix.matrix_plan import CONTROL, Condition  # noqa: PLC0415 - as above
+    from schemaquake.results.matrix.matrix_plan import CONTROL, Condition  # noqa: PLC0415 - as above
 
     raced = [mode for mode in modes or ["barrier"] if mode != CONTROL] or ["barrier"]
     return tuple(

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from results.matrix.executor import Executor
-from results.matrix.matrix_folder import Done
-from results.matrix.schedule import Schedule
+from schemaquake.results.matrix.executor import Executor
+from schemaquake.results.matrix.matrix_folder import Done
+from schemaquake.results.matrix.schedule import Schedule
 
 __all__ = ["Ending", "conduct"]
 

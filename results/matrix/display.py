@@ -12,12 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness.console import stderr
-from results.matrix.matrix_folder import Done
-from results.matrix.matrix_plan import Unit
-from results.matrix.schedule import Schedule
-from results.matrix.tally import Cell, CellState, Matrix
-from results.wording import length_of_time, system_name
+from schemaquake.harness.console import stderr
+from schemaquake.results.matrix.matrix_folder import Done
+from schemaquake.results.matrix.matrix_plan import Unit
+from schemaquake.results.matrix.schedule import Schedule
+from schemaquake.results.matrix.tally import Cell, CellState, Matrix
+from schemaquake.results.wording import length_of_time, system_name
 
 __all__ = ["Shown", "overview", "shown"]
 

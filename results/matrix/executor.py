@@ -21,12 +21,12 @@ from typing import Final, Protocol
 
 import orjson
 
-from harness.model.plan import Plan
-from harness.wait import pause_for
-from results.matrix.facts import RunFacts, refused
-from results.matrix.machine import KEPT_FREE_MB, IdleShare, available_mb
-from results.matrix.matrix_folder import Done, MatrixFolder
-from results.matrix.matrix_plan import MatrixPlan, Unit
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.wait import pause_for
+from schemaquake.results.matrix.facts import RunFacts, refused
+from schemaquake.results.matrix.machine import KEPT_FREE_MB, IdleShare, available_mb
+from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
+from schemaquake.results.matrix.matrix_plan import MatrixPlan, Unit
 
 __all__ = ["Executor", "Processes", "limit_s"]
 
@@ -135,7 +135,14 @@ class Processes:
         plan_file, answer = (self.folder.logs / f"{stem[:150]}.{suffix}" for suffix in ("plan.json", "answer.json"))
         plan_file.write_bytes(orjson.dumps(plan.to_json()))
         said = plan_file.with_name(f"{stem[:150]}.log")
-        argv = [sys.executable, "-m", "results.matrix.one_run", str(plan_file), str(self.folder.runs), str(answer)]
+        argv = [
+            sys.executable,
+            "-m",
+            "schemaquake.results.matrix.one_run",
+            str(plan_file),
+            str(self.folder.runs),
+            str(answer),
+        ]
         with said.open("wb") as output:
             # A session of its own: Ctrl-C is for us to pass on, once.
             process = subprocess.Popen(

@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from harness.errors import SchemaquakeError
-from harness.model.records import keyspace_of, plain
-from harness.model.verdict import Anomaly, Verdict
-from harness.registry import load_all
-from results.engines.combination import NOTHING_TO_JUDGE, says_nothing
-from results.matrix.tally import Evidence
-from results.report.material import Race, anomalies_of, races_of
-from results.runs.execution import FinishedRun
-from results.store.store import Store
-from results.wording import shortened
+from schemaquake.harness.errors import SchemaquakeError
+from schemaquake.harness.model.records import keyspace_of, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.registry import load_all
+from schemaquake.results.engines.combination import NOTHING_TO_JUDGE, says_nothing
+from schemaquake.results.matrix.tally import Evidence
+from schemaquake.results.report.material import Race, anomalies_of, races_of
+from schemaquake.results.runs.execution import FinishedRun
+from schemaquake.results.store.store import Store
+from schemaquake.results.wording import shortened
 
 __all__ = ["JUDGE_LIMIT_S", "OF_THE_RUN", "Doubt", "Finding", "RaceFacts", "RunFacts", "facts_of", "finders", "refused"]
 
@@ -197,7 +197,7 @@ def _attributed(
 ) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
     """(race's keyspace → its anomalies, those at large); `keyspaces` in the order in which the races began.
 
-    What befell a canary, or a race that never began, is the last race's damage (see `results.tables.races`), and stands at
+    What befell a canary, or a race that never began, is the last race's damage (see `schemaquake.results.tables.races`), and stands at
     large too, as do those of `OF_THE_RUN`: another kind of race may have prepared it.
     """
     by_keyspace: dict[str, list[Anomaly]] = {}

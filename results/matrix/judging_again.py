@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import time
 
-from harness.errors import HistoryError
-from results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of
-from results.matrix.matrix_folder import Done, MatrixFolder
-from results.runs.execution import conclude
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of
+from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
+from schemaquake.results.runs.execution import conclude
 
 __all__ = ["judge_again"]
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.errors import PlanError
-from harness.model.plan import Plan
-from harness.model.protocols import Demands, Foretelling
-from harness.registry import load
-from results.matrix.matrix_plan import MatrixPlan
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Demands, Foretelling
+from schemaquake.harness.registry import load
+from schemaquake.results.matrix.matrix_plan import MatrixPlan
 
 __all__ = ["KEPT_FREE_MB", "IdleShare", "available_mb", "clusters_at_once", "demands_of", "facts", "features_of"]
 

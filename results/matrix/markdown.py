@@ -9,12 +9,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from results.matrix.page import Anchors, EraView, PromiseView, eras_of, facts_of, interval_in_words, version_name
-from results.matrix.summary import control_of, controls_in_words, effects_of, headline
-from results.matrix.tally import Cell, Matrix, Row
-from results.report.findings import Reference
-from results.report.markdown import code_block, code_span, escaped
-from results.wording import joined
+from schemaquake.results.matrix.page import (
+    Anchors,
+    EraView,
+    PromiseView,
+    eras_of,
+    facts_of,
+    interval_in_words,
+    version_name,
+)
+from schemaquake.results.matrix.summary import control_of, controls_in_words, effects_of, headline
+from schemaquake.results.matrix.tally import Cell, Matrix, Row
+from schemaquake.results.report.findings import Reference
+from schemaquake.results.report.markdown import code_block, code_span, escaped
+from schemaquake.results.wording import joined
 
 __all__ = ["matrix_markdown"]
 

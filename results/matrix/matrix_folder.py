@@ -5,7 +5,7 @@ runs/<UTC time>-matrix/
   progress.jsonl    one line a unit that is done, appended and synced: what `--resume` goes on from
   runs/             the runs' own folders
   logs/             what each run said while it ran
-  tally.json        the matrix as it stands (`results.matrix.tally.Matrix`)
+  tally.json        the matrix as it stands (`schemaquake.results.matrix.tally.Matrix`)
   matrix.html, matrix.md
   cells.parquet, races.parquet
 """
@@ -23,10 +23,10 @@ from typing import Any, Final
 
 import orjson
 
-from harness.errors import HistoryError, PlanError
-from results.matrix.facts import RunFacts
-from results.matrix.matrix_plan import Condition, MatrixPlan, Unit
-from results.store.atomic import write_bytes
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.matrix.facts import RunFacts
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["Done", "MatrixFolder"]
 

@@ -15,10 +15,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
-from harness.errors import HistoryError, PlanError
-from harness.model.plan import Plan, RestartMode
-from harness.model.protocols import Mode
-from harness.registry import load, names
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.plan import Plan, RestartMode
+from schemaquake.harness.model.protocols import Mode
+from schemaquake.harness.registry import load, names
 
 __all__ = ["CONTROL", "Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
 

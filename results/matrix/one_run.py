@@ -1,4 +1,4 @@
-"""One run of a matrix, in a process of its own: `python -m results.matrix.one_run PLAN RUNS ANSWER`.
+"""One run of a matrix, in a process of its own: `python -m schemaquake.results.matrix.one_run PLAN RUNS ANSWER`.
 
 PLAN is a file with a plan, RUNS the folder that takes the run's, ANSWER the file that takes its facts. It judges while
 the next cluster boots, and dies with its matrix. Exit code 0 whenever there is an answer.
@@ -16,12 +16,12 @@ from typing import Final
 
 import orjson
 
-from harness.console import configure_logging
-from harness.errors import NotApplicable, SchemaquakeError
-from harness.model.plan import Plan
-from results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of, refused
-from results.runs.execution import carry_out
-from results.store.atomic import write_bytes
+from schemaquake.harness.console import configure_logging
+from schemaquake.harness.errors import NotApplicable, SchemaquakeError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of, refused
+from schemaquake.results.runs.execution import carry_out
+from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["main"]
 

@@ -12,14 +12,14 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from results.matrix.eras import ERAS, Era, era_of
-from results.matrix.promises import DOCUMENTS, Judgement, JudgementState, OnSystem, judgements
-from results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline
-from results.matrix.tally import Cell, Evidence, Matrix, Row
-from results.report.comparison import MARKS, STYLES
-from results.report.findings import Reference, references_of
-from results.report.html import render
-from results.wording import counted, joined, length_of_time, system_name
+from schemaquake.results.matrix.eras import ERAS, Era, era_of
+from schemaquake.results.matrix.promises import DOCUMENTS, Judgement, JudgementState, OnSystem, judgements
+from schemaquake.results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline
+from schemaquake.results.matrix.tally import Cell, Evidence, Matrix, Row
+from schemaquake.results.report.comparison import MARKS, STYLES
+from schemaquake.results.report.findings import Reference, references_of
+from schemaquake.results.report.html import render
+from schemaquake.results.wording import counted, joined, length_of_time, system_name
 
 __all__ = [
     "JUDGEMENT_STYLES",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
-from results.matrix.eras import Versions
-from results.matrix.tally import Cell, Matrix
-from results.wording import system_name
+from schemaquake.results.matrix.eras import Versions
+from schemaquake.results.matrix.tally import Cell, Matrix
+from schemaquake.results.wording import system_name
 
 __all__ = [
     "ANY_ANOMALY",

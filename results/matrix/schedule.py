@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from harness.model.protocols import Demands
-from harness.registry import load
-from results.matrix.cells import any_cell, cell_of, own_races
-from results.matrix.facts import OF_THE_RUN, RunFacts, refused
-from results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Unit, is_racing
-from results.matrix.tally import Cell, wilson
+from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.registry import load
+from schemaquake.results.matrix.cells import any_cell, cell_of, own_races
+from schemaquake.results.matrix.facts import OF_THE_RUN, RunFacts, refused
+from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Unit, is_racing
+from schemaquake.results.matrix.tally import Cell, wilson
 
 __all__ = ["CellKey", "Demand", "Schedule"]
 

@@ -11,19 +11,19 @@ from typing import Literal
 
 import orjson
 
-from harness.model.protocols import Demands
-from results.matrix.assembly import matrix_of
-from results.matrix.conducting import Ending, conduct
-from results.matrix.display import shown
-from results.matrix.executor import Executor, Processes
-from results.matrix.markdown import matrix_markdown
-from results.matrix.matrix_folder import Done, MatrixFolder
-from results.matrix.matrix_plan import MatrixPlan
-from results.matrix.page import matrix_html
-from results.matrix.schedule import Schedule
-from results.matrix.tables import write_tables
-from results.matrix.tally import Matrix
-from results.store.atomic import write_bytes
+from schemaquake.harness.model.protocols import Demands
+from schemaquake.results.matrix.assembly import matrix_of
+from schemaquake.results.matrix.conducting import Ending, conduct
+from schemaquake.results.matrix.display import shown
+from schemaquake.results.matrix.executor import Executor, Processes
+from schemaquake.results.matrix.markdown import matrix_markdown
+from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
+from schemaquake.results.matrix.matrix_plan import MatrixPlan
+from schemaquake.results.matrix.page import matrix_html
+from schemaquake.results.matrix.schedule import Schedule
+from schemaquake.results.matrix.tables import write_tables
+from schemaquake.results.matrix.tally import Matrix
+from schemaquake.results.store.atomic import write_bytes
 
 __all__ = ["Session"]
 

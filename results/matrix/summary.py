@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from checkers.findings.catalogue import CATALOGUE
-from results.matrix.tally import Cell, Matrix, wilson
-from results.matrix.without_race import anomalies_of, known_without_race, noisy
-from results.wording import counted, joined, system_name
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.results.matrix.tally import Cell, Matrix, wilson
+from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
+from schemaquake.results.wording import counted, joined, system_name
 
 __all__ = [
     "Effect",

@@ -13,11 +13,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.model.plan import Plan
-from results.engines.engine import choose, shares
-from results.matrix.tally import Cell, Matrix
-from results.store.store import Store, read_table, write_table
-from results.tables.races import RACES
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.engines.engine import choose, shares
+from schemaquake.results.matrix.tally import Cell, Matrix
+from schemaquake.results.store.store import Store, read_table, write_table
+from schemaquake.results.tables.races import RACES
 
 __all__ = ["ALL_RACES", "CELLS", "cells_table", "races_of_runs", "write_tables"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
-from results.matrix.matrix_plan import document
-from results.matrix.tally import Cell
+from schemaquake.results.matrix.matrix_plan import document
+from schemaquake.results.matrix.tally import Cell
 
 __all__ = ["WithoutRace", "anomalies_of", "known_without_race", "noisy"]
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.records import plain
-from results.report.material import Material
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.records import plain
+from schemaquake.results.report.material import Material
 
 __all__ = ["POINTS_DRAWN", "chart_data"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from harness.model.operation import JSON
-from harness.model.verdict import Verdict
-from results.report.findings import reasons_of
-from results.report.html import CheckerView, FindingView, checker_view, finding_views, render
-from results.report.material import Material, anomalies_of, checkers_of, counts
-from results.wording import VERDICT_MARK, counted, joined, shortened, verdict_name, verdict_word
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.report.findings import reasons_of
+from schemaquake.results.report.html import CheckerView, FindingView, checker_view, finding_views, render
+from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
+from schemaquake.results.wording import VERDICT_MARK, counted, joined, shortened, verdict_name, verdict_word
 
 __all__ = ["checked_html"]
 

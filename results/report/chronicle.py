@@ -14,10 +14,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.operation import NEMESIS
-from harness.model.protocols import Boot
-from harness.model.records import plain
-from results.wording import joined
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.protocols import Boot
+from schemaquake.harness.model.records import plain
+from schemaquake.results.wording import joined
 
 __all__ = ["Chronicle", "FaultWindow", "NodeStart", "Phase", "Settling", "chronicle_of"]
 
@@ -105,7 +105,7 @@ class Chronicle:
 
 
 def chronicle_of(history: pa.Table) -> Chronicle:
-    """The chronicle of a history (`harness.model.records.HISTORY`). What never ended ends with the history.
+    """The chronicle of a history (`schemaquake.harness.model.records.HISTORY`). What never ended ends with the history.
 
     Histories of other tools have no such notes: then the chronicle is empty.
     """

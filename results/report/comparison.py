@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from results.report.findings import Standing, WorkloadSummary, findings_of, reasons_of, workloads_of
-from results.report.html import render
-from results.report.markdown import code_block, code_span, escaped, recipe_sql
-from results.report.material import Material, Race
-from results.report.recipe import Recipe, recipe_of
-from results.report.reproduce import command_line
-from results.wording import counted, joined, nemesis_names, system_name, verdict_name
+from schemaquake.results.report.findings import Standing, WorkloadSummary, findings_of, reasons_of, workloads_of
+from schemaquake.results.report.html import render
+from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
+from schemaquake.results.report.material import Material, Race
+from schemaquake.results.report.recipe import Recipe, recipe_of
+from schemaquake.results.report.reproduce import command_line
+from schemaquake.results.wording import counted, joined, nemesis_names, system_name, verdict_name
 
 __all__ = [
     "EXPLAINED",

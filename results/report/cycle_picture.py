@@ -1,6 +1,6 @@
 """Cycle picture: transactions that each come before the next, and the last before the first; with what shows that.
 
-From the evidence of a cycle (`checkers.elle.explain`): `transactions` are its nodes, `steps` its edges. A box a
+From the evidence of a cycle (`schemaquake.checkers.elle.explain`): `transactions` are its nodes, `steps` its edges. A box a
 transaction, one below the other, what it did in words; an arrow from each to the next with the kind of the dependency,
 key and values, and beside it why; at the left the arrow that closes the cycle. Geometry only: the page's template draws it.
 """
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness.model.verdict import Anomaly
-from results.wording import counted, shortened
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.wording import counted, shortened
 
 __all__ = ["CyclePicture", "cycle_picture"]
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from checkers.findings.catalogue import CATALOGUE
-from harness.model.records import keyspace_of
-from harness.model.verdict import Anomaly
-from results.engines.combination import says_nothing
-from results.report.material import Material, Race, anomalies_of, checkers_of, races_of
-from results.report.recipe import Recipe, recipe_of
-from results.wording import counted, joined, shortened, system_name
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.harness.model.records import keyspace_of
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.engines.combination import says_nothing
+from schemaquake.results.report.material import Material, Race, anomalies_of, checkers_of, races_of
+from schemaquake.results.report.recipe import Recipe, recipe_of
+from schemaquake.results.wording import counted, joined, shortened, system_name
 
 __all__ = [
     "Finding",

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from harness.errors import HistoryError
-from harness.history.journal import STARTED
-from results.report.github import tell_github
-from results.report.html import report_html
-from results.report.junit import report_junit
-from results.report.markdown import report_markdown
-from results.report.material import Material, RunFile
-from results.report.reproduce import reproduce_script
-from results.store.store import FILES
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.journal import STARTED
+from schemaquake.results.report.github import tell_github
+from schemaquake.results.report.html import report_html
+from schemaquake.results.report.junit import report_junit
+from schemaquake.results.report.markdown import report_markdown
+from schemaquake.results.report.material import Material, RunFile
+from schemaquake.results.report.reproduce import reproduce_script
+from schemaquake.results.store.store import FILES
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from results.store.store import Store
+    from schemaquake.results.store.store import Store
 
 __all__ = ["REPORTS", "material_of", "write_all"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from results.report.findings import findings_of, headline
-from results.report.markdown import report_markdown
-from results.report.material import Material
-from results.wording import system_name
+from schemaquake.results.report.findings import findings_of, headline
+from schemaquake.results.report.markdown import report_markdown
+from schemaquake.results.report.material import Material
+from schemaquake.results.wording import system_name
 
 __all__ = ["annotation_lines", "step_summary", "tell_github"]
 

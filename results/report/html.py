@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.model.records import plain
-from harness.model.verdict import Anomaly, Verdict
-from results.report.charts import chart_data
-from results.report.cycle_picture import CyclePicture, cycle_picture
-from results.report.findings import (
+from schemaquake.harness.model.records import plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.charts import chart_data
+from schemaquake.results.report.cycle_picture import CyclePicture, cycle_picture
+from schemaquake.results.report.findings import (
     Finding,
     Reference,
     WorkloadSummary,
@@ -37,12 +37,12 @@ from results.report.findings import (
     reasons_of,
     workloads_of,
 )
-from results.report.material import Material, checkers_of, counts, races_of
-from results.report.overview import Overview, disagreement_s, overview_of
-from results.report.recipe import Recipe
-from results.report.reproduce import command_line, command_lines
-from results.report.scene import Scene, scenes_of
-from results.wording import (
+from schemaquake.results.report.material import Material, checkers_of, counts, races_of
+from schemaquake.results.report.overview import Overview, disagreement_s, overview_of
+from schemaquake.results.report.recipe import Recipe
+from schemaquake.results.report.reproduce import command_line, command_lines
+from schemaquake.results.report.scene import Scene, scenes_of
+from schemaquake.results.wording import (
     VERDICT_MARK,
     counted,
     first_of,

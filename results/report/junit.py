@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree as ET
 
-from harness.model.verdict import Anomaly, Verdict
-from results.report.findings import WorkloadSummary, workloads_of
-from results.report.material import Material, anomalies_of, checkers_of, counts
-from results.wording import counted, shortened
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.findings import WorkloadSummary, workloads_of
+from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
+from schemaquake.results.wording import counted, shortened
 
 __all__ = ["report_junit"]
 

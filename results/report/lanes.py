@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import pyarrow.compute as pc
 
-from harness.model.records import plain
-from results.report.material import Material
+from schemaquake.harness.model.records import plain
+from schemaquake.results.report.material import Material
 
 __all__ = ["FinalReading", "Lane", "ObjectLanes", "State", "in_a_line", "object_lanes"]
 

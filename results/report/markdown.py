@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from harness.model.verdict import Anomaly
-from results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
-from results.report.material import Material, checkers_of, counts
-from results.report.recipe import Recipe, Statement
-from results.report.reproduce import command_lines
-from results.wording import (
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
+from schemaquake.results.report.material import Material, checkers_of, counts
+from schemaquake.results.report.recipe import Recipe, Statement
+from schemaquake.results.report.reproduce import command_lines
+from schemaquake.results.wording import (
     VERDICT_MARK,
     joined,
     length_of_time,

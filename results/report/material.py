@@ -14,13 +14,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.pairing import OPERATIONS
-from harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
-from harness.model.verdict import Anomaly, Verdict
-from results.engines.combination import says_nothing
-from results.report.chronicle import Chronicle, chronicle_of
-from results.tables.races import RACES
-from results.tables.rates import LATENCIES, RATES
+from schemaquake.harness.history.pairing import OPERATIONS
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.engines.combination import says_nothing
+from schemaquake.results.report.chronicle import Chronicle, chronicle_of
+from schemaquake.results.tables.races import RACES
+from schemaquake.results.tables.rates import LATENCIES, RATES
 
 __all__ = [
     "Material",
@@ -65,7 +65,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """One finished run. Tables follow `harness.model.records`, `harness.history.pairing`, `results.tables.rates` and `results.tables.races`."""
+    """One finished run. Tables follow `schemaquake.harness.model.records`, `schemaquake.harness.history.pairing`, `schemaquake.results.tables.rates` and `schemaquake.results.tables.races`."""
 
     run: str
     """The folder's name."""

@@ -13,11 +13,11 @@ from typing import Final
 import orjson
 import pyarrow.compute as pc
 
-from harness.model.records import plain
-from results.report.axis import Axis, Tick
-from results.report.chronicle import FaultWindow, NodeStart, Phase
-from results.report.material import Material
-from results.wording import counted, length_of_time
+from schemaquake.harness.model.records import plain
+from schemaquake.results.report.axis import Axis, Tick
+from schemaquake.results.report.chronicle import FaultWindow, NodeStart, Phase
+from schemaquake.results.report.material import Material
+from schemaquake.results.wording import counted, length_of_time
 
 __all__ = ["Overview", "disagreement_s", "overview_of"]
 

@@ -14,12 +14,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.ddl.cql import statement
-from harness.ddl.schema_changes import CREATES, DROPS, SCHEMA_CHANGES
-from harness.model.records import plain
-from harness.model.verdict import Anomaly
-from results.report.material import Material, Race, races_of
-from results.wording import joined
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import CREATES, DROPS, SCHEMA_CHANGES
+from schemaquake.harness.model.records import plain
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.report.material import Material, Race, races_of
+from schemaquake.results.wording import joined
 
 __all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recipe_of", "statements"]
 
@@ -81,7 +81,7 @@ class Recipe:
 
 
 def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) -> tuple[Statement, ...]:
-    """Operations (`harness.history.pairing.OPERATIONS`) as statements, ordered by invocation; of `keyspaces` only, if given.
+    """Operations (`schemaquake.harness.history.pairing.OPERATIONS`) as statements, ordered by invocation; of `keyspaces` only, if given.
 
     An operation that CQL has no words for is given by its name and key.
     """

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from harness.model.plan import Plan
-from results.report.findings import findings_of, headline
-from results.report.material import Material
-from results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.report.findings import findings_of, headline
+from schemaquake.results.report.material import Material
+from schemaquake.results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
 
 __all__ = ["an_option_a_line", "command_line", "command_lines", "reproduce_script", "script"]
 

@@ -13,15 +13,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.records import keyspace_of, plain
-from harness.model.verdict import Anomaly
-from results.report.axis import Axis, Tick
-from results.report.findings import keyspaces_of
-from results.report.lanes import FinalReading, Lane, ObjectLanes, State, in_a_line, object_lanes
-from results.report.material import Material, Race, anomalies_of, races_of
-from results.report.recipe import Statement, belongs, contested_changes, statements
-from results.wording import counted, first_of, joined, shortened
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.records import keyspace_of, plain
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.report.axis import Axis, Tick
+from schemaquake.results.report.findings import keyspaces_of
+from schemaquake.results.report.lanes import FinalReading, Lane, ObjectLanes, State, in_a_line, object_lanes
+from schemaquake.results.report.material import Material, Race, anomalies_of, races_of
+from schemaquake.results.report.recipe import Statement, belongs, contested_changes, statements
+from schemaquake.results.wording import counted, first_of, joined, shortened
 
 __all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "scenes_of"]
 

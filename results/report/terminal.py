@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from results.report.comparison import EXPLAINED, Cell, CellState, Comparison
-from results.report.recipe import Recipe
-from results.wording import system_name
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.results.report.comparison import EXPLAINED, Cell, CellState, Comparison
+from schemaquake.results.report.recipe import Recipe
+from schemaquake.results.wording import system_name
 
 __all__ = ["comparison_table", "print_comparison"]
 

@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from harness.ddl.cql import statement
-from harness.model.plan import RestartMode
-from harness.model.protocols import Mode
-from harness.model.steps import Invoke
-from workloads.races.engine import Race
-from workloads.races.scenario import race_to_json
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.model.plan import RestartMode
+from schemaquake.harness.model.protocols import Mode
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.scenario import race_to_json
 
 __all__ = ["Atom", "Candidate", "atoms", "keeping", "statements_of"]
 

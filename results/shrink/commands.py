@@ -9,8 +9,8 @@ from typing import Annotated
 import orjson
 import typer
 
-from harness.console import configure_logging, stderr
-from harness.errors import ExitCode, PlanError
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode, PlanError
 
 __all__ = ["register"]
 
@@ -38,7 +38,7 @@ def _shrink(
         raise PlanError(f"--tries must be at least 1, not {tries}")
     if not 0 < rate <= 1:
         raise PlanError(f"--rate must be more than 0 and at most 1, not {rate:g}")
-    from results.shrink.shrunk_run import shrunk_run, tell  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.results.shrink.shrunk_run import shrunk_run, tell  # noqa: PLC0415 - every other command would wait for it
 
     ends = None if time_budget is None else time.monotonic() + 60 * time_budget
     found = shrunk_run(run, anomaly, tries=tries, rate=rate, ends=ends)

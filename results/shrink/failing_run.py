@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import PlanError
-from harness.model.plan import Plan
-from harness.model.protocols import Context
-from harness.model.records import keyspace_of
-from harness.model.verdict import Anomaly
-from harness.registry import load
-from results.matrix.facts import OF_THE_RUN
-from results.matrix.machine import features_of
-from results.report.material import anomalies_of
-from results.store.store import Store
-from workloads.races.engine import Race
-from workloads.races.scenario import Scenario
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.records import keyspace_of
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.registry import load
+from schemaquake.results.matrix.facts import OF_THE_RUN
+from schemaquake.results.matrix.machine import features_of
+from schemaquake.results.report.material import anomalies_of
+from schemaquake.results.store.store import Store
+from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.scenario import Scenario
 
 __all__ = ["FailingRun", "failing_run", "requires_of"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from results.report.reproduce import an_option_a_line, script
-from results.shrink.candidate import statements_of
-from results.shrink.failing_run import FailingRun
-from results.shrink.shrinking import Shrunk
-from results.shrink.trying import plan_of
+from schemaquake.results.report.reproduce import an_option_a_line, script
+from schemaquake.results.shrink.candidate import statements_of
+from schemaquake.results.shrink.failing_run import FailingRun
+from schemaquake.results.shrink.shrinking import Shrunk
+from schemaquake.results.shrink.trying import plan_of
 
 __all__ = ["reproduction"]
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from results.shrink.candidate import Candidate, atoms, keeping
-from results.shrink.ddmin import ddmin
+from schemaquake.results.shrink.candidate import Candidate, atoms, keeping
+from schemaquake.results.shrink.ddmin import ddmin
 
 __all__ = ["BudgetSpent", "Measured", "Shrinking", "Shrunk"]
 

@@ -10,13 +10,13 @@ from typing import Final
 import orjson
 from rich.console import Console
 
-from results.shrink.candidate import Candidate, statements_of
-from results.shrink.failing_run import FailingRun, failing_run
-from results.shrink.reproduction import reproduction
-from results.shrink.shrinking import Shrinking, Shrunk
-from results.shrink.trying import Trying, scenario_of
-from results.store.atomic import write_bytes
-from results.store.store import Store
+from schemaquake.results.shrink.candidate import Candidate, statements_of
+from schemaquake.results.shrink.failing_run import FailingRun, failing_run
+from schemaquake.results.shrink.reproduction import reproduction
+from schemaquake.results.shrink.shrinking import Shrinking, Shrunk
+from schemaquake.results.shrink.trying import Trying, scenario_of
+from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.store import Store
 
 __all__ = ["ShrunkRun", "shrunk_run", "tell"]
 

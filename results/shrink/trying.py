@@ -15,14 +15,14 @@ from typing import Final
 
 import orjson
 
-from harness.errors import EnvironmentLacks
-from harness.model.plan import Plan
-from results.matrix.facts import RunFacts, facts_of
-from results.runs.execution import carry_out
-from results.shrink.candidate import Candidate
-from results.shrink.failing_run import FailingRun, requires_of
-from results.shrink.shrinking import BudgetSpent, Measured
-from workloads.races.scenario import Scenario, ScenarioFile
+from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.matrix.facts import RunFacts, facts_of
+from schemaquake.results.runs.execution import carry_out
+from schemaquake.results.shrink.candidate import Candidate
+from schemaquake.results.shrink.failing_run import FailingRun, requires_of
+from schemaquake.results.shrink.shrinking import BudgetSpent, Measured
+from schemaquake.workloads.races.scenario import Scenario, ScenarioFile
 
 __all__ = ["Trying", "measured", "plan_of", "scenario_of"]
 
@@ -43,7 +43,7 @@ class Trying:
     _longest_s: float = 0.0
 
     def __call__(self, candidate: Candidate) -> Measured:
-        """See `results.shrink.shrinking.Oracle`. Raises KeyboardInterrupt when a run was interrupted."""
+        """See `schemaquake.results.shrink.shrinking.Oracle`. Raises KeyboardInterrupt when a run was interrupted."""
         self._number += 1
         path = self.folder / f"candidate-{self._number:03d}.json"
         path.write_bytes(orjson.dumps(scenario_of(candidate).to_json(), option=orjson.OPT_INDENT_2))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from harness.model.records import LOGS
+from schemaquake.harness.model.records import LOGS
 
 __all__ = ["Entry", "entries", "read_logs"]
 

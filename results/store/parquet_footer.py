@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import HistoryError
+from schemaquake.harness.errors import HistoryError
 
 __all__ = ["RowGroup", "not_whole", "row_groups"]
 

@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import HistoryError
-from results.store.parquet_footer import not_whole, row_groups
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.store.parquet_footer import not_whole, row_groups
 
 __all__ = ["regrouped", "stretches"]
 

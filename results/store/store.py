@@ -1,6 +1,6 @@
 """Store: a run's folder as an object. Every file of it has its name, its reader and its writer here.
 
-Files are written whole or not at all (`results.store.atomic`), tables as Parquet with zstd that any tool reads. What is
+Files are written whole or not at all (`schemaquake.results.store.atomic`), tables as Parquet with zstd that any tool reads. What is
 missing, damaged or incomplete raises a HistoryError or PlanError that says whether `schemaquake recover RUN` helps.
 """
 
@@ -24,20 +24,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.errors import HistoryError, PlanError
-from harness.faults.ledger import FILE_NAME as LEDGER
-from harness.history.gather import gather
-from harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock
-from harness.history.merge import merge_history, merge_observations, torn_lines
-from harness.model.operation import NEMESIS
-from harness.model.plan import Plan
-from harness.model.records import HISTORY, OBSERVATIONS, Records
-from harness.model.verdict import Verdict
-from harness.run.runner import CLUSTER_FILE, still_running
-from results.store.atomic import replacing, write_bytes
-from results.store.node_logs import read_logs
-from results.store.parquet_footer import not_whole
-from results.store.parquet_options import parquet_options
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock
+from schemaquake.harness.history.merge import merge_history, merge_observations, torn_lines
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.run_process import still_running
+from schemaquake.results.store.atomic import replacing, write_bytes
+from schemaquake.results.store.node_logs import read_logs
+from schemaquake.results.store.parquet_footer import not_whole
+from schemaquake.results.store.parquet_options import parquet_options
 
 __all__ = ["FILES", "Recovered", "Store", "increases", "read_table", "write_table"]
 
@@ -166,7 +166,7 @@ class Store:
         write_table(self.path("observations.parquet"), table)
 
     def read_logs(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
-        """The warnings and errors of the nodes' logs (`results.store.node_logs.read_logs`)."""
+        """The warnings and errors of the nodes' logs (`schemaquake.results.store.node_logs.read_logs`)."""
         return read_logs(self.path("nodes"), noted=noted)
 
     def records(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> Records:

@@ -21,17 +21,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.history.gather import gather
-from harness.history.pairing import OPERATIONS, pair
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY, OBSERVATIONS, keyspace_of
-from harness.model.verdict import Verdict
-from results.engines.engine import Engine, choose, shares
-from results.store.store import Store, read_table, write_table
-from results.tables.races import races
-from results.tables.rates import LATENCIES, RATES, WINDOW_NS, latencies, rates
-from results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
-from results.tables.timelines import TIMELINES, timelines
+from schemaquake.harness.history.gather import gather
+from schemaquake.harness.history.pairing import OPERATIONS, pair
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.engines.engine import Engine, choose, shares
+from schemaquake.results.store.store import Store, read_table, write_table
+from schemaquake.results.tables.races import races
+from schemaquake.results.tables.rates import LATENCIES, RATES, WINDOW_NS, latencies, rates
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
+from schemaquake.results.tables.timelines import TIMELINES, timelines
 
 __all__ = ["TABLES", "analyse"]
 

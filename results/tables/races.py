@@ -17,9 +17,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.operation import NEMESIS
-from harness.model.records import keyspace_of, plain
-from harness.model.verdict import Anomaly
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import keyspace_of, plain
+from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["RACES", "races"]
 

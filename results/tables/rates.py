@@ -1,7 +1,7 @@
 """Rates and latencies: how many operations ended how, and how long they took, second by second.
 
 As in Jepsen's plots, a rate counts what *completed* in a second, a latency belongs to the second in which its operation
-was *invoked*: a timeout shows where the trouble began. Pure functions of `harness.history.pairing.OPERATIONS`; any set of
+was *invoked*: a timeout shows where the trouble began. Pure functions of `schemaquake.harness.history.pairing.OPERATIONS`; any set of
 operations that is whole in its windows gives the same rows as the run does.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from harness.model.records import plain
+from schemaquake.harness.model.records import plain
 
 __all__ = ["LATENCIES", "RATES", "WINDOW_NS", "latencies", "rates"]
 

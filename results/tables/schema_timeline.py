@@ -1,7 +1,7 @@
 """Schema timeline: how each node's schema changed, as the node itself told it.
 
 One row whenever a node shows a new schema version or epoch, or an object in a new form: appeared, altered, another id,
-gone. Pure function of `harness.model.records.OBSERVATIONS`; the observations of one node give the same rows as the run's.
+gone. Pure function of `schemaquake.harness.model.records.OBSERVATIONS`; the observations of one node give the same rows as the run's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from harness.model.records import plain
+from schemaquake.harness.model.records import plain
 
 __all__ = ["SCHEMA_TIMELINE", "schema_timeline"]
 

@@ -1,7 +1,7 @@
 """Timelines: what was asked of each object, in order, and how it ended.
 
 An object is a key of the history: a keyspace, a table, a type … Operations of the run as a whole have no key and are
-in no timeline. Pure function of `harness.history.pairing.OPERATIONS`; the objects of a keyspace give the same rows as the run.
+in no timeline. Pure function of `schemaquake.harness.history.pairing.OPERATIONS`; the objects of a keyspace give the same rows as the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.model.records import keyspace_of, plain
+from schemaquake.harness.model.records import keyspace_of, plain
 
 __all__ = ["TIMELINES", "timelines"]
 

@@ -10,9 +10,9 @@ import plugins
 import pytest
 from real_runs import SYSTEM, Runner
 
-from clusters.local.provider import LocalProvider
-from harness.errors import EnvironmentLacks
-from harness.model.plan import Plan
+from schemaquake.clusters.local.provider import LocalProvider
+from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.model.plan import Plan
 
 
 @pytest.fixture(scope="session")

@@ -17,13 +17,13 @@ from ordinary_user import NoUser, user
 from places import SUPPORT
 from real_runs import SYSTEM, living
 
-from clusters.distribution.cache import cache_folder
-from clusters.local.provider import LocalProvider
-from clusters.nodes import libfaketime
-from harness.faults.healing import heal
-from harness.faults.ledger import FILE_NAME, read_ledger
-from harness.history.journal import EVENT_JOURNALS, merge_history, read_clock
-from harness.wait import until
+from schemaquake.clusters.distribution.cache import cache_folder
+from schemaquake.clusters.local.provider import LocalProvider
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.harness.faults.healing import heal
+from schemaquake.harness.faults.ledger import FILE_NAME, read_ledger
+from schemaquake.harness.history.journal import EVENT_JOURNALS, merge_history, read_clock
+from schemaquake.harness.wait import until
 
 pytestmark = pytest.mark.cluster
 
@@ -167,7 +167,7 @@ def test_an_ordinary_user_boots_a_node_too(prepared):
             os.chown(path, os.geteuid() if not ordinary.prefix else 65534, -1)
         subprocess.run(["chmod", "-R", "a+rX", str(cache)], check=True)
         enclosed = (
-            "import subprocess, sys; from clusters.local.namespaces import enclosure; "
+            "import subprocess, sys; from schemaquake.clusters.local.namespaces import enclosure; "
             "sys.exit(subprocess.run([*enclosure(), sys.executable, *sys.argv[1:]]).returncode)"
         )
         ran = subprocess.run(

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from real_runs import living
 
-from harness.wait import until
-from results.matrix.matrix_folder import MatrixFolder
-from results.matrix.tally import Matrix
+from schemaquake.harness.wait import until
+from schemaquake.results.matrix.matrix_folder import MatrixFolder
+from schemaquake.results.matrix.tally import Matrix
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +32,7 @@ def runs():
 
 def matrix(*arguments):
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.cli.command_line", "matrix", *arguments, "--jobs", "1", "--json"],
+        [sys.executable, "-m", "schemaquake.harness.cli.command_line", "matrix", *arguments, "--jobs", "1", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

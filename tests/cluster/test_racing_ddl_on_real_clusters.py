@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from command import OF_CREATE_TABLE
 
-from results.report.from_store import material_of
-from results.report.material import Race, races_of
-from results.store.store import Store
+from schemaquake.results.report.from_store import material_of
+from schemaquake.results.report.material import Race, races_of
+from schemaquake.results.store.store import Store
 
 pytestmark = pytest.mark.cluster
 
@@ -41,7 +41,7 @@ SYMPTOMS: Mapping[str, frozenset[str]] = {
 def schemaquake(*arguments: str, runs: Path, expected: int | None) -> dict[str, Any]:
     """The command as a user gives it; its one JSON document. `expected` is the exit code, None for any verdict's."""
     finished = subprocess.run(
-        [sys.executable, "-m", "harness.cli.command_line", *arguments, "--runs", str(runs), "--json"],
+        [sys.executable, "-m", "schemaquake.harness.cli.command_line", *arguments, "--runs", str(runs), "--json"],
         capture_output=True,
         text=True,
         check=False,
@@ -131,7 +131,7 @@ def test_the_verdict_can_be_derived_again_from_the_stored_files_alone(raced: Any
 
 def schemaquake_check(run: Path) -> dict[str, Any]:
     finished = subprocess.run(
-        [sys.executable, "-m", "harness.cli.command_line", "check", str(run), "--json"],
+        [sys.executable, "-m", "schemaquake.harness.cli.command_line", "check", str(run), "--json"],
         capture_output=True,
         text=True,
         check=False,

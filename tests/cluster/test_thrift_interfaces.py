@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from thriftpy2.thrift import TException, TType
 
-from clusters.distribution.fetch import fetch
-from clusters.distribution.java import find_java
-from clusters.thrift.dialects import DIALECTS
+from schemaquake.clusters.distribution.fetch import fetch
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.clusters.thrift.dialects import DIALECTS
 
 pytestmark = pytest.mark.cluster
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from places import SUPPORT
 
-from clusters.local.provider import LocalProvider
+from schemaquake.clusters.local.provider import LocalProvider
 
 pytestmark = pytest.mark.cluster
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from recorded import laid_out
 
-from results.runs.execution import conclude
+from schemaquake.results.runs.execution import conclude
 
 
 @pytest.fixture(scope="session")

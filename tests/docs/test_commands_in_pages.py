@@ -8,14 +8,14 @@ import pages
 import pytest
 import typer
 
-from clusters.docker.provider import OPTIONS as OF_CONTAINERS
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.cli.command_line import application
-from harness.cli.commands import _KINDS
-from harness.model.plan import Plan
-from harness.model.protocols import Context
-from harness.registry import load, names
-from nemeses.schedule.options import configured
+from schemaquake.clusters.docker.provider import OPTIONS as OF_CONTAINERS
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.cli.commands import _KINDS
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.registry import load, names
+from schemaquake.nemeses.schedule.options import configured
 
 COMMANDS = [
     pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)

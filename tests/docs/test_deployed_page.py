@@ -9,10 +9,11 @@ from typing import get_args
 import pages
 import pytest
 
-from clusters.cluster_file.allowance import WORDS
-from clusters.cluster_file.model import Allowed, ClusterFile
-from clusters.doctor.checks import CHECKS
-from harness.errors import PlanError
+from schemaquake.clusters.cluster_file.allowance import WORDS
+from schemaquake.clusters.cluster_file.model import Allowed, ClusterFile
+from schemaquake.clusters.cluster_file.parse import read_cluster_file
+from schemaquake.clusters.doctor.checks import CHECKS
+from schemaquake.harness.errors import PlanError
 
 PAGE = "deployed.md"
 FILES = pages.blocks(PAGE, "toml")
@@ -32,7 +33,7 @@ usr = "cassandra"
 def read(text: str, folder: Path) -> ClusterFile:
     path = folder / "cluster.toml"
     path.write_text(text, encoding="utf-8")
-    return ClusterFile.read(path)
+    return read_cluster_file(path)
 
 
 @pytest.mark.parametrize("text", FILES, ids=range(len(FILES)))

@@ -11,24 +11,24 @@ import pages
 import pytest
 import typer
 
-from checkers.findings.catalogue import CATALOGUE
-from clusters.cql.outcomes import TABLE
-from harness.cli.command_line import application
-from harness.errors import ExitCode
-from harness.history.pairing import OPERATIONS
-from harness.model.observation import KINDS
-from harness.model.records import HISTORY, LOGS, OBSERVATIONS
-from harness.model.verdict import Anomaly, Verdict
-from harness.registry import load, names
-from nemeses.network.grudges import BUILDERS, FEWEST_NODES
-from nemeses.schedule.targets import TARGETS
-from results.runs import pytest_plugin
-from results.store.store import FILES
-from results.tables.pipeline import TABLES
-from results.tables.races import RACES
-from results.tables.rates import LATENCIES, RATES
-from results.tables.schema_timeline import SCHEMA_TIMELINE
-from results.tables.timelines import TIMELINES
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.clusters.cql.outcomes import TABLE
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.errors import ExitCode
+from schemaquake.harness.history.pairing import OPERATIONS
+from schemaquake.harness.model.observation import KINDS
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.registry import load, names
+from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES
+from schemaquake.nemeses.schedule.targets import TARGETS
+from schemaquake.results.runs import pytest_plugin
+from schemaquake.results.store.store import FILES
+from schemaquake.results.tables.pipeline import TABLES
+from schemaquake.results.tables.races import RACES
+from schemaquake.results.tables.rates import LATENCIES, RATES
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE
+from schemaquake.results.tables.timelines import TIMELINES
 
 
 def everything_said() -> str:

@@ -13,12 +13,12 @@ import pytest
 from recorded import RUN
 from rich.console import Console
 
-from harness.model.plan import Plan
-from harness.model.protocols import Checker, Nemesis
-from results.judging.judge import judge
-from results.runs.execution import conclude, print_summary
-from results.runs.pytest_plugin import Run
-from results.store.store import Store
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Checker, Nemesis
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.runs.execution import conclude, print_summary
+from schemaquake.results.runs.pytest_plugin import Run
+from schemaquake.results.store.store import Store
 
 NEEDS_MORE = r"\bpolars\b|\bpyspark\b"
 """Examples for tools that the plain tests do without."""
@@ -104,7 +104,7 @@ def test_the_example_of_a_test_suite_passes_on_what_its_runs_find(
     pytester.makeconftest(
         """
         import pytest
-        from results.runs import pytest_plugin
+        from schemaquake.results.runs import pytest_plugin
 
         FOUND = {"drop-type": [], "create-table": [{"type": "lost-rows", "title": "", "objects": [], "nodes": [],
                  "ops": [], "evidence": None, "explanation": "", "references": []}]}

@@ -11,7 +11,7 @@ from typing import Any
 import pages
 import pytest
 
-from harness.registry import load, names
+from schemaquake.harness.registry import load, names
 
 PACKAGES = ("harness", "clusters", "workloads", "nemeses", "checkers", "results")
 PROJECT = tomllib.loads((pages.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

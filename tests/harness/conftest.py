@@ -7,7 +7,13 @@ import plugins
 import pytest
 import scripted_cluster
 
-from harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, merge_history, merge_observations, read_clock
+from schemaquake.harness.history.journal import (
+    EVENT_JOURNALS,
+    OBSERVATION_JOURNALS,
+    merge_history,
+    merge_observations,
+    read_clock,
+)
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import sys
 import pytest
 from plugins import distribution, on_path
 
-from harness.errors import ExitCode, PlanError
-from harness.registry import load, load_all, names
+from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.registry import load, load_all, names
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_without_its_distribution_it_is_gone_again(tmp_path):
 
 
 def test_a_process_that_is_started_finds_it_too(stranger):
-    code = "from harness.registry import load; print(load('workloads', 'strange').name)"
+    code = "from schemaquake.harness.registry import load; print(load('workloads', 'strange').name)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "strange\n"
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness.wait import pause_for, until
+from schemaquake.harness.wait import pause_for, until
 
 
 def test_what_is_already_so_is_not_waited_for():

@@ -3,9 +3,9 @@ from __future__ import annotations
 import os
 import signal
 
-from harness.faults.executor import FaultExecutor, cut
-from harness.faults.ledger import FILE_NAME, Ledger
-from nemeses.network.partition import Partition
+from schemaquake.harness.faults.executor import FaultExecutor, cut
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.nemeses.network.partition import Partition
 
 
 def test_what_a_killed_harness_cut_is_healed_from_its_ledger_alone(network, tmp_path):

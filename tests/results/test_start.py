@@ -27,7 +27,9 @@ def packages(modules):
 
 
 def test_no_command_waits_for_drivers_and_compilers_that_only_others_need():
-    assert not ELSEWHERE & packages(imported("from harness.cli.command_line import application\napplication()"))
+    assert not ELSEWHERE & packages(
+        imported("from schemaquake.harness.cli.command_line import application\napplication()")
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_no_command_waits_for_drivers_and_compilers_that_only_others_need():
 )
 def test_help_needs_no_arrays_and_no_module_that_does_any_work(argv):
     program = """
-from harness.cli.command_line import main
+from schemaquake.harness.cli.command_line import main
 try:
     main()
 except SystemExit as done:
@@ -44,7 +46,11 @@ except SystemExit as done:
     modules = imported(program, *argv)
     assert not packages(modules) & {*ELSEWHERE, "numpy", "pyarrow", "rich"}
     assert not packages(modules) & {"checkers", "nemeses", "workloads"}
-    assert not {"clusters.distribution.fetch", "harness.model.plan", "results.store.store"} & set(modules)
+    assert not {
+        "schemaquake.clusters.distribution.fetch",
+        "schemaquake.harness.model.plan",
+        "schemaquake.results.store.store",
+    } & set(modules)
     # Typer asks it about the options of whatever command is named, and of the whole application about none.
     assert argv != ["--help"] or "pydantic" not in modules
 
@@ -55,8 +61,8 @@ def test_a_check_imports_its_own_checker_and_no_compiler_before_it_reads(tmp_pat
     file.write_bytes(b"PAR1")
     program = """
 import sys
-from harness.cli.command_line import application
-from harness.errors import HistoryError
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.errors import HistoryError
 try:
     application(sys.argv[1])(sys.argv[1:], standalone_mode=False)
 except HistoryError as error:
@@ -67,10 +73,17 @@ else:
     modules = imported(program, "check", file, "--model", "list-append", "--engine", "local")
     assert not packages(modules) & {*ELSEWHERE, "rich"}
     assert {name for name in modules if name.startswith(("checkers.", "nemeses.", "workloads."))} == {
-        *("checkers.elle", "checkers.elle.example", "checkers.elle.list_append", "checkers.elle.tables")
+        *(
+            "schemaquake.checkers.elle",
+            "schemaquake.checkers.elle.example",
+            "schemaquake.checkers.elle.list_append",
+            "schemaquake.checkers.elle.tables",
+        )
     }
     assert not [
         name
         for name in modules
-        if name.startswith(("results.engines.checks", "results.runs.execution", "results.report"))
+        if name.startswith(
+            ("schemaquake.results.engines.checks", "schemaquake.results.runs.execution", "schemaquake.results.report")
+        )
     ]

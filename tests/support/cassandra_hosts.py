@@ -12,16 +12,16 @@ from pathlib import Path
 
 from ssh_hosts import SshHost, SshHosts
 
-from clusters.cql.protocol import answers_cql
-from clusters.distribution.fetch import fetch
-from clusters.distribution.java import find_java
-from clusters.local.startup_archive import archive_arguments, ensure_archive
-from clusters.nodes import libfaketime
-from clusters.nodes.gossip_log import last_words
-from clusters.nodes.service import process
-from clusters.systems.configuration import Place, command, tokens, write_configuration
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.wait import until
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.clusters.distribution.fetch import fetch
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.clusters.local.startup_archive import archive_arguments, ensure_archive
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.gossip_log import last_words
+from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.systems.configuration import Place, command, tokens, write_configuration
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.wait import until
 
 _STATE = "/run/schemaquake"
 _LOGBACK = """<configuration scan="false">
@@ -134,7 +134,7 @@ class CassandraHosts:
         mount = f"mkdir -p /run/cassandra && mount --bind {self.folder(host)} /run/cassandra"
         _must(*inside, "sh", "-c", mount)
         runner = host.folder / "process_runner.sh"
-        runner.write_bytes(files("clusters.nodes").joinpath("process_runner.sh").read_bytes())
+        runner.write_bytes(files("schemaquake.clusters.nodes").joinpath("process_runner.sh").read_bytes())
         environment = {} if self._clock is None else libfaketime.environment(self._clock, _OFFSET_FILE)
         start = process(self._command(), "/", place=f"{_STATE}/server", environment=environment).start
         _must(*inside, "sh", str(runner), *start[2:])

@@ -16,7 +16,7 @@ def schemaquake(
 ) -> subprocess.CompletedProcess[str]:
     """What came of `schemaquake ARGUMENTS`; any other exit code than those expected fails the test."""
     finished = subprocess.run(
-        [sys.executable, "-m", "harness.cli.command_line", *map(str, arguments)],
+        [sys.executable, "-m", "schemaquake.harness.cli.command_line", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

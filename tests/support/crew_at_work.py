@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from harness.model.protocols import Context, Phase, Worker, Workload
-from harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
 
 FEATURES = frozenset(
     {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.model.records import HISTORY, Records
+from schemaquake.harness.model.records import HISTORY, Records
 
 __all__ = ["data_records"]
 

@@ -24,9 +24,9 @@ from pathlib import Path
 import docker
 import pytest
 
-from clusters.docker.carried_tools import _libraries
-from clusters.docker.engine import DockerEngine
-from harness.wait import until
+from schemaquake.clusters.docker.carried_tools import _libraries
+from schemaquake.clusters.docker.engine import DockerEngine
+from schemaquake.harness.wait import until
 
 SMALL_IMAGE = "schemaquake-test/small:1"
 BARE_IMAGE = "schemaquake-test/bare:1"

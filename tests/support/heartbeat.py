@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.ddl.rows import insert, read_rows
-from harness.ddl.schema_changes import create_keyspace, create_table
-from harness.model.protocols import Worker
-from harness.model.steps import Meet, Wait
+from schemaquake.harness.ddl.rows import insert, read_rows
+from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table
+from schemaquake.harness.model.protocols import Worker
+from schemaquake.harness.model.steps import Meet, Wait
 
 KEYSPACE = "sq_heartbeat"
 

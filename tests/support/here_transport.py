@@ -9,9 +9,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from clusters.ssh.file_commands import get_by_commands, put_by_commands
-from harness.errors import NodeUnreachable
-from harness.model.protocols import Executed
+from schemaquake.clusters.ssh.file_commands import get_by_commands, put_by_commands
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.protocols import Executed
 
 
 class HereTransport:

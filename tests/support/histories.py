@@ -37,7 +37,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
 
 __all__ = ["events", "judged", "logged", "observed", "with_other_names"]
 
@@ -48,7 +48,7 @@ _PHASE_MS: Final = {"settled": 10_000, "restarted": 20_000}
 
 
 def events(*lines: str) -> pa.Table:
-    """A history (`harness.model.records.HISTORY`) from one line an event."""
+    """A history (`schemaquake.harness.model.records.HISTORY`) from one line an event."""
     rows: list[dict[str, Any]] = []
     open_operations: dict[int, dict[str, Any]] = {}
     time_ms = 0
@@ -62,7 +62,7 @@ def events(*lines: str) -> pa.Table:
 
 
 def observed(*lines: str) -> pa.Table:
-    """Observations (`harness.model.records.OBSERVATIONS`) from one line an object."""
+    """Observations (`schemaquake.harness.model.records.OBSERVATIONS`) from one line an object."""
     rows: list[dict[str, Any]] = []
     running_ms = _FIRST_RUNNING_MS
     for line in lines:
@@ -83,7 +83,7 @@ def observed(*lines: str) -> pa.Table:
 
 
 def logged(*lines: str) -> pa.Table:
-    """Log lines (`harness.model.records.LOGS`), numbered from 1 in each node and boot."""
+    """Log lines (`schemaquake.harness.model.records.LOGS`), numbered from 1 in each node and boot."""
     rows: list[dict[str, Any]] = []
     for line in lines:
         node, boot, level, rest = line.split(" ", 3)

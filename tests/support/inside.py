@@ -11,12 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-from clusters.cql.protocol import answers_cql
-from clusters.local.provider import LocalProvider
-from harness.ddl.rows import insert, read_rows
-from harness.ddl.schema_changes import create_keyspace, create_table
-from harness.model.plan import Plan
-from harness.wait import until
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.clusters.local.provider import LocalProvider
+from schemaquake.harness.ddl.rows import insert, read_rows
+from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.wait import until
 
 BEATS = [("k", "int", "partition_key"), ("v", "text", "regular")]
 

@@ -6,9 +6,9 @@ import threading
 
 import inside
 
-from harness.ddl import rows
-from harness.ddl import schema_changes as ddl
-from harness.wait import until
+from schemaquake.harness.ddl import rows
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.wait import until
 
 PLAIN = [("k", "int", "partition_key"), ("v", "text", "regular")]
 ROUNDS_MAX = 80

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from harness.model.protocols import Executed
-from harness.wait import until
+from schemaquake.harness.model.protocols import Executed
+from schemaquake.harness.wait import until
 
 PORTS = (7000, 9042)
 _NUMBERS = itertools.count()

@@ -13,12 +13,12 @@ from typing import Any, cast
 import orjson
 import pyarrow as pa
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.operation import MicroOp
-from harness.model.protocols import Context, Phase, Worker, Workload
-from harness.model.records import HISTORY
-from harness.model.steps import Invoke, Require, Step
-from harness.registry import load
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.operation import MicroOp
+from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.steps import Invoke, Require, Step
+from schemaquake.harness.registry import load
 
 CONTEXT = Context(
     seed=1,

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 _NOBODY = 65534
 _TRY = """
 import subprocess, sys
-from clusters.local.namespaces import enclosure
-sys.exit(subprocess.run([*enclosure(), sys.executable, "-c", "import harness.errors"]).returncode)
+from schemaquake.clusters.local.namespaces import enclosure
+sys.exit(subprocess.run([*enclosure(), sys.executable, "-c", "import schemaquake.harness.errors"]).returncode)
 """
 
 

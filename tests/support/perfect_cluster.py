@@ -15,11 +15,11 @@ import orjson
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from checkers.evidence.cql_types import user_types
-from harness.ddl import schema_changes as ddl
-from harness.ddl.cql import statement
-from harness.model.records import HISTORY, OBSERVATIONS, Records
-from harness.model.steps import Invoke
+from schemaquake.checkers.evidence.cql_types import user_types
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.steps import Invoke
 
 NODES = ("n1", "n2", "n3")
 MS = 1_000_000

@@ -15,11 +15,11 @@ from crew_at_work import Done, carry_out
 from perfect_cluster import NODES, PerfectCluster
 from told_by_eras import told
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.operation import NEMESIS
-from harness.model.protocols import Context, Phase, Workload
-from harness.model.records import HISTORY, OBSERVATIONS, Records
-from harness.model.steps import Invoke, Note
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.protocols import Context, Phase, Workload
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.steps import Invoke, Note
 
 __all__ = ["perfect_run"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Verdict
 
 
 def plainly(verdict: Verdict) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness import registry
+from schemaquake.harness import registry
 
 
 def distribution(folder: Path, entry_points: Mapping[str, Mapping[str, str]], *, name: str = "stranger") -> Path:

@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from harness.model.protocols import Boot
-from harness.wait import until
+from schemaquake.harness.model.protocols import Boot
+from schemaquake.harness.wait import until
 
 # Serves when the file `serving` is there. Dies while starting if its folder says `broken`, hangs if it says `slow`.
 _SERVER = """

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow.compute as pc
 
-from harness.model.records import Records, keyspace_of, plain
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.records import Records, keyspace_of, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 
 def keyspaces_of(records: Records) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY
 
 COPIES = 3
 NODES = ("n1", "n2", "n3")

@@ -9,15 +9,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from harness.wait import until
+from schemaquake.harness.wait import until
 
 SYSTEM = "cassandra:5.0.9"
 
 EXECUTE = """
 import sys
 from pathlib import Path
-from harness.model.plan import Plan
-from harness.run.runner import execute
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.run.runner import execute
 folder = Path(sys.argv[1])
 outcome = execute(Plan.read(folder), folder)
 print(outcome.completed, outcome.error)

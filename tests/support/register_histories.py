@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY
 
 
 def registers(

@@ -22,12 +22,12 @@ import os
 import time
 from pathlib import Path
 
-from harness.errors import HealError, NodeUnreachable
-from harness.model.observation import Observation
-from harness.model.operation import Completion
-from harness.model.protocols import Boot, Executed, Fault, Worker
-from harness.model.steps import Invoke, Meet, Note, Require, Wait
-from harness.wait import pause_for, until
+from schemaquake.harness.errors import HealError, NodeUnreachable
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Boot, Executed, Fault, Worker
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Wait
+from schemaquake.harness.wait import pause_for, until
 
 ENTRY_POINTS = {
     "workloads": {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.ddl.cql import statement
-from harness.errors import NodeUnreachable
-from harness.model.observation import Observation
-from harness.model.operation import Completion
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import Completion
 
 
 @dataclass

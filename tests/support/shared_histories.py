@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.model.records import HISTORY
-from results.formats import edn
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.formats import edn
 
 SHARED = Path(os.environ.get("SCHEMAQUAKE_SHARED", Path(__file__).parents[3] / "shared"))
 

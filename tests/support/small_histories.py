@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from harness.model.records import HISTORY
+from schemaquake.harness.model.records import HISTORY
 
 MicroOp: TypeAlias = tuple[str, int, Any]
 _LINE = re.compile(r"p(\d+) (\d+)\.\.(\d*) (ok|fail|info) (.*)")

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
 
 NODES = ("n1", "n2", "n3")
 

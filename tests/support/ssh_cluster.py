@@ -11,20 +11,20 @@ import json
 import sys
 from pathlib import Path
 
-from clusters.cluster_file.model import SshAccess
-from clusters.cql.client import CqlConnector
-from clusters.nodes.clock import FaketimeClock, HostClock
-from clusters.nodes.cluster import DeployedCluster
-from clusters.nodes.guard import Guard, Guards
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.service import process
-from clusters.ssh.transport import SshTransport
-from clusters.systems.recipe import line_for, parse_system
-from harness.faults.executor import FaultExecutor
-from harness.faults.ledger import FILE_NAME, Ledger
-from harness.model.protocols import Fault
-from harness.registry import load
-from nemeses.clock.clock_skew import ClockSkew
+from schemaquake.clusters.cluster_file.model import SshAccess
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.nodes.cluster import DeployedCluster
+from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.harness.faults.executor import FaultExecutor
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.registry import load
+from schemaquake.nemeses.clock.clock_skew import ClockSkew
 
 STATE = "/run/schemaquake"
 RUN = "r1"

@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clusters.cluster_file.model import SshAccess
-from harness.wait import until
+from schemaquake.clusters.cluster_file.model import SshAccess
+from schemaquake.harness.wait import until
 
 _NUMBERS = itertools.count()
 _SSHD = "/usr/sbin/sshd"

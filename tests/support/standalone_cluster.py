@@ -17,9 +17,9 @@ from urllib.request import urlopen
 
 import pyspark
 
-from clusters.distribution.java import find_java
-from harness.wait import until
-from results.engines.spark_session import JAVA_LEAST
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.wait import until
+from schemaquake.results.engines.spark_session import JAVA_LEAST
 
 START_LIMIT_S = 240
 """On a busy machine a Java process takes its time."""

@@ -14,18 +14,18 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from checkers.findings.catalogue import anomaly
-from harness.ddl.cql import statement
-from harness.ddl.rows import insert, read_rows
-from harness.ddl.schema_changes import create_keyspace, create_table, create_type, drop_type
-from harness.history.pairing import pair
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY, LOGS, OBSERVATIONS
-from harness.model.steps import Invoke
-from harness.model.verdict import Anomaly, Verdict
-from results.report.material import Material, RunFile
-from results.tables.races import races
-from results.tables.rates import latencies, rates
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.rows import insert, read_rows
+from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table, create_type, drop_type
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.material import Material, RunFile
+from schemaquake.results.tables.races import races
+from schemaquake.results.tables.rates import latencies, rates
 
 NODES = ("n1", "n2", "n3")
 RACES_EACH = 6

@@ -13,7 +13,7 @@ from thriftpy2.rpc import make_server
 from thriftpy2.thrift import TApplicationException
 from thriftpy2.transport import TFramedTransportFactory
 
-from clusters.thrift.dialects import Dialect
+from schemaquake.clusters.thrift.dialects import Dialect
 
 OWN = "127.0.0.1"
 

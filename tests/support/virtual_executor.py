@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from results.matrix.facts import RaceFacts, RunFacts, refused
-from results.matrix.matrix_folder import Done
+from schemaquake.results.matrix.facts import RaceFacts, RunFacts, refused
+from schemaquake.results.matrix.matrix_folder import Done
 
 FEATURES = frozenset({"keyspaces", "tables", "columns", "options", "types", "functions", "views", "indexes"})
 

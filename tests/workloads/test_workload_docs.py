@@ -13,12 +13,12 @@ import pytest
 from crew_at_work import FEATURES, carry_out, operations
 from pages import blocks
 
-from harness.ddl.cql import statement
-from harness.model.protocols import Context, Phase, Worker, Workload
-from harness.model.steps import Invoke
-from harness.registry import names
-from workloads.churn.schema_churn import _MOVES
-from workloads.races.racing_ddl import RACING
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.registry import names
+from schemaquake.workloads.churn.schema_churn import _MOVES
+from schemaquake.workloads.races.racing_ddl import RACING
 
 NODES = ("n1", "n2", "n3")
 PHASES: list[tuple[Phase, str]] = [

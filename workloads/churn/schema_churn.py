@@ -23,8 +23,8 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from harness.ddl.rows import insert, read_rows
-from harness.ddl.schema_changes import (
+from schemaquake.harness.ddl.rows import insert, read_rows
+from schemaquake.harness.ddl.schema_changes import (
     add_column,
     add_field,
     alter_options,
@@ -44,11 +44,11 @@ from harness.ddl.schema_changes import (
     drop_type,
     drop_view,
 )
-from harness.errors import PlanError
-from harness.model.protocols import Context, Phase, Worker
-from harness.model.steps import Invoke, Step, Wait
-from workloads.races.engine import race_keyspace
-from workloads.races.one_by_one import one_by_one
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.workloads.races.engine import race_keyspace
+from schemaquake.workloads.races.one_by_one import one_by_one
 
 __all__ = ["Plot", "SchemaChurn", "plots"]
 

@@ -16,10 +16,10 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from harness.model.protocols import Context, Worker
-from harness.model.queries import Query
-from harness.model.steps import Invoke, Step, Wait
-from workloads.data.reading_and_writing import DataWorkload, data_keyspace, table
+from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.workloads.data.reading_and_writing import DataWorkload, data_keyspace, table
 
 __all__ = ["TABLES", "Batch"]
 

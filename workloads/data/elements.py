@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from harness.errors import PlanError
-from harness.model.protocols import Context, Worker
-from harness.model.queries import Query
-from harness.model.steps import Invoke, Step, Wait
-from workloads.data.reading_and_writing import (
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.workloads.data.reading_and_writing import (
     DataWorkload,
     consistency_option,
     data_keyspace,

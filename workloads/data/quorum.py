@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Final
 
-from harness.ddl.schema_changes import create_table
-from harness.model.protocols import Context, Worker
-from harness.model.queries import Query
-from harness.model.steps import Invoke, Step
-from workloads.data.reading_and_writing import (
+from schemaquake.harness.ddl.schema_changes import create_table
+from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke, Step
+from schemaquake.workloads.data.reading_and_writing import (
     DataWorkload,
     all_keys,
     consistency_option,

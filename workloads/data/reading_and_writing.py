@@ -3,7 +3,7 @@
 A data workload says which tables it needs, what one worker asks for again and again, and what is read in the end;
 everything else is here: the crew, the pace, and keys that come and go. Old keys are left alone after a while, so that
 the history of each stays short enough to be judged by itself (Jepsen's independent keys), while new ones meet faults
-in every state. Every operation carries its CQL (`harness.model.queries`), and its key names keyspace, table and row.
+in every state. Every operation carries its CQL (`schemaquake.harness.model.queries`), and its key names keyspace, table and row.
 
 Each runs alone, or beside schema changes of other keyspaces: `--workload append,schema-churn`.
 """
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.ddl.schema_changes import create_keyspace, create_table
-from harness.errors import PlanError
-from harness.model.protocols import Context, Phase, Worker
-from harness.model.steps import Invoke, Require, Step, Wait
-from workloads.one_a_node import stands_for_its_node
+from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.steps import Invoke, Require, Step, Wait
+from schemaquake.workloads.one_a_node import stands_for_its_node
 
 __all__ = ["DataWorkload", "all_keys", "data_keyspace", "keys", "my_keys", "unique_values"]
 
@@ -29,7 +29,7 @@ _VALUES_A_WORKER = 1_000_000
 _SETUP_LIMIT_S = 60.0  # several workloads' tables are made at once, on machines that may be busy
 
 
-# Not frozen, for the reason of workloads.races.engine.RacingWorkload.
+# Not frozen, for the reason of schemaquake.workloads.races.engine.RacingWorkload.
 @dataclass(kw_only=True, eq=False)
 class DataWorkload:
     """A whole `Workload` from three functions. `operations` never ends; `last_reads` are made in each final phase, by one worker a node."""

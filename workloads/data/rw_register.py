@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from harness.model.protocols import Context, Worker
-from harness.model.queries import Query
-from harness.model.steps import Invoke, Step
-from workloads.data.reading_and_writing import (
+from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke, Step
+from schemaquake.workloads.data.reading_and_writing import (
     DataWorkload,
     consistency_option,
     data_keyspace,

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from harness.ddl.schema_changes import add_column, drop_column
-from harness.model.operation import JSON
-from harness.model.protocols import Context
-from harness.model.steps import Invoke
-from workloads.races.engine import (
+from schemaquake.harness.ddl.schema_changes import add_column, drop_column
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.races.engine import (
     HARMLESS,
     POISONS,
     WHILE_RACING,
@@ -32,7 +32,7 @@ from workloads.races.engine import (
     racers_max,
     take_turns,
 )
-from workloads.races.plain_table import plain_table
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["AddColumns"]
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import add_column
-from harness.ddl.schema_changes import alter_options as alter
-from harness.model.protocols import Context
-from workloads.races.engine import WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
-from workloads.races.plain_table import plain_table
+from schemaquake.harness.ddl.schema_changes import add_column
+from schemaquake.harness.ddl.schema_changes import alter_options as alter
+from schemaquake.harness.model.protocols import Context
+from schemaquake.workloads.races.engine import WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["AlterOptions"]
 

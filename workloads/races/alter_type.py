@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import add_field, create_table, create_type
-from harness.model.protocols import Context
-from workloads.races.engine import WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace
+from schemaquake.harness.ddl.schema_changes import add_field, create_table, create_type
+from schemaquake.harness.model.protocols import Context
+from schemaquake.workloads.races.engine import WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace
 
 __all__ = ["AlterType"]
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness.ddl.rows import insert, know_table, read_rows
-from harness.ddl.schema_changes import create_keyspace
-from harness.model.protocols import Context, Worker
-from harness.model.steps import Meet, Require, Step
-from workloads.races.one_by_one import one_by_one
-from workloads.races.plain_table import plain_table
+from schemaquake.harness.ddl.rows import insert, know_table, read_rows
+from schemaquake.harness.ddl.schema_changes import create_keyspace
+from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.harness.model.steps import Meet, Require, Step
+from schemaquake.workloads.races.one_by_one import one_by_one
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["canary", "canary_keyspace", "read_canaries", "set_up_canaries"]
 

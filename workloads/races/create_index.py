@@ -15,10 +15,18 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import create_index, create_table, drop_column
-from harness.model.protocols import Context
-from harness.model.steps import Invoke
-from workloads.races.engine import POISONS, UNTIL_THE_RACE, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
+from schemaquake.harness.ddl.schema_changes import create_index, create_table, drop_column
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.races.engine import (
+    POISONS,
+    UNTIL_THE_RACE,
+    Race,
+    RacingWorkload,
+    RowProbe,
+    race_keyspace,
+    take_turns,
+)
 
 __all__ = ["CreateIndex"]
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from harness.ddl.schema_changes import create_table
-from harness.model.protocols import Context
-from harness.model.steps import Invoke
-from workloads.races.engine import (
+from schemaquake.harness.ddl.schema_changes import create_table
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.races.engine import (
     HARMLESS,
     REFUSES,
     SINCE_THE_RACE,
@@ -32,8 +32,8 @@ from workloads.races.engine import (
     racers_max,
     take_turns,
 )
-from workloads.races.one_by_one import one_at_a_time
-from workloads.races.plain_table import plain_table
+from schemaquake.workloads.races.one_by_one import one_at_a_time
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["CreateTable"]
 

@@ -15,10 +15,18 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import add_column, alter_options, drop_table
-from harness.model.protocols import Context
-from workloads.races.engine import POISONS, WHILE_RACING, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
-from workloads.races.plain_table import plain_table
+from schemaquake.harness.ddl.schema_changes import add_column, alter_options, drop_table
+from schemaquake.harness.model.protocols import Context
+from schemaquake.workloads.races.engine import (
+    POISONS,
+    WHILE_RACING,
+    Race,
+    RacingWorkload,
+    RowProbe,
+    race_keyspace,
+    take_turns,
+)
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["DropAlter"]
 

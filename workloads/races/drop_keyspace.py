@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import create_type, drop_keyspace
-from harness.model.protocols import Context
-from harness.model.steps import Invoke
-from workloads.races.engine import SINCE_THE_RACE, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
-from workloads.races.plain_table import plain_table
+from schemaquake.harness.ddl.schema_changes import create_type, drop_keyspace
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.races.engine import SINCE_THE_RACE, Race, RacingWorkload, RowProbe, race_keyspace, take_turns
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["DropKeyspace"]
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import add_column, drop_column, drop_table
-from harness.model.protocols import Context
-from harness.model.steps import Invoke, Wait
-from workloads.races.engine import (
+from schemaquake.harness.ddl.schema_changes import add_column, drop_column, drop_table
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke, Wait
+from schemaquake.workloads.races.engine import (
     ALWAYS,
     UNTIL_THE_RACE,
     Race,
@@ -35,8 +35,8 @@ from workloads.races.engine import (
     race_keyspace,
     take_turns,
 )
-from workloads.races.one_by_one import rest
-from workloads.races.plain_table import plain_table
+from schemaquake.workloads.races.one_by_one import rest
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["DropRecreate"]
 

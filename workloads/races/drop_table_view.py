@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import create_table, create_view, drop_table
-from harness.model.protocols import Context
-from workloads.races.engine import ALWAYS, NEVER, STALLS, Race, RacingWorkload, RowProbe, race_keyspace
-from workloads.races.plain_table import plain_table
+from schemaquake.harness.ddl.schema_changes import create_table, create_view, drop_table
+from schemaquake.harness.model.protocols import Context
+from schemaquake.workloads.races.engine import ALWAYS, NEVER, STALLS, Race, RacingWorkload, RowProbe, race_keyspace
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["DropTableView"]
 

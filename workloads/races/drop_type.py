@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from random import Random
 
-from harness.ddl.schema_changes import add_column, create_table, create_type, drop_type
-from harness.model.protocols import Context
-from harness.model.steps import Invoke
-from workloads.races.engine import (
+from schemaquake.harness.ddl.schema_changes import add_column, create_table, create_type, drop_type
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.races.engine import (
     POISONS,
     SINCE_THE_RACE,
     WHILE_RACING,
@@ -28,7 +28,7 @@ from workloads.races.engine import (
     race_keyspace,
     take_turns,
 )
-from workloads.races.plain_table import plain_table
+from schemaquake.workloads.races.plain_table import plain_table
 
 __all__ = ["DropType"]
 

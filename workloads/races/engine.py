@@ -5,11 +5,11 @@ workload only adds the function that makes race number `n`; everything else is h
 
 - mode `barrier`, on a healthy cluster: everybody meets, then each side's coordinator is asked in the same instant;
 - mode `partition`, certain wherever coordinators act alone (up to 5.0): side A is cut off, and the second statement
-  leaves a moment after the first, whatever became of it (see `workloads.races.lanes`);
+  leaves a moment after the first, whatever became of it (see `schemaquake.workloads.races.lanes`);
 - mode `single`, the control: the same statements, all sides one after another through one coordinator, each with time
   to reach every node (`-O patience`), and rows only when every node has heard of them. Nothing races, so nothing may break.
 
-With `until_poisoned` a canary goes before each race (`workloads.races.canary`): no race is run on a cluster that an earlier one
+With `until_poisoned` a canary goes before each race (`schemaquake.workloads.races.canary`): no race is run on a cluster that an earlier one
 has spoilt for all schema changes.
 
 One race a keyspace, so that the damage of one stays out of the others and every object names its race.
@@ -24,17 +24,17 @@ from itertools import permutations
 from random import Random
 from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
-from harness.ddl.cql import statement
-from harness.ddl.rows import insert, read_rows
-from harness.ddl.schema_changes import create_keyspace
-from harness.errors import PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Context, Phase, Worker
-from harness.model.steps import Invoke, Meet, Note, Step, Wait
-from workloads.one_a_node import stands_for_its_node
-from workloads.races.canary import canary, canary_keyspace, read_canaries, set_up_canaries
-from workloads.races.lanes import RACERS_MAX, rounds, seats
-from workloads.races.one_by_one import heard_by_all, one_by_one, rest
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.rows import insert, read_rows
+from schemaquake.harness.ddl.schema_changes import create_keyspace
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
+from schemaquake.workloads.one_a_node import stands_for_its_node
+from schemaquake.workloads.races.canary import canary, canary_keyspace, read_canaries, set_up_canaries
+from schemaquake.workloads.races.lanes import RACERS_MAX, rounds, seats
+from schemaquake.workloads.races.one_by_one import heard_by_all, one_by_one, rest
 
 __all__ = [
     "ALWAYS",

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from harness.errors import PlanError
-from harness.model.protocols import Context, Worker
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Worker
 
 __all__ = ["OFFSET_S", "RACERS_MAX", "STAGGER_S", "Place", "Seat", "rounds", "seats"]
 

@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from harness.errors import PlanError
-from harness.model.protocols import Context
-from harness.model.steps import Invoke, Require, Step, Wait
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke, Require, Step, Wait
 
 __all__ = ["heard_by_all", "one_at_a_time", "one_by_one", "rest"]
 

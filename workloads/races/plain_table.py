@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.ddl.schema_changes import create_table
-from harness.model.steps import Invoke
+from schemaquake.harness.ddl.schema_changes import create_table
+from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["plain_table"]
 

@@ -22,22 +22,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.errors import NotApplicable, PlanError
-from harness.model.protocols import Context, Phase, Worker
-from harness.model.steps import Step
-from workloads.races.add_columns import AddColumns
-from workloads.races.alter_options import AlterOptions
-from workloads.races.alter_type import AlterType
-from workloads.races.create_index import CreateIndex
-from workloads.races.create_table import CreateTable
-from workloads.races.drop_alter import DropAlter
-from workloads.races.drop_function import DropFunction
-from workloads.races.drop_keyspace import DropKeyspace
-from workloads.races.drop_recreate import DropRecreate
-from workloads.races.drop_table_view import DropTableView
-from workloads.races.drop_type import DropType
-from workloads.races.engine import Race, RacingWorkload, race_numbers
-from workloads.races.engine import engine as races
+from schemaquake.harness.errors import NotApplicable, PlanError
+from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.steps import Step
+from schemaquake.workloads.races import engine as races
+from schemaquake.workloads.races.add_columns import AddColumns
+from schemaquake.workloads.races.alter_options import AlterOptions
+from schemaquake.workloads.races.alter_type import AlterType
+from schemaquake.workloads.races.create_index import CreateIndex
+from schemaquake.workloads.races.create_table import CreateTable
+from schemaquake.workloads.races.drop_alter import DropAlter
+from schemaquake.workloads.races.drop_function import DropFunction
+from schemaquake.workloads.races.drop_keyspace import DropKeyspace
+from schemaquake.workloads.races.drop_recreate import DropRecreate
+from schemaquake.workloads.races.drop_table_view import DropTableView
+from schemaquake.workloads.races.drop_type import DropType
+from schemaquake.workloads.races.engine import Race, RacingWorkload, race_numbers
 
 __all__ = ["RACING", "RacingDdl"]
 
@@ -63,7 +63,7 @@ class RacingDdl:
     requires = frozenset({"keyspaces", "tables"})
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """As for one workload (`workloads.races.engine`). Raises PlanError for an unknown name in `only`."""
+        """As for one workload (`schemaquake.workloads.races.engine`). Raises PlanError for an unknown name in `only`."""
         return races.crew(_races(context), context)
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:

@@ -12,7 +12,7 @@ A file is one JSON object:
        "disturbance": 0}]}
 
 `--races` is how often all of them are run, each time in keyspaces of their own. The same engine runs them as runs the
-workloads they come from (`workloads.races.engine`), so what it shows, they showed. `schemaquake shrink` writes such files.
+workloads they come from (`schemaquake.workloads.races.engine`), so what it shows, they showed. `schemaquake shrink` writes such files.
 
 Must hold: whatever the workload that a race comes from demands.
 """
@@ -27,12 +27,12 @@ from typing import Any, Final, get_args
 
 import orjson
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import NotApplicable, PlanError
-from harness.model.operation import JSON
-from harness.model.protocols import Context, Phase, Worker
-from harness.model.steps import Invoke, Step, Wait
-from workloads.races.engine import Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import NotApplicable, PlanError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.workloads.races.engine import Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
 
 __all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
 

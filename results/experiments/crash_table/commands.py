@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 import typer
 
-from harness.cli.json_output import print_json
-from harness.console import configure_logging, stderr
-from harness.errors import ClusterError, PlanError
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ClusterError, PlanError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.model.plan import Plan
-    from results.experiments.crash_table.evidence import Evidence
-    from results.experiments.crash_table.table import Row
+    from schemaquake.harness.model.plan import Plan
+    from schemaquake.results.experiments.crash_table.evidence import Evidence
+    from schemaquake.results.experiments.crash_table.table import Row
 
 __all__ = ["register"]
 
@@ -48,11 +48,11 @@ def _crash_table(
     """Kill one node in the middle of schema changes, start it, and hold what happened against the 0.7 document's table."""
     configure_logging(verbose=verbose)
     # Not before they are needed: every other command of schemaquake would wait for them.
-    from clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415
-    from harness.model.plan import Plan  # noqa: PLC0415
-    from results.experiments.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
-    from results.store.atomic import write_bytes  # noqa: PLC0415
-    from results.store.store import Store  # noqa: PLC0415
+    from schemaquake.clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415
+    from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
+    from schemaquake.results.experiments.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
+    from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
+    from schemaquake.results.store.store import Store  # noqa: PLC0415
 
     if tries < 1:
         raise PlanError(f"--tries must be at least 1, not {tries}")
@@ -83,15 +83,21 @@ def _crash_table(
 def _carry_out(plan: Plan, folder: Path) -> list[Evidence]:
     """Every try, made behind the provider's enclosure. Raises ClusterError if they ended early."""
     # The same; and drivers take half a second to import.
-    from clusters.local.provider import LocalProvider  # noqa: PLC0415
-    from results.experiments.crash_table.experiment import TRIES  # noqa: PLC0415
-    from results.experiments.crash_table.table import evidence_of  # noqa: PLC0415
-    from results.store.atomic import write_bytes  # noqa: PLC0415
+    from schemaquake.clusters.local.provider import LocalProvider  # noqa: PLC0415
+    from schemaquake.results.experiments.crash_table.experiment import TRIES  # noqa: PLC0415
+    from schemaquake.results.experiments.crash_table.table import evidence_of  # noqa: PLC0415
+    from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
 
     write_bytes(folder / "plan.json", orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
     provider = LocalProvider()
     provider.prepare(plan, folder)
-    inside = [sys.executable, "-P", "-m", "results.experiments.crash_table.experiment", str(folder.resolve())]
+    inside = [
+        sys.executable,
+        "-P",
+        "-m",
+        "schemaquake.results.experiments.crash_table.experiment",
+        str(folder.resolve()),
+    ]
     finished = subprocess.run([*provider.enclosure(folder), *inside], check=False)
     path = folder / TRIES
     lines = path.read_bytes().splitlines() if path.exists() else []

@@ -1,6 +1,6 @@
 """The tries themselves: one node, a schema change, SIGKILL in the middle of it, a start, and what is then there.
 
-Runs inside the cluster's enclosure (`python -m results.experiments.crash_table.experiment FOLDER`) and appends a line of JSON to
+Runs inside the cluster's enclosure (`python -m schemaquake.results.experiments.crash_table.experiment FOLDER`) and appends a line of JSON to
 `tries.jsonl` for each try. The node is alone: nobody can push to it what it lost.
 """
 
@@ -19,21 +19,21 @@ from typing import Final
 
 import orjson
 
-from clusters.local.provider import LocalCluster, LocalNode, LocalProvider
-from clusters.thrift.client import ThriftClient
-from clusters.thrift.connection import Connection
-from clusters.thrift.rows import slices
-from harness.console import configure_logging
-from harness.ddl.rows import insert, read_rows
-from harness.ddl.schema_changes import create_keyspace, create_table, drop_table
-from harness.errors import ClusterError
-from harness.model.operation import Completion
-from harness.model.plan import Plan
-from harness.model.protocols import Boot
-from harness.model.steps import Invoke
-from harness.wait import pause_for
-from results.experiments.crash_table.delays import next_delay
-from results.experiments.crash_table.evidence import ACKNOWLEDGED, Evidence, Kind, died_after
+from schemaquake.clusters.local.provider import LocalCluster, LocalNode, LocalProvider
+from schemaquake.clusters.thrift.client import ThriftClient
+from schemaquake.clusters.thrift.connection import Connection
+from schemaquake.clusters.thrift.rows import slices
+from schemaquake.harness.console import configure_logging
+from schemaquake.harness.ddl.rows import insert, read_rows
+from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table, drop_table
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Boot
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.wait import pause_for
+from schemaquake.results.experiments.crash_table.delays import next_delay
+from schemaquake.results.experiments.crash_table.evidence import ACKNOWLEDGED, Evidence, Kind, died_after
 
 __all__ = ["KINDS", "TRIES", "main"]
 

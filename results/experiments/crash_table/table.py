@@ -10,7 +10,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from results.experiments.crash_table.evidence import ACKNOWLEDGED, UNTOLD, Evidence, died_after, what_happened
+from schemaquake.results.experiments.crash_table.evidence import (
+    ACKNOWLEDGED,
+    UNTOLD,
+    Evidence,
+    died_after,
+    what_happened,
+)
 
 __all__ = ["Row", "Step", "as_markdown", "as_told", "evidence_of", "rows_of", "steps"]
 

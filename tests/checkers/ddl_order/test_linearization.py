@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.ddl_order.search import (
+from schemaquake.checkers.ddl_order.search import (
     Branch,
     Outcome,
     Problem,

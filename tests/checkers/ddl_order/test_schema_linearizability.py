@@ -9,13 +9,13 @@ import pytest
 from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from known_bugs import BUGS, CONTROLS, SETUP, TABLE, TYPE, Bug
 from perfect_cluster import runs
-from test_known_bugs import BUGS, CONTROLS, SETUP, TABLE, TYPE, Bug
-from test_structure_properties import weakened
+from weakening import weakened
 
-from checkers.ddl_order.checker import SchemaLinearizability
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.ddl_order.checker import SchemaLinearizability
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
 
 NAMED = {bug.name: bug for bug in BUGS}
 ORDER_CANNOT_TELL = {

@@ -13,7 +13,7 @@ from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkers.ddl_order.checker import SchemaLinearizability
+from schemaquake.checkers.ddl_order.checker import SchemaLinearizability
 
 
 class Refused(Exception):

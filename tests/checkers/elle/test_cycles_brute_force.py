@@ -13,11 +13,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.elle.cycles import find_cycles
-from checkers.elle.graphs import ORDER, PASS, RW, WR, WW, graph
-from checkers.elle.models import Order, implied_by
-from checkers.elle.transactions import INFO, NEVER, OK, Transactions
-from checkers.elle.witnesses import base_kind
+from schemaquake.checkers.elle.cycles import find_cycles
+from schemaquake.checkers.elle.graphs import ORDER, PASS, RW, WR, WW, graph
+from schemaquake.checkers.elle.models import Order, implied_by
+from schemaquake.checkers.elle.transactions import INFO, NEVER, OK, Transactions
+from schemaquake.checkers.elle.witnesses import base_kind
 
 Edges: TypeAlias = set[tuple[int, int, int]]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 import pytest
 from shared_histories import from_json, lines
 
-from checkers.elle.list_append import check_list_append
-from checkers.elle.models import implied_by
-from checkers.elle.rw_register import check_rw_register
-from harness.model.verdict import Verdict
+from schemaquake.checkers.elle.list_append import check_list_append
+from schemaquake.checkers.elle.models import implied_by
+from schemaquake.checkers.elle.rw_register import check_rw_register
+from schemaquake.harness.model.verdict import Verdict
 
 NAMED = "Elle says that some cycle exists; we say which"
 WORSE = "the cycle that Elle shows has a worse one of fewer needs beside it in the same component"

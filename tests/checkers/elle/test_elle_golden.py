@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from harness.verdict import Verdict
 from shared_histories import SHARED, from_edn, shared
 
-from checkers.elle.list_append import check_list_append
-from checkers.elle.models import implied_by
-from checkers.elle.rw_register import check_rw_register
-from results.formats import edn
+from schemaquake.checkers.elle.list_append import check_list_append
+from schemaquake.checkers.elle.models import implied_by
+from schemaquake.checkers.elle.rw_register import check_rw_register
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.formats import edn
 
 INDEX = SHARED / "golden" / "elle-tests" / "INDEX.jsonl"
 ENTRIES = [json.loads(line) for line in INDEX.read_text().splitlines()] if INDEX.exists() else []

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from serial_store import executed
 from small_histories import Transaction, renamed, shifted, table
 
-from checkers.elle.list_append import check_list_append
-from checkers.elle.models import MODELS
-from checkers.elle.rw_register import check_rw_register
-from harness.model.verdict import Verdict
+from schemaquake.checkers.elle.list_append import check_list_append
+from schemaquake.checkers.elle.models import MODELS
+from schemaquake.checkers.elle.rw_register import check_rw_register
+from schemaquake.harness.model.verdict import Verdict
 
 SEEDS = st.integers(0, 1 << 32)
 KINDS = st.sampled_from(["list-append", "rw-register"])

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.elle.example import example_history
-from checkers.elle.list_append import ListAppend
-from checkers.elle.rw_register import RwRegister
-from checkers.weak_isolation.isolation import WeakIsolation
-from harness.model.records import Records
+from schemaquake.checkers.elle.example import example_history
+from schemaquake.checkers.elle.list_append import ListAppend
+from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.checkers.weak_isolation.isolation import WeakIsolation
+from schemaquake.harness.model.records import Records
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.elle.list_append import check_list_append
-from checkers.elle.rw_register import check_rw_register
-from harness.model.records import HISTORY, MOPS
+from schemaquake.checkers.elle.list_append import check_list_append
+from schemaquake.checkers.elle.rw_register import check_rw_register
+from schemaquake.harness.model.records import HISTORY, MOPS
 
 _TYPES = ("invoke", "ok", "fail", "info")
 

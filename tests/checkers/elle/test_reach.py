@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.elle.reach import relaxed, stretches
+from schemaquake.checkers.elle.reach import relaxed, stretches
 
 NEVER = np.iinfo(np.int64).max
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from small_histories import history
 
-from checkers.elle.list_append import ListAppend, check_list_append
-from checkers.elle.rw_register import RwRegister, check_rw_register
-from harness.errors import HistoryError, PlanError
-from harness.model.records import Records
+from schemaquake.checkers.elle.list_append import ListAppend, check_list_append
+from schemaquake.checkers.elle.rw_register import RwRegister, check_rw_register
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.records import Records
 
 # anomaly: (models, lines, (line of the twin, what stands there instead))
 APPENDS: dict[str, tuple[list[str], list[str], tuple[int, str]]] = {

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.elle.list_append import ListAppend
-from checkers.elle.rw_register import RwRegister
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.elle.list_append import ListAppend
+from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
 
 MicroOps = list[dict[str, Any]]
 

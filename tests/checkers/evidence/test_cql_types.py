@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.evidence.cql_types import CONTAINERS, NATIVE, canonical, user_types
+from schemaquake.checkers.evidence.cql_types import CONTAINERS, NATIVE, canonical, user_types
 
 
 @pytest.mark.parametrize(

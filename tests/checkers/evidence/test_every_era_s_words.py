@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from known_bugs import CHECKERS
 from perfect_cluster import Request, changes, run
-from test_known_bugs import CHECKERS
 from told_by_eras import FOREIGN, LINES, told
 
-from harness.ddl import schema_changes as ddl
-from harness.model.records import OBSERVATIONS, Records
-from harness.model.steps import Invoke
-from harness.model.verdict import Verdict
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.model.records import OBSERVATIONS, Records
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.verdict import Verdict
 
 each_line = pytest.mark.parametrize("line", LINES)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.option_values import can_be
+from schemaquake.checkers.evidence.option_values import can_be
 
 LEVELED = "org.apache.cassandra.db.compaction.LeveledCompactionStrategy"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from histories import observed
 
-from checkers.evidence.node_schemas import NodeSchema, Unread, final_readings, sightings
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Unread, final_readings, sightings
 
 
 def only(*lines: str) -> NodeSchema:

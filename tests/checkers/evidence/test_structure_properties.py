@@ -10,28 +10,20 @@ import pytest
 from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from known_bugs import BUGS, CHECKERS, CONTROLS, KEYSPACE, Bug
 from perfect_cluster import Request, run, runs
-from test_known_bugs import BUGS, CHECKERS, CONTROLS, KEYSPACE, Bug
+from weakening import weakened
 
-from harness.ddl import schema_changes as ddl
-from harness.model.records import HISTORY, OBSERVATIONS, Records
-from harness.model.steps import Invoke
-from harness.model.verdict import Verdict
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.verdict import Verdict
 
 UNHURRIED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def verdicts(records: Records) -> list[Verdict]:
     return [checker.check(records, limit_s=30) for checker in CHECKERS]
-
-
-def weakened(records: Records, choices: st.DataObject) -> Records:
-    """The same records, some answers of which never came."""
-    rows = records.history.to_pylist()
-    for row in rows:
-        if row["type"] in {"ok", "fail"} and choices.draw(st.booleans()):
-            row |= {"type": "info", "value": None, "error": "timed out"}
-    return Records.of(pa.Table.from_pylist(rows, schema=HISTORY), records.observations)
 
 
 @UNHURRIED

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-from test_known_bugs import BUGS, findings
+from known_bugs import BUGS, findings
+from places import ROOT
 
-import checkers
-from checkers.findings.catalogue import CATALOGUE, AnomalyType, anomaly
+from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, anomaly
 
 SEEDS = (
     "Cassandra 0.7 Live Schema Updates",
@@ -17,7 +16,7 @@ SEEDS = (
     "CEP-21 Transactional Cluster Metadata",
     "ScyllaDB, Making Schema Changes Safe with Raft",
 )
-PACKAGE = Path(checkers.__path__[0])
+PACKAGE = ROOT / "checkers"
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

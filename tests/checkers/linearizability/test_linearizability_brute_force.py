@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.linearizability import guarded, zones
-from checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, READ, WRITE, Calls, Values
-from checkers.linearizability.search import Limits
+from schemaquake.checkers.linearizability import guarded, zones
+from schemaquake.checkers.linearizability.register_calls import CAS, FAILED_CAS, NEVER, READ, WRITE, Calls, Values
+from schemaquake.checkers.linearizability.search import Limits
 
 
 @st.composite

@@ -7,9 +7,9 @@ import time
 import pytest
 from data_histories import data_records
 
-from checkers.linearizability import guarded
-from checkers.linearizability.linearizable import Linearizable
-from checkers.linearizability.models import (
+from schemaquake.checkers.linearizability import guarded
+from schemaquake.checkers.linearizability.linearizable import Linearizable
+from schemaquake.checkers.linearizability.models import (
     Mutex,
     Register,
     counter,
@@ -18,8 +18,8 @@ from checkers.linearizability.models import (
     multi_register,
     unordered_queue,
 )
-from harness.errors import HistoryError
-from harness.model.verdict import Verdict
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.verdict import Verdict
 
 
 def judge(*lines: str, model: object = None, limit_s: float = 20, **options: int) -> Verdict:

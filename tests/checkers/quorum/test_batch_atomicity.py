@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quorum_store import table
 
-from checkers.quorum.batch_atomicity import BatchAtomicity
-from harness.errors import HistoryError
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.quorum.batch_atomicity import BatchAtomicity
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
 
 TABLES = ("a", "b", "c")
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quorum_store import Store, table
 
-from checkers.quorum.checker import Quorum
-from harness.errors import HistoryError
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.quorum.checker import Quorum
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
 
 KEYSPACE = ("@1 p99 n1 invoke create-keyspace k", "@1 p99 n1 ok")
 SETTLED = '@900 -- info phase {"phase": "final-settled", "state": "begins"}'

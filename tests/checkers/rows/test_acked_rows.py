@@ -8,11 +8,11 @@ from histories import events, judged, with_other_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.rows.acked_rows import AckedRows
-from checkers.rows.same_values import same_value
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
-from harness.registry import load
+from schemaquake.checkers.rows.acked_rows import AckedRows
+from schemaquake.checkers.rows.same_values import same_value
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.registry import load
 
 SETUP = (
     "@1 p90 n1 invoke create-keyspace k",

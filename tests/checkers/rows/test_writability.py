@@ -8,11 +8,11 @@ from histories import judged, with_other_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.rows.probe_errors import Fault, fault_of, in_short, missing_column
-from checkers.rows.writability import Writability
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
-from harness.registry import load
+from schemaquake.checkers.rows.probe_errors import Fault, fault_of, in_short, missing_column
+from schemaquake.checkers.rows.writability import Writability
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.registry import load
 
 CREATE = ("@1 p90 n1 invoke create-table k.t k:int* v:text", "@2 p90 n1 ok")
 BROKEN = 'WriteFailure: Error from server: code=1500 [x] message="2 failures: INCOMPATIBLE_SCHEMA" info={}'

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from checkers.run.faults import Faults
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.run.faults import Faults
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
 
 
 def judged(*notes: tuple[str, dict[str, Any]]) -> Verdict:

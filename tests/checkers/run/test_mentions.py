@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from histories import judged
 
-from checkers.run.mentions import Mentions
+from schemaquake.checkers.run.mentions import Mentions
 
 HISTORY = (
     "p0 n1 invoke create-table sq_drop_alter_002.t k:int*",

@@ -10,9 +10,9 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.run.log_rules import log_rules, rule_of
-from checkers.run.node_log import NOTED, NodeLog
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.run.log_rules import log_rules, rule_of
+from schemaquake.checkers.run.node_log import NOTED, NodeLog
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 # A line that servers of some version write, for every rule; after a bar, the stack.
 SAMPLES: Final = {

@@ -9,8 +9,8 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.run.observed import Observed
-from harness.model.verdict import Verdict
+from schemaquake.checkers.run.observed import Observed
+from schemaquake.harness.model.verdict import Verdict
 
 ACKED = ("p0 n1 invoke create-table k.t a:int*", "p0 n1 ok")
 READ = ("settled n1,n2 keyspace k",)

@@ -10,8 +10,8 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.run.restart import Restart
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.run.restart import Restart
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 MISSING = "ERROR [main] 2026-01-02 03:04:05,678 CassandraDaemon.java:887 - Exception encountered during startup\n"
 MISSING += "MissingColumns: No partition key columns found in schema table for k.t\n\tat SchemaKeyspace.fetchColumns"

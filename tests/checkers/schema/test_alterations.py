@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from histories import judged
 
-from checkers.schema.alterations import Alterations
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.schema.alterations import Alterations
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 KEYSPACE = ("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok")
 TABLE = (*KEYSPACE, "@3 p91 n1 invoke create-table k.t a:int* c:int", "@4 p91 n1 ok")

@@ -11,8 +11,8 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.schema.change_log import ChangeLog
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.schema.change_log import ChangeLog
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 CREATE, DROP, OTHER = "CREATE TABLE k.t (a int, PRIMARY KEY (a))", "DROP TABLE k.t", "Starting new topology coordinator"
 CALLS = (

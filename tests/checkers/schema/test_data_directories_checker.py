@@ -9,8 +9,8 @@ from histories import judged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.schema.data_directories import DataDirectories
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.schema.data_directories import DataDirectories
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
 RIVAL = ("@1 p1 n2 invoke create-table k.t a:int*", "@3 p1 n2 ok")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from histories import judged
 
-from checkers.schema.divergence import Divergence
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.schema.divergence import Divergence
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 CREATE = ("@1 p0 n1 invoke create-table k.t a:int* c:int", "@2 p0 n1 ok")
 TABLE = "settled n1,n2,n3 table k.t id=1 a:int* c:int"

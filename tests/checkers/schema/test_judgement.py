@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 from histories import judged
-from test_known_bugs import CHECKERS
+from known_bugs import CHECKERS
 
-from checkers.findings.catalogue import anomaly
-from checkers.schema.judge import Case, judge
-from harness.errors import HistoryError
-from harness.model.protocols import Checker
-from harness.model.verdict import Anomaly, Verdict
-from harness.registry import load
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.schema.judge import Case, judge
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.protocols import Checker
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.registry import load
 
 CREATE = ("p0 n1 invoke create-table k.t a:int*", "p0 n1 ok")
 NAMES = [checker.name for checker in CHECKERS]

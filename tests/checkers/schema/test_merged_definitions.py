@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from histories import judged
 
-from checkers.schema.merged_definitions import MergedDefinitions
-from harness.model.verdict import Verdict
+from schemaquake.checkers.schema.merged_definitions import MergedDefinitions
+from schemaquake.harness.model.verdict import Verdict
 
 A = ("@1 p0 n1 invoke create-table k.t a:int* x:int", "@2 p0 n1 ok")
 B = ("@1 p1 n2 invoke create-table k.t b:int* y:int", "@2 p1 n2 ok")

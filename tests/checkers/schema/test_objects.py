@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from histories import judged
 
-from checkers.schema.objects import Objects
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.schema.objects import Objects
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 KEYSPACE = ("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok")
 CREATE = ("@3 p91 n1 invoke create-table k.t a:int*", "@4 p91 n1 ok")

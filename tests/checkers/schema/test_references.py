@@ -7,8 +7,8 @@ import json
 import pytest
 from histories import judged
 
-from checkers.schema.references import References
-from harness.model.verdict import Verdict
+from schemaquake.checkers.schema.references import References
+from schemaquake.harness.model.verdict import Verdict
 
 SHAPED = "@5 running n1 table k.z id=9 a:int*"
 """Shows that this system's schema tables describe primary keys."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from histories import judged
 
-from checkers.schema.table_ids import TableIds
-from harness.model.verdict import Anomaly, Verdict
+from schemaquake.checkers.schema.table_ids import TableIds
+from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 CREATE = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
 ALSO = ("@1 p1 n2 invoke create-table k.t a:int*", "@2 p1 n2 ok")

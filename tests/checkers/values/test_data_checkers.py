@@ -9,15 +9,15 @@ from data_histories import data_records
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.run.availability import Availability
-from checkers.run.stats import Stats
-from checkers.values.bank import Bank
-from checkers.values.counter import Counter
-from checkers.values.long_fork import LongFork
-from checkers.values.set_full import SetFull
-from checkers.values.unique_ids import UniqueIds
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.run.availability import Availability
+from schemaquake.checkers.run.stats import Stats
+from schemaquake.checkers.values.bank import Bank
+from schemaquake.checkers.values.counter import Counter
+from schemaquake.checkers.values.long_fork import LongFork
+from schemaquake.checkers.values.set_full import SetFull
+from schemaquake.checkers.values.unique_ids import UniqueIds
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Verdict
 
 
 def judge(checker: object, *lines: str) -> Verdict:

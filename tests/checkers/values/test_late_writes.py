@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quorum_store import table
 
-from checkers.values.late_writes import LateWrites
-from harness.model.records import Records
-from harness.model.verdict import Verdict
+from schemaquake.checkers.values.late_writes import LateWrites
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
 
 TIMEOUT = "WriteTimeout: Error from server: code=1100"
 

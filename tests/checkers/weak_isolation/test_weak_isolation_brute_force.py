@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loose_store import loose
 from small_histories import Transaction, table
 
-from checkers.weak_isolation.isolation import check_weak_isolation
+from schemaquake.checkers.weak_isolation.isolation import check_weak_isolation
 
 SEEDS = st.integers(0, 1 << 40)
 IN_THEMSELVES = {

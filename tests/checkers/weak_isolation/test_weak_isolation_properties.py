@@ -17,13 +17,13 @@ from loose_store import loose
 from serial_store import executed
 from small_histories import Transaction, history, parsed, renamed, shifted, table
 
-from checkers.elle.transactions import transactions as transactions_of
-from checkers.weak_isolation.axioms import of_read_atomic
-from checkers.weak_isolation.causality import TooMuch, of_causality
-from checkers.weak_isolation.commit_order import commit_order
-from checkers.weak_isolation.isolation import check_weak_isolation
-from checkers.weak_isolation.readings import of_registers
-from harness.model.records import HISTORY
+from schemaquake.checkers.elle.transactions import transactions as transactions_of
+from schemaquake.checkers.weak_isolation.axioms import of_read_atomic
+from schemaquake.checkers.weak_isolation.causality import TooMuch, of_causality
+from schemaquake.checkers.weak_isolation.commit_order import commit_order
+from schemaquake.checkers.weak_isolation.isolation import check_weak_isolation
+from schemaquake.checkers.weak_isolation.readings import of_registers
+from schemaquake.harness.model.records import HISTORY
 
 SEEDS = st.integers(0, 1 << 40)
 KINDS: Any = st.sampled_from(["rw-register", "list-append"])

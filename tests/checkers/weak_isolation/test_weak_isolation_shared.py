@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from shared_histories import SHARED, from_edn, from_json, lines, shared
 
-from checkers.weak_isolation.isolation import check_weak_isolation
-from harness.model.verdict import Validity
+from schemaquake.checkers.weak_isolation.isolation import check_weak_isolation
+from schemaquake.harness.model.verdict import Validity
 
 LEVELS = ("read-committed", "read-atomic", "causal")
 INDEX = SHARED / "golden" / "elle-tests" / "INDEX.jsonl"

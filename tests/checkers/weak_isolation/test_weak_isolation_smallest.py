@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from small_histories import history
 
-from checkers.weak_isolation.isolation import WeakIsolation, check_weak_isolation
-from harness.errors import HistoryError, PlanError
-from harness.model.records import Records
+from schemaquake.checkers.weak_isolation.isolation import WeakIsolation, check_weak_isolation
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.records import Records
 
 LEVELS = ("read-committed", "read-atomic", "causal")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clusters.cluster_file.allowance import WORDS, asked, check_plan
-from clusters.cluster_file.model import ClusterFile
-from harness.errors import ExitCode, FaultNotAllowed, PlanError
-from harness.model.plan import Plan
-from harness.registry import names
+from schemaquake.clusters.cluster_file.allowance import WORDS, asked, check_plan
+from schemaquake.clusters.cluster_file.model import ClusterFile
+from schemaquake.harness.errors import ExitCode, FaultNotAllowed, PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.registry import names
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("register",), cluster="ssh", restart="none")
 FILE = ClusterFile.model_validate(

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.cluster_file.model import Become, Clock, ClusterFile, Commands, Process, Systemd
-from harness.errors import ExitCode, PlanError
+from schemaquake.clusters.cluster_file.model import Become, Clock, Commands, Process, Systemd
+from schemaquake.clusters.cluster_file.parse import read_cluster_file, read_cluster_file_of_run
+from schemaquake.harness.errors import ExitCode, PlanError
 
 SSH = """
     provider = "ssh"
@@ -29,7 +30,7 @@ def read(tmp_path):
     def written(text):
         path = tmp_path / "cluster.toml"
         path.write_text(dedent(text).lstrip("\n"))
-        return ClusterFile.read(path)
+        return read_cluster_file(path)
 
     return written
 
@@ -163,7 +164,7 @@ def test_without_a_key_the_agent_is_asked(read, monkeypatch):
 
 def test_a_run_s_own_copy_is_read_from_its_folder(tmp_path):
     (tmp_path / "cluster.toml").write_text(dedent(SSH))
-    assert ClusterFile.of_run(tmp_path).addresses == {"n1": "10.0.0.1"}
+    assert read_cluster_file_of_run(tmp_path).addresses == {"n1": "10.0.0.1"}
 
 
 # ── what is wrong with it ────────────────────────────────────────────────────────────────────────────────────────────
@@ -314,10 +315,10 @@ def test_what_is_no_toml_is_told_with_its_line(problems, text, line):
 
 def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path):
     with pytest.raises(PlanError, match=r"the cluster file .*nowhere\.toml cannot be read: No such file"):
-        ClusterFile.read(tmp_path / "nowhere.toml")
+        read_cluster_file(tmp_path / "nowhere.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PlanError, match="no text in UTF-8"):
-        ClusterFile.read(tmp_path / "binary.toml")
+        read_cluster_file(tmp_path / "binary.toml")
 
 
 # ── every file there may be ──────────────────────────────────────────────────────────────────────────────────────────
@@ -377,7 +378,7 @@ def test_whatever_stands_in_it_a_file_is_read_or_refused_line_by_line(document):
         path = Path(folder) / "cluster.toml"
         path.write_text("".join(f"{key} = {inline(value)}\n" for key, value in document.items()), encoding="utf-8")
         try:
-            file = ClusterFile.read(path)
+            file = read_cluster_file(path)
         except PlanError as refused:
             for line in str(refused).splitlines():
                 number, _, said = line.removeprefix(f"{path}:").partition(": ")
@@ -391,4 +392,4 @@ def test_whatever_stands_in_it_a_file_is_read_or_refused_line_by_line(document):
 def test_the_whole_file_is_a_good_one(tmp_path):
     path = tmp_path / "cluster.toml"
     path.write_text("".join(f"{key} = {inline(value)}\n" for key, value in WHOLE.items()))
-    assert len(ClusterFile.read(path).addresses) == 2
+    assert len(read_cluster_file(path).addresses) == 2

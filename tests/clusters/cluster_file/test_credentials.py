@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.cluster_file.credentials import CredentialReference, Credentials, Login
-from harness.errors import EnvironmentLacks, ExitCode
+from schemaquake.clusters.cluster_file.credentials import CredentialReference, Credentials, Login
+from schemaquake.harness.errors import EnvironmentLacks, ExitCode
 
 CREDENTIALS = Credentials(
     username=CredentialReference(env="QUAKE_TEST_USER"), password=CredentialReference(env="QUAKE_TEST_PASSWORD")

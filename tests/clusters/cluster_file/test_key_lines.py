@@ -8,7 +8,7 @@ from textwrap import dedent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.cluster_file.lines import key_lines, line_of
+from schemaquake.clusters.cluster_file.lines import key_lines, line_of
 
 
 def lines(text):

@@ -14,12 +14,12 @@ from cassandra.cqltypes import Int32Type
 from cassandra.policies import FallthroughRetryPolicy
 from cassandra.protocol import SyntaxException
 
-from clusters.cql import client as cql_client
-from clusters.cql.client import CqlConnector
-from harness.ddl import rows
-from harness.ddl import schema_changes as ddl
-from harness.errors import NodeUnreachable
-from harness.model.steps import Invoke
+from schemaquake.clusters.cql import client as cql_client
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.harness.ddl import rows
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.steps import Invoke
 
 V1, V2 = UUID(int=1), UUID(int=2)
 

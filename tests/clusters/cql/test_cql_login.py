@@ -19,13 +19,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from clusters.cluster_file.credentials import CredentialReference, Credentials
-from clusters.cluster_file.tls import Tls
-from clusters.cql import client as cql_client
-from clusters.cql.client import CqlConnector
-from clusters.cql.protocol import answers_cql
-from harness.ddl import schema_changes as ddl
-from harness.errors import EnvironmentLacks, NodeUnreachable
+from schemaquake.clusters.cluster_file.credentials import CredentialReference, Credentials
+from schemaquake.clusters.cluster_file.tls import Tls
+from schemaquake.clusters.cql import client as cql_client
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.errors import EnvironmentLacks, NodeUnreachable
 
 USER, PASSWORD = "robert_tables", "correct horse; battery"
 HEADER = struct.Struct(">BBhBi")

@@ -7,10 +7,10 @@ from typing import Any, get_args
 import pytest
 from cassandra import ConsistencyLevel
 
-from clusters.cql.queries import completion_of, prepared, reads_only
-from harness.model.operation import MicroOp
-from harness.model.queries import READS, Answer, Query
-from harness.model.steps import Invoke
+from schemaquake.clusters.cql.queries import completion_of, prepared, reads_only
+from schemaquake.harness.model.operation import MicroOp
+from schemaquake.harness.model.queries import READS, Answer, Query
+from schemaquake.harness.model.steps import Invoke
 
 
 def asked(answer: Answer, *, f: str = "read", value: Any = None, mops: tuple[MicroOp, ...] | None = None) -> Invoke:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.cql.targets import NotUnderstood, Targets, targets
+from schemaquake.clusters.cql.targets import NotUnderstood, Targets, targets
 
 
 @pytest.mark.parametrize(

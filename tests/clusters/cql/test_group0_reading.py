@@ -8,8 +8,8 @@ import pytest
 from cassandra import InvalidRequest
 from scylla_node import GROUP, SERVERS, TABLE_ID, VERSION, ScyllaNode, ddl, state_id
 
-from clusters.cql.group0 import CHANGES_MOST, group0_log, group0_state, last_change
-from clusters.cql.schema import read_schema, read_version
+from schemaquake.clusters.cql.group0 import CHANGES_MOST, group0_log, group0_state, last_change
+from schemaquake.clusters.cql.schema import read_schema, read_version
 
 CREATE = ddl("CREATE TABLE ks.t (k int PRIMARY KEY)")
 HISTORY = [(30, CREATE), (10, "Starting new topology coordinator c0ffee00"), (20, ddl("CREATE KEYSPACE ks"))]

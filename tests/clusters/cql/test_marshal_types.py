@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.evidence.cql_types import canonical, user_types
-from clusters.cql.marshal_types import components, cql_type
+from schemaquake.checkers.evidence.cql_types import canonical, user_types
+from schemaquake.clusters.cql.marshal_types import components, cql_type
 
 
 def marshal(text):

@@ -6,7 +6,7 @@ import pytest
 from cassandra import InvalidRequest, OperationTimedOut
 from cassandra.protocol import ServerError, SyntaxException
 
-from clusters.cql.memory import describe, probe
+from schemaquake.clusters.cql.memory import describe, probe
 
 KEY = {
     "k": {"type": "int", "kind": "partition_key", "position": 0},

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from clusters.cql.protocol import answers_cql
-from harness.wait import pause_for
+from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.harness.wait import pause_for
 
 OPTIONS = bytes([0x04, 0, 0, 0, 0x05, 0, 0, 0, 0])
 SUPPORTED = struct.pack(">BBhBi", 0x84, 0, 0, 0x06, 2) + b"\0\0"

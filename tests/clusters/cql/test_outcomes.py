@@ -10,8 +10,8 @@ from cassandra import ConsistencyLevel, OperationTimedOut, WriteType, protocol
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException, ConnectionShutdown, CrcMismatchException
 
-from clusters.cql.outcomes import TABLE, classify
-from harness.registry import load
+from schemaquake.clusters.cql.outcomes import TABLE, classify
+from schemaquake.harness.registry import load
 
 DRIVER = [importlib.import_module(name) for name in ("cassandra", "cassandra.protocol", "cassandra.connection")]
 REPLICAS = {"consistency": ConsistencyLevel.QUORUM, "required_responses": 2, "received_responses": 1}

@@ -8,14 +8,14 @@ from itertools import islice
 
 import pytest
 
-from clusters.cql.prefix_guard import PrefixGuard, objection
-from harness.ddl import rows
-from harness.ddl import schema_changes as ddl
-from harness.model.operation import Completion
-from harness.model.protocols import Connector, Context
-from harness.model.queries import Query
-from harness.model.steps import Invoke, Require
-from harness.registry import load, names
+from schemaquake.clusters.cql.prefix_guard import PrefixGuard, objection
+from schemaquake.harness.ddl import rows
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Connector, Context
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke, Require
+from schemaquake.harness.registry import load, names
 
 EVERYTHING = frozenset(
     ["keyspaces", "tables", "columns", "types", "functions", "aggregates", "views", "indexes", "options", "accord"]

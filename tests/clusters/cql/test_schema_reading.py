@@ -8,8 +8,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from clusters.cql.schema import digest, read_schema, read_version
-from harness.model.observation import KINDS, Observation
+from schemaquake.clusters.cql.schema import digest, read_schema, read_version
+from schemaquake.harness.model.observation import KINDS, Observation
 
 TABLE_ID = UUID("5a1c395e-4d04-11ef-b4c5-c1b2e1a1f0aa")
 VIEW_ID = UUID("6b2d406f-4d04-11ef-b4c5-c1b2e1a1f0bb")

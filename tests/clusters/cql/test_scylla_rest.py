@@ -8,9 +8,9 @@ import threading
 import pytest
 from scylla_node import GROUP, Rest, ScyllaNode, serving, state_id
 
-from clusters.cql import client as cql_client
-from clusters.cql.client import CqlConnector
-from clusters.cql.scylla_rest import read_barrier
+from schemaquake.clusters.cql import client as cql_client
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.cql.scylla_rest import read_barrier
 
 
 def test_a_barrier_is_asked_for_once_and_in_time_for_the_servers_own_words():

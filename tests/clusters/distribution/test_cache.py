@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.distribution.cache import cache_folder, only_one, staged
+from schemaquake.clusters.distribution.cache import cache_folder, only_one, staged
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_replacement_takes_the_place_of_the_old_folder_whole(tmp_path):
 _KILLED_WHILE_STAGING = """
 import sys, time
 from pathlib import Path
-from clusters.distribution.cache import only_one, staged
+from schemaquake.clusters.distribution.cache import only_one, staged
 target = Path(sys.argv[1])
 with only_one(target, waiting=lambda: None), staged(target) as staging:
     (staging / "half").write_text("half")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.distribution.distribution import Jar, Manifest, check_version, jars_in, version_of_jars
-from harness.errors import FetchError
+from schemaquake.clusters.distribution.distribution import Jar, Manifest, check_version, jars_in, version_of_jars
+from schemaquake.harness.errors import FetchError
 
 JARS = st.lists(
     st.builds(

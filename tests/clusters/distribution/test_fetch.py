@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clusters.distribution.distribution import fetch as fetch_module
-from clusters.distribution.fetch import fetch, verify
-from clusters.systems.coordinates import coordinates
-from harness.errors import FetchError
+from schemaquake.clusters.distribution import fetch as fetch_module
+from schemaquake.clusters.distribution.fetch import fetch, verify
+from schemaquake.clusters.systems.coordinates import coordinates
+from schemaquake.harness.errors import FetchError
 
 
 class Shelf:

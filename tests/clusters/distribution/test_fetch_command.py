@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from clusters.distribution.commands import fetch_systems, register
-from clusters.distribution.resolvers import ResolverName
-from harness.errors import FetchError, PlanError
+from schemaquake.clusters.distribution.commands import fetch_systems, register
+from schemaquake.clusters.distribution.resolvers import ResolverName
+from schemaquake.harness.errors import FetchError, PlanError
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.distribution.distribution import java as java_module
-from clusters.distribution.java import find_java, installed_javas
-from harness.errors import EnvironmentLacks
+from schemaquake.clusters.distribution import java as java_module
+from schemaquake.clusters.distribution.java import find_java, installed_javas
+from schemaquake.harness.errors import EnvironmentLacks
 
 SAYS = {
     8: 'openjdk version "1.8.0_392"',

@@ -10,10 +10,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from clusters.distribution.distribution import resolvers
-from clusters.distribution.resolvers import Ivy, Maven, choose_resolver
-from clusters.systems.coordinates import Coordinates
-from harness.errors import EnvironmentLacks, FetchError
+from schemaquake.clusters.distribution import resolvers
+from schemaquake.clusters.distribution.resolvers import Ivy, Maven, choose_resolver
+from schemaquake.clusters.systems.coordinates import Coordinates
+from schemaquake.harness.errors import EnvironmentLacks, FetchError
 
 SMALL = [Coordinates("org.slf4j", "slf4j-log4j12", "1.6.1")]
 JARS = ["log4j-1.2.16.jar", "slf4j-api-1.6.1.jar", "slf4j-log4j12-1.6.1.jar"]

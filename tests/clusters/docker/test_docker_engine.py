@@ -11,8 +11,8 @@ import docker
 import pytest
 import requests
 
-from clusters.docker.engine import FOLDER_LABEL, NODE_LABEL, RUN_LABEL, DockerEngine, Limits
-from harness.errors import ClusterError, EnvironmentLacks
+from schemaquake.clusters.docker.engine import FOLDER_LABEL, NODE_LABEL, RUN_LABEL, DockerEngine, Limits
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks
 
 # ── an engine that is written down ───────────────────────────────────────────────────────────────────────────────────
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from clusters.docker import provider as docker_provider
-from clusters.docker.engine import Container, DockerEngine
-from clusters.docker.provider import DockerProvider
-from clusters.systems.recipe import line_for, parse_system
-from harness.errors import ClusterError, EnvironmentLacks, FaultNotAllowed, HistoryError, PlanError
-from harness.model.plan import Plan
-from harness.model.protocols import Fault, Guarded, Undo
-from harness.wait import until
+from schemaquake.clusters.docker import provider as docker_provider
+from schemaquake.clusters.docker.engine import Container, DockerEngine
+from schemaquake.clusters.docker.provider import DockerProvider
+from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, FaultNotAllowed, HistoryError, PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Fault, Guarded, Undo
+from schemaquake.harness.wait import until
 
 OURS = {
     "Id": "sha256:0123456789abcdef",

@@ -19,9 +19,9 @@ import orjson
 import pytest
 from command import OF_CREATE_TABLE, anomalies, schemaquake
 
-from clusters.docker.engine import DockerEngine
-from clusters.docker.transport import DockerTransport
-from harness.wait import until
+from schemaquake.clusters.docker.engine import DockerEngine
+from schemaquake.clusters.docker.transport import DockerTransport
+from schemaquake.harness.wait import until
 
 pytestmark = pytest.mark.cluster
 
@@ -98,7 +98,16 @@ class Killed:
         self.runs = tmp_path
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "harness.cli.command_line", "run", "--runs", str(tmp_path), "--seed", "1"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "schemaquake.harness.cli.command_line",
+                    "run",
+                    "--runs",
+                    str(tmp_path),
+                    "--seed",
+                    "1",
+                ),
                 *("--workload", "register", *arguments),
             ],
             stdin=subprocess.DEVNULL,
@@ -133,7 +142,7 @@ class Killed:
         for command in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
                 words = command.read_bytes().decode().split("\0")
-                if "harness.run.conductor" in words and str(self.folder) in words:
+                if "schemaquake.harness.run.conductor" in words and str(self.folder) in words:
                     found.append(int(command.parent.name))
         assert found
         return found

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from clusters.docker.server import Image, edited, server_of
-from clusters.systems.recipe import line_for, parse_system, recipe_for
-from harness.errors import PlanError
+from schemaquake.clusters.docker.server import Image, edited, server_of
+from schemaquake.clusters.systems.recipe import line_for, parse_system, recipe_for
+from schemaquake.harness.errors import PlanError
 
 OFFICIAL = {
     "Id": "sha256:official",

@@ -14,11 +14,11 @@ import docker
 import pytest
 import requests
 
-from clusters.docker.carried_tools import carry_clock_library, carry_packet_filter
-from clusters.docker.engine import DockerEngine, Limits
-from clusters.docker.transport import DockerTransport
-from harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
-from harness.model.protocols import Executed
+from schemaquake.clusters.docker.carried_tools import carry_clock_library, carry_packet_filter
+from schemaquake.clusters.docker.engine import DockerEngine, Limits
+from schemaquake.clusters.docker.transport import DockerTransport
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
+from schemaquake.harness.model.protocols import Executed
 
 # ── an engine that is written down ───────────────────────────────────────────────────────────────────────────────────
 

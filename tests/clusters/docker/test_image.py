@@ -14,16 +14,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from clusters.distribution.distribution import Distribution
-from clusters.docker import debian_base
-from clusters.docker.commands import register
-from clusters.docker.debian_base import ensure_base, own_mirror
-from clusters.docker.engine import DockerEngine
-from clusters.docker.image import build_image
-from clusters.docker.image_context import write_context
-from clusters.systems.configuration import Place, command
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.errors import EnvironmentLacks, FetchError, PlanError
+from schemaquake.clusters.distribution.distribution import Distribution
+from schemaquake.clusters.docker import debian_base
+from schemaquake.clusters.docker.commands import register
+from schemaquake.clusters.docker.debian_base import ensure_base, own_mirror
+from schemaquake.clusters.docker.engine import DockerEngine
+from schemaquake.clusters.docker.image import build_image
+from schemaquake.clusters.docker.image_context import write_context
+from schemaquake.clusters.systems.configuration import Place, command
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.errors import EnvironmentLacks, FetchError, PlanError
 
 SYSTEM = parse_system("cassandra:5.0.9")
 RECIPE = recipe_for(SYSTEM)
@@ -104,7 +104,7 @@ def start(home, tmp_path):
     for name, (content, _) in contents(context(home)).items():
         if name.startswith("root/etc/cassandra/"):
             (conf / Path(name).name).write_bytes(content)
-    text = files("clusters.docker").joinpath("image/docker-entrypoint.sh").read_text()
+    text = files("schemaquake.clusters.docker").joinpath("image/docker-entrypoint.sh").read_text()
     script = tmp_path / "docker-entrypoint.sh"
     script.write_text(text.replace("/var/lib/cassandra", str(data)))
     tools = {"java": 'printf "%s\\n" "$@"', "id": "echo 1000", "ip": "echo '2: eth0 inet 10.1.2.3/24 brd x'"}

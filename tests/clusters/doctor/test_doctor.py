@@ -10,14 +10,14 @@ import typer
 from here_transport import HereTransport
 from typer.testing import CliRunner
 
-from clusters.cluster_file.model import ClusterFile
-from clusters.doctor import checks, doctor
-from clusters.doctor import command as doctor_command
-from clusters.doctor.checks import CHECKS
-from clusters.doctor.doctor import examine_cluster, examine_engine, refuse_unless_fit, required_checks
-from clusters.ssh.login import HostKeyRefused
-from harness.errors import EnvironmentLacks, ExitCode, NodeUnreachable, PlanError
-from harness.model.plan import Plan
+from schemaquake.clusters.cluster_file.model import ClusterFile
+from schemaquake.clusters.doctor import checks, doctor
+from schemaquake.clusters.doctor import command as doctor_command
+from schemaquake.clusters.doctor.checks import CHECKS
+from schemaquake.clusters.doctor.doctor import examine_cluster, examine_engine, refuse_unless_fit, required_checks
+from schemaquake.clusters.ssh.login import HostKeyRefused
+from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NodeUnreachable, PlanError
+from schemaquake.harness.model.plan import Plan
 
 ADDRESSES = {"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "10.0.0.3"}
 SUDO = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
@@ -473,7 +473,7 @@ def test_of_containers_the_engine_is_asked_and_for_the_image(monkeypatch):
             raise EnvironmentLacks("the docker engine at unix:///nowhere cannot be used: start it")
         return Engine(host)
 
-    monkeypatch.setattr("clusters.docker.engine.DockerEngine.connect", connect)
+    monkeypatch.setattr("schemaquake.clusters.docker.engine.DockerEngine.connect", connect)
 
     def file(**said):
         return ClusterFile.model_validate({"provider": "docker", "docker": said})

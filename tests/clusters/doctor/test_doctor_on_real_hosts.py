@@ -7,8 +7,8 @@ import json
 import pytest
 from ssh_hosts import SshHosts, why_not
 
-from harness.cli.command_line import _run
-from harness.errors import ExitCode
+from schemaquake.harness.cli.command_line import _run
+from schemaquake.harness.errors import ExitCode
 
 pytestmark = [
     pytest.mark.cluster,

@@ -16,14 +16,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from clusters.local.provider import LocalCluster, LocalProvider, namespaces
-from clusters.local.provider import provider as local
-from clusters.nodes import libfaketime
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.errors import EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
-from harness.model.plan import Plan
-from harness.run.runner import process_start_time
-from harness.wait import until
+from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local import provider as local
+from schemaquake.clusters.local.provider import LocalCluster, LocalProvider
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.errors import EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.run_process import process_start_time
+from schemaquake.harness.wait import until
 
 DIES = """\
 echo 'INFO  [main] 1 A.java:1 - starting'

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from ordinary_user import NoUser, user
 
-from clusters.local.namespaces import address_of, enclosure, in_namespace
-from clusters.local.provider import namespaces
-from harness.errors import EnvironmentLacks
-from harness.wait import until
+from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.namespaces import address_of, enclosure, in_namespace
+from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.wait import until
 
 # Lays a network of two nodes, says what stands there, and stays until its standard input ends.
 LAY_AND_STAY = """
 import json, subprocess, sys
-from clusters.local.provider import namespaces
+from schemaquake.clusters.local import namespaces
 namespaces.open_enclosure()
 namespaces.lay_network(["n1", "n2"])
 heard = {
@@ -49,7 +49,7 @@ sys.stdin.read()
 # The enclosure is started by a process of its own, as the runner does: that one can be killed.
 PARENT = """
 import subprocess, sys
-from clusters.local.namespaces import enclosure
+from schemaquake.clusters.local.namespaces import enclosure
 sys.exit(subprocess.run([*enclosure(), sys.executable, "-c", sys.argv[1], sys.argv[2]]).returncode)
 """
 

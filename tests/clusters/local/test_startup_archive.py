@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.local.provider import startup_archive
-from clusters.local.startup_archive import archive_arguments, archive_path, ensure_archive
+from schemaquake.clusters.local import startup_archive
+from schemaquake.clusters.local.startup_archive import archive_arguments, archive_path, ensure_archive
 
 JAVA = Path("/usr/bin/java")
 JARS = [Path("/jars/a.jar"), Path("/jars/b.jar")]

@@ -22,9 +22,9 @@ from ssh_cluster import RUN, STATE, build, document_of
 from ssh_hosts import SshHosts, why_not
 from test_deployed_clock import may_set_the_clock
 
-from harness.faults.healing import heal_open
-from harness.faults.ledger import FILE_NAME, Ledger
-from harness.wait import pause_for, until
+from schemaquake.harness.faults.healing import heal_open
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.wait import pause_for, until
 
 pytestmark = [
     pytest.mark.cluster,

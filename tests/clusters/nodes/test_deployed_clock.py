@@ -17,12 +17,12 @@ from here_transport import HereTransport
 from places import ROOT
 from test_guard import Bench, bench_in
 
-from clusters.nodes import libfaketime
-from clusters.nodes.clock import FaketimeClock, HostClock
-from clusters.nodes.guard import Guard
-from harness.errors import ClusterError
-from harness.model.protocols import Undo
-from harness.wait import pause_for, until
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.nodes.guard import Guard
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Undo
+from schemaquake.harness.wait import pause_for, until
 
 HERE = ROOT / "clusters" / "nodes"
 CLOCK = [Undo(verb="clock")]

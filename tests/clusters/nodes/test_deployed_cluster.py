@@ -13,21 +13,21 @@ from places import SUPPORT
 from scripted_cql import ScriptedCql
 from scylla_node import Rest, serving
 
-from clusters.nodes.cluster import DeployedCluster
-from clusters.nodes.guard import Guard, Guards
-from clusters.nodes.keyspaces import made_by
-from clusters.nodes.mending import mend
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.service import process
-from clusters.systems.recipe import line_for, parse_system
-from harness.errors import ClusterError, HealError
-from harness.faults.executor import FaultExecutor
-from harness.faults.healing import heal_open
-from harness.faults.ledger import FILE_NAME, Ledger
-from harness.model.protocols import Fault, Guarded
-from harness.wait import until
-from nemeses.process.kill import Kill
-from nemeses.process.pause import Pause
+from schemaquake.clusters.nodes.cluster import DeployedCluster
+from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.keyspaces import made_by
+from schemaquake.clusters.nodes.mending import mend
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.faults.executor import FaultExecutor
+from schemaquake.harness.faults.healing import heal_open
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.model.protocols import Fault, Guarded
+from schemaquake.harness.wait import until
+from schemaquake.nemeses.process.kill import Kill
+from schemaquake.nemeses.process.pause import Pause
 
 SERVER = SUPPORT / "stand_in_server.py"
 LINE = line_for(parse_system("cassandra:5.0.9"))
@@ -110,7 +110,7 @@ class Ring:
 @pytest.fixture
 def ring(tmp_path, monkeypatch):
     for name, seconds in AGREED.items():
-        monkeypatch.setattr(f"clusters.nodes.cluster.{name}", seconds)
+        monkeypatch.setattr(f"schemaquake.clusters.nodes.cluster.{name}", seconds)
     ring = Ring(tmp_path)
     for name in ring.places:
         ring.node(name).clean()
@@ -376,7 +376,7 @@ def test_servers_that_the_harness_restarts_are_started_by_the_nodes_if_it_dies(r
 def test_nodes_of_group_0_are_had_to_catch_up_on_the_nodes_themselves(ring, monkeypatch):
     rest = Rest()
     with serving(rest) as (_, port):
-        monkeypatch.setattr("clusters.nodes.read_barrier.REST_PORT", port)
+        monkeypatch.setattr("schemaquake.clusters.nodes.read_barrier.REST_PORT", port)
         ring.cql.era = "group0"
         told = ring.cluster().catch_up(["n1", "n3"])
     assert {name: how["passed"] for name, how in told.items()} == {"n1": True, "n3": True}
@@ -386,7 +386,7 @@ def test_nodes_of_group_0_are_had_to_catch_up_on_the_nodes_themselves(ring, monk
 def test_who_could_not_catch_up_says_why(ring, monkeypatch):
     ring.cql.era = "group0"
     with serving(Rest(quorum=False)) as (_, port):
-        monkeypatch.setattr("clusters.nodes.read_barrier.REST_PORT", port)
+        monkeypatch.setattr("schemaquake.clusters.nodes.read_barrier.REST_PORT", port)
         told = ring.cluster().catch_up(["n1"])["n1"]
         assert told["passed"] is False
         assert "500" in told["why"]

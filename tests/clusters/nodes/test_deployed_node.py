@@ -9,11 +9,11 @@ import pytest
 from here_transport import HereTransport
 from places import SUPPORT
 
-from clusters.cluster_file.model import Commands
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.service import commands, process, systemd
-from harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable, PlanError
-from harness.wait import until
+from schemaquake.clusters.cluster_file.model import Commands
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.service import commands, process, systemd
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable, PlanError
+from schemaquake.harness.wait import until
 
 SERVER = SUPPORT / "stand_in_server.py"
 PORTS = itertools.count(42000 + os.getpid() % 5000)
@@ -129,7 +129,7 @@ def test_a_server_that_does_not_stop_is_killed_at_the_deadline(place):
 
 
 def test_a_server_that_not_even_a_kill_ends_is_told(place, monkeypatch):
-    monkeypatch.setattr("clusters.nodes.node._END_LIMIT_S", 0.6)
+    monkeypatch.setattr("schemaquake.clusters.nodes.node._END_LIMIT_S", 0.6)
     ours = Commands(
         kind="commands", start=("true",), stop=("true",), kill=("true",), status=("sh", "-c", f"echo {os.getpid()}")
     )
@@ -267,7 +267,7 @@ def test_a_log_that_was_begun_anew_is_read_from_its_beginning(place):
 
 
 def test_of_a_long_log_the_end_is_read(place, monkeypatch):
-    monkeypatch.setattr("clusters.nodes.node._LOG_BYTES_MAX", 10)
+    monkeypatch.setattr("schemaquake.clusters.nodes.node._LOG_BYTES_MAX", 10)
     place.log.write_text("a long beginning, and then the end\n")
     assert place.node().log_text() == "n the end\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.nodes.first_error import first_error
+from schemaquake.clusters.nodes.first_error import first_error
 
 BOOT = """\
 OpenJDK 64-Bit Server VM warning: Sharing is only supported for boot loader classes because bootstrap classpath has been appended

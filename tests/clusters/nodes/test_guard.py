@@ -20,11 +20,11 @@ import pytest
 from here_transport import HereTransport
 from places import ROOT, SUPPORT
 
-from clusters.nodes import libfaketime
-from clusters.nodes.guard import Guard, Guards
-from harness.errors import ClusterError, NodeUnreachable
-from harness.model.protocols import Executed, Fault, Guarded, Undo
-from harness.wait import pause_for, until
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.protocols import Executed, Fault, Guarded, Undo
+from schemaquake.harness.wait import pause_for, until
 
 SHELLS = ["dash", "bash", "busybox"]
 HOURS_S = 3600.0
@@ -158,8 +158,8 @@ import sys, time
 sys.path[:0] = {paths!r}
 from pathlib import Path
 from here_transport import HereTransport
-from clusters.nodes.guard import Guard
-from harness.model.protocols import Undo
+from schemaquake.clusters.nodes.guard import Guard
+from schemaquake.harness.model.protocols import Undo
 guard = Guard(HereTransport(Path({folder!r})), state={state!r}, run="run-1", verbs=None)
 guard.arm(3, [Undo(("touch", {undone!r}))], after_s=1.0)
 print("armed", flush=True)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from clusters.nodes.libfaketime import environment, find_library, read_offset, write_offset
+from schemaquake.clusters.nodes.libfaketime import environment, find_library, read_offset, write_offset
 
 LIBRARY = find_library()
 installed = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from harness.wait import until
+from schemaquake.harness.wait import until
 
 SCRIPT = ROOT / "clusters/nodes/process_runner.sh"
 

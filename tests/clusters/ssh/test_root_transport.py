@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from here_transport import HereTransport
 
-from clusters.cluster_file.model import Become
-from clusters.ssh.root_transport import RootTransport, sudo_refusal
-from harness.errors import ClusterError
-from harness.model.protocols import Executed
+from schemaquake.clusters.cluster_file.model import Become
+from schemaquake.clusters.ssh.root_transport import RootTransport, sudo_refusal
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Executed
 
 SUDO = Become(method="sudo")
 

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from ssh_hosts import SshHosts, why_not
 
-from clusters.cluster_file.model import Become
-from clusters.ssh.login import HostKeyRefused
-from clusters.ssh.root_transport import RootTransport
-from clusters.ssh.transport import SshTransport
-from harness.errors import ClusterError, NodeUnreachable
-from harness.wait import until
+from schemaquake.clusters.cluster_file.model import Become
+from schemaquake.clusters.ssh.login import HostKeyRefused
+from schemaquake.clusters.ssh.root_transport import RootTransport
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.wait import until
 
 pytestmark = [
     pytest.mark.cluster,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.systems.configuration import (
+from schemaquake.clusters.systems.configuration import (
     Place,
     command,
     server_folders,
@@ -18,8 +18,8 @@ from clusters.systems.configuration import (
     write_configuration,
     yaml,
 )
-from clusters.systems.coordinates import KNOWN_VERSIONS
-from clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
 
 THIRD = 2**127 // 3
 JARS = [Path("/lib/cassandra-all.jar"), Path("/lib/jamm-0.3.2.jar"), Path("/lib/jamming-1.jar")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.distribution.distribution import check_version
-from clusters.systems.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
+from schemaquake.clusters.distribution.distribution import check_version
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
 
 DRIVER = "com.datastax.cassandra:cassandra-driver-core"
 

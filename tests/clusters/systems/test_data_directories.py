@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from clusters.systems.data_directories import DEPTH, table_directories, tables_listed
-from clusters.systems.recipe import Layout
+from schemaquake.clusters.systems.data_directories import DEPTH, table_directories, tables_listed
+from schemaquake.clusters.systems.recipe import Layout
 
 ID = "5a1c395e4d0411efb4c5c1b2e1a1f0aa"
 OTHER = "6b2d406f4d0411efb4c5c1b2e1a1f0bb"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clusters.systems.configuration import Place, server_folders, yaml
-from clusters.systems.coordinates import KNOWN_VERSIONS
-from clusters.systems.recipe import System, line_for, parse_system, recipe_for
-from harness.errors import PlanError
-from harness.registry import load_all
+from schemaquake.clusters.systems.configuration import Place, server_folders, yaml
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
+from schemaquake.clusters.systems.recipe import System, line_for, parse_system, recipe_for
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.registry import load_all
 
 
 @pytest.mark.parametrize(

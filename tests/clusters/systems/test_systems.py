@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.systems.coordinates import KNOWN_VERSIONS
-from clusters.systems.system import known_scylladb, known_systems
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
+from schemaquake.clusters.systems.system import known_scylladb, known_systems
 
 
 def test_every_known_version_has_a_row():

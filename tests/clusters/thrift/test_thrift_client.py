@@ -9,13 +9,13 @@ import threading
 import pytest
 from thrift_node import OWN, ThriftNode, served
 
-from clusters.thrift import client as thrift_client
-from clusters.thrift.client import ThriftConnector
-from clusters.thrift.dialects import DIALECTS
-from harness.ddl import rows
-from harness.ddl import schema_changes as ddl
-from harness.errors import ClusterError, NodeUnreachable
-from harness.model.steps import Invoke
+from schemaquake.clusters.thrift import client as thrift_client
+from schemaquake.clusters.thrift.client import ThriftConnector
+from schemaquake.clusters.thrift.dialects import DIALECTS
+from schemaquake.harness.ddl import rows
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.steps import Invoke
 
 BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 TABLE = ddl.create_table("ks", "t", columns=[("k", "int", "partition_key"), ("v", "text", "regular")])
@@ -407,7 +407,7 @@ def test_a_row_that_was_deleted_is_none(client, table):
 
 
 def test_more_rows_than_fit_a_page_are_read_page_by_page(client, table, monkeypatch):
-    monkeypatch.setattr("clusters.thrift.rows._KEYS_A_PAGE", 3)
+    monkeypatch.setattr("schemaquake.clusters.thrift.rows._KEYS_A_PAGE", 3)
     for key in range(8):
         client.invoke(insert({"k": key, "v": f"{key}"}))
     assert sorted(row["k"] for row in read(client)) == list(range(8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.thrift.dialects import DIALECTS
+from schemaquake.clusters.thrift.dialects import DIALECTS
 
 MARSHAL = "org.apache.cassandra.db.marshal."
 

@@ -8,11 +8,11 @@ import pytest
 from thriftpy2.thrift import TApplicationException
 from thriftpy2.transport import TTransportException
 
-from clusters.thrift.changes import NotInThisEra, RefusedHere
-from clusters.thrift.connection import CallFailed, NotConnected
-from clusters.thrift.dialects import DIALECTS
-from clusters.thrift.outcomes import TABLE, classify
-from harness.registry import load
+from schemaquake.clusters.thrift.changes import NotInThisEra, RefusedHere
+from schemaquake.clusters.thrift.connection import CallFailed, NotConnected
+from schemaquake.clusters.thrift.dialects import DIALECTS
+from schemaquake.clusters.thrift.outcomes import TABLE, classify
+from schemaquake.harness.registry import load
 
 IDL = DIALECTS[-1].idl
 INTERNAL = TApplicationException(TApplicationException.INTERNAL_ERROR, "Internal error processing x")

@@ -12,8 +12,8 @@ import pytest
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.transport import TMemoryBuffer
 
-from clusters.thrift.protocol import answers_thrift
-from harness.wait import pause_for
+from schemaquake.clusters.thrift.protocol import answers_thrift
+from schemaquake.harness.wait import pause_for
 
 CALL, REPLY, EXCEPTION = 1, 2, 3
 

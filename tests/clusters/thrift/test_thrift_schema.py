@@ -7,9 +7,9 @@ import struct
 import pytest
 from thrift_node import OWN, ThriftNode, served
 
-from clusters.thrift.client import ThriftConnector
-from clusters.thrift.dialects import DIALECTS
-from harness.ddl import schema_changes as ddl
+from schemaquake.clusters.thrift.client import ThriftConnector
+from schemaquake.clusters.thrift.dialects import DIALECTS
+from schemaquake.harness.ddl import schema_changes as ddl
 
 MARSHAL = b"org.apache.cassandra.db.marshal."
 KEYSPACE = {

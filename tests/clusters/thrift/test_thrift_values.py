@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.thrift.dialects import DIALECTS
-from clusters.thrift.values import decode, encode
+from schemaquake.clusters.thrift.dialects import DIALECTS
+from schemaquake.clusters.thrift.values import decode, encode
 
 INT = st.integers(-(2**31), 2**31 - 1)
 LONG = st.integers(-(2**63), 2**63 - 1)

@@ -11,9 +11,9 @@ import orjson
 import pytest
 from plugins import distribution, on_path
 
-from harness.cli.command_line import _run, application
-from harness.errors import ExitCode
-from harness.registry import names
+from schemaquake.harness.cli.command_line import _run, application
+from schemaquake.harness.errors import ExitCode
+from schemaquake.harness.registry import names
 
 RUN = ["run", "--system", "cassandra:5.0.9", "--workload", "create-table"]
 
@@ -183,7 +183,7 @@ def test_workloads_are_what_is_listed_first(schemaquake):
 
 def process(*argv, **keywords):
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.command_line", *argv],
+        [sys.executable, "-m", "schemaquake.harness.cli.command_line", *argv],
         capture_output=True,
         text=True,
         check=False,
@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path, scripted):
 
 def test_whoever_does_not_read_a_list_to_its_end_hears_no_complaint():
     ran = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m harness.cli.command_line list errors | true"],
+        ["sh", "-c", f"{sys.executable} -m schemaquake.harness.cli.command_line list errors | true"],
         capture_output=True,
         text=True,
         check=False,

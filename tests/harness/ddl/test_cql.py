@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ddl import rows
-from harness.ddl import schema_changes as ddl
-from harness.ddl.cql import literal, statement
-from harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.ddl import rows
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.ddl.cql import literal, statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 SIMPLE = {"class": "SimpleStrategy", "replication_factor": 3}
 KEY_AND_VALUE = [("k", "int", "partition_key"), ("v", "text", "regular")]

@@ -7,8 +7,8 @@ import inspect
 import orjson
 import pytest
 
-from harness.ddl import schema_changes as ddl
-from harness.ddl.schema_changes import ALTERS, CREATES, DROPS, SCHEMA_CHANGES
+from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.ddl.schema_changes import ALTERS, CREATES, DROPS, SCHEMA_CHANGES
 
 CHANGES = [
     ddl.create_keyspace("ks", replication_factor=3),

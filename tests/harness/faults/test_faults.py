@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from harness.errors import ClusterError, HealError, NodeDied, NodeUnreachable, PlanError, StartTimeout
-from harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule, FaultSkipped, compose, cut
-from harness.faults.ledger import FILE_NAME, Ledger, read_ledger
-from harness.model.protocols import Context, Fault
-from harness.wait import until
+from schemaquake.harness.errors import ClusterError, HealError, NodeDied, NodeUnreachable, PlanError, StartTimeout
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule, FaultSkipped, compose, cut
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.model.protocols import Context, Fault
+from schemaquake.harness.wait import until
 
 
 @dataclass
@@ -436,7 +436,7 @@ def test_a_cut_needs_a_node_on_either_side(isolated):
 
 def test_the_cut_of_a_run_stands_until_it_is_stopped_beside_other_faults(bench, monkeypatch):
     partition = Blow(name="partition", disturbs="packets")
-    monkeypatch.setattr("harness.faults.executor.load", lambda kind, name: partition)
+    monkeypatch.setattr("schemaquake.harness.faults.executor.load", lambda kind, name: partition)
     killing = Blow(name="kill", plan=((0.01, 0.02, ("n1",)),))
     schedule = bench.schedule(killing)
     assert schedule.cut(("n1",))["hit"] == ["n1", "n2", "n3", "n4", "n5"]

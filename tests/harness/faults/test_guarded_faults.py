@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, NodeUnreachable
-from harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule
-from harness.faults.ledger import FILE_NAME, Ledger, read_ledger
-from harness.model.protocols import Context, Fault, Undo
+from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, NodeUnreachable
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.model.protocols import Context, Fault, Undo
 
 
 @dataclass

@@ -8,12 +8,12 @@ import orjson
 import pytest
 from scripted_cluster import calls
 
-from harness.errors import HistoryError, PlanError
-from harness.faults.healing import heal, heal_ledger
-from harness.faults.ledger import FILE_NAME, Ledger, read_ledger
-from harness.model.plan import Plan
-from harness.model.protocols import Fault
-from harness.run.runner import process_start_time
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.faults.healing import heal, heal_ledger
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.run_process import process_start_time
 
 
 @pytest.fixture

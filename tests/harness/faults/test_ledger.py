@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import HistoryError
-from harness.faults.ledger import FILE_NAME, Ledger, read_ledger
-from harness.model.protocols import Fault
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.model.protocols import Fault
 
 
 def fault(number=0, **fields):
@@ -172,8 +172,8 @@ def test_any_other_damage_is_named_by_its_line(tmp_path, damage):
 _DIES_BEFORE_INJECTION = """
 import os, signal, sys
 from pathlib import Path
-from harness.faults.ledger import Ledger
-from harness.model.protocols import Fault
+from schemaquake.harness.faults.ledger import Ledger
+from schemaquake.harness.model.protocols import Fault
 
 ledger = Ledger(Path(sys.argv[1]))
 entry = ledger.plan(Fault(id=5, nemesis="kill", begins_s=0.0, ends_s=1.0, nodes=("n3",)))

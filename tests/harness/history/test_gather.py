@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.gather import gather, gather_column
+from schemaquake.harness.history.gather import gather, gather_column
 
 
 def test_rows_come_in_the_order_asked_for():

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import HistoryError
-from harness.history.pairing import OPERATIONS, pair
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY, plain
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import OPERATIONS, pair
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, plain
 
 
 def history(*lines: str) -> pa.Table:

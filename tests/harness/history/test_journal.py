@@ -13,11 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import HistoryError, JournalError
-from harness.history.journal import EVENT_JOURNALS, Journal, ObservationJournal, merge_history, read_clock, start_clock
-from harness.history.pairing import pair
-from harness.model.observation import Observation
-from harness.model.operation import NEMESIS, Operation
+from schemaquake.harness.errors import HistoryError, JournalError
+from schemaquake.harness.history.journal import (
+    EVENT_JOURNALS,
+    Journal,
+    ObservationJournal,
+    merge_history,
+    read_clock,
+    start_clock,
+)
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import NEMESIS, Operation
 
 
 @pytest.fixture
@@ -167,8 +174,8 @@ def test_a_full_disk_stops_the_journal_for_good_and_says_what_to_do(tmp_path):
     program = f"""
 import resource, signal, time
 from pathlib import Path
-from harness.errors import JournalError
-from harness.history.journal import Journal
+from schemaquake.harness.errors import JournalError
+from schemaquake.harness.history.journal import Journal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 journal = Journal(Path({str(path)!r}), time.monotonic_ns())
 most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -202,7 +209,7 @@ def test_a_harness_that_is_killed_loses_nothing_it_had_recorded(tmp_path):
     program = f"""
 import sys, time
 from pathlib import Path
-from harness.history.journal import Journal
+from schemaquake.harness.history.journal import Journal
 journal = Journal(Path({str(path)!r}), time.monotonic_ns())
 while True:
     journal.event(0, "invoke", "read")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import harness.history.merge as merging
-from harness.errors import HistoryError
-from harness.history.merge import merge_history, merge_observations, torn_lines
-from harness.model.records import HISTORY, OBSERVATIONS
+import schemaquake.harness.history.merge as merging
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.merge import merge_history, merge_observations, torn_lines
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 
 
 def journal(path: Path, *lines: str) -> Path:

@@ -7,7 +7,7 @@ import sys
 def test_arrays_are_made_without_pandas_and_conversions_to_it_still_work():
     program = """
 import sys
-from harness.history.lean_arrow import lean_arrow
+from schemaquake.harness.history.lean_arrow import lean_arrow
 lean_arrow()
 import pyarrow as pa
 table = pa.table({"a": [1, 2]})
@@ -26,7 +26,7 @@ def test_numpy_asks_for_no_huge_pages_in_a_command_of_ours():
     program = """
 import sys
 sys.argv = ["schemaquake", "--help"]
-from harness.cli.command_line import main
+from schemaquake.harness.cli.command_line import main
 try:
     main()
 except SystemExit:

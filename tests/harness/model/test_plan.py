@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.cli.command_line import application
-from harness.errors import ExitCode, HistoryError, PlanError
-from harness.model.plan import Plan
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
+from schemaquake.harness.model.plan import Plan
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("create-table",))
 
@@ -205,7 +205,7 @@ def _plan_that_would_be_carried_out(argv):
     def carry_out(plan, *_, **__):
         raise _CarriedOut(plan)
 
-    execution = ModuleType("results.runs.execution")
+    execution = ModuleType("schemaquake.results.runs.execution")
     execution.carry_out = carry_out
     execution.print_summary = None
     command = schemaquake()  # before anything is replaced: some commands import the real one

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
 
 VALIDITIES = [True, False, "unknown"]
 

@@ -13,12 +13,12 @@ import orjson
 import pytest
 from scripted_cluster import calls, phases
 
-from harness.errors import ClusterError, EnvironmentLacks, NodeDied, NotApplicable
-from harness.faults.ledger import FILE_NAME, Ledger
-from harness.model.plan import Plan
-from harness.run.conductor import Conductor
-from harness.run.workers import WorkerFailed
-from harness.wait import until
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NotApplicable
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.run.conductor import Conductor
+from schemaquake.harness.run.workers import WorkerFailed
+from schemaquake.harness.wait import until
 
 PLAN = {
     "system": "words:1.0",
@@ -324,14 +324,14 @@ def test_a_nemesis_that_cannot_be_had_is_refused_before_anything_is_started(cond
 
 
 class Process:
-    """`python -m harness.run.conductor FOLDER`."""
+    """`python -m schemaquake.harness.run.conductor FOLDER`."""
 
     def __init__(self, folder, script, **changes):
         plan = Plan(**(PLAN | {"options": script} | changes))
         (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json()))
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.run.conductor", str(folder)], stderr=subprocess.PIPE
+            [sys.executable, "-m", "schemaquake.harness.run.conductor", str(folder)], stderr=subprocess.PIPE
         )
 
     def __enter__(self):
@@ -409,7 +409,10 @@ def test_sigkill_leaves_no_worker_behind_and_a_ledger_that_names_the_fault(folde
 def test_a_plan_that_is_damaged_is_a_sentence_in_the_outcome(folder):
     (folder / "plan.json").write_text("{")
     ran = subprocess.run(
-        [sys.executable, "-m", "harness.run.conductor", str(folder)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "schemaquake.harness.run.conductor", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 254
     assert "Traceback" not in ran.stderr

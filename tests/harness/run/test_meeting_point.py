@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.run.meeting_point import MeetingPoint, NobodyElseComes
-from harness.wait import pause_for
+from schemaquake.harness.run.meeting_point import MeetingPoint, NobodyElseComes
+from schemaquake.harness.wait import pause_for
 
 
 def never():

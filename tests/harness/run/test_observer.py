@@ -9,11 +9,11 @@ import time
 import pytest
 from scripted_cluster import ScriptedConnector, set_state
 
-from harness.errors import ClusterError, NodeUnreachable
-from harness.history.journal import start_clock
-from harness.model.observation import Observation
-from harness.run.observer import Observer
-from harness.wait import pause_for, until
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.history.journal import start_clock
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.run.observer import Observer
+from schemaquake.harness.wait import pause_for, until
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ import pytest
 from plugins import on_path
 from scripted_cluster import calls
 
-from harness.errors import ExitCode, HistoryError, PlanError
-from harness.model.plan import Plan
-from harness.run.runner import CLUSTER_FILE, execute, process_start_time, read_outcome, still_running
-from harness.wait import pause_for, until
+from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
+from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
+from schemaquake.harness.run.runner import execute, read_outcome
+from schemaquake.harness.run_process import process_start_time, still_running
+from schemaquake.harness.wait import pause_for, until
 
 PLAN = {
     "system": "words:1.0",
@@ -118,8 +119,9 @@ def test_a_damaged_outcome_is_not_taken_for_any(tmp_path):
 EXECUTE = """
 import sys
 from pathlib import Path
-from harness.model.plan import Plan
-from harness.run.runner import CLUSTER_FILE, execute
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.plan import CLUSTER_FILE
+from schemaquake.harness.run.runner import execute
 folder = Path(sys.argv[1])
 outcome = execute(Plan.read(folder), folder)
 print(outcome.completed, outcome.error)
@@ -187,7 +189,7 @@ def test_a_signal_before_the_run_can_hear_it_is_not_lost(folder, tmp_path):
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "sitecustomize.py").write_text(
-        "import sys, time\nif 'harness.run.conductor' in sys.orig_argv: open('slow_start', 'w').close(); time.sleep(2)\n"
+        "import sys, time\nif 'schemaquake.harness.run.conductor' in sys.orig_argv: open('slow_start', 'w').close(); time.sleep(2)\n"
     )
     with on_path(slow), Runner(folder, {"main": "hang"}, SCRIPTED_ENCLOSURE=f"cd '{slow}'; trap '' TERM") as runner:
         until((slow / "slow_start").exists, deadline_s=60, what="the run's process")

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 import pytest
 from scripted_cluster import ScriptedConnector, set_state
 
-from harness.errors import NodeUnreachable
-from harness.history.journal import start_clock
-from harness.model.operation import NEMESIS
-from harness.model.protocols import Context
-from harness.run.workers import Crew, WorkerFailed
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.history.journal import start_clock
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.run.workers import Crew, WorkerFailed
 
 NODES = ("n1", "n2", "n3")
 

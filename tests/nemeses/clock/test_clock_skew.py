@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from clusters.nodes import libfaketime
-from harness.errors import ClusterError, HealError
-from harness.model.protocols import Fault
-from harness.wait import pause_for, until
-from nemeses.clock.clock_skew import ClockSkew
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.wait import pause_for, until
+from schemaquake.nemeses.clock.clock_skew import ClockSkew
 
 
 class Clock:

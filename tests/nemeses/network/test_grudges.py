@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import PlanError
-from nemeses.network import grudges
-from nemeses.network.grudges import BUILDERS, FEWEST_NODES, is_symmetric, visible
+from schemaquake.harness.errors import PlanError
+from schemaquake.nemeses.network import grudges
+from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES, is_symmetric, visible
 
 
 def nodes(count: int) -> tuple[str, ...]:

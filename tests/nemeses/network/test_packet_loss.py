@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import ClusterError
-from harness.model.protocols import Context, Fault
-from nemeses.network import netem
-from nemeses.network.packet_loss import PacketLoss
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Context, Fault
+from schemaquake.nemeses.network import netem
+from schemaquake.nemeses.network.packet_loss import PacketLoss
 
 MESH = {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}
 FILTERS = {"iptables", "ip6tables", "nft"}

@@ -6,9 +6,9 @@ import subprocess
 import pytest
 from namespace_network import NamespaceNetwork, why_not
 
-from harness.errors import ClusterError, HealError
-from harness.model.protocols import Executed, Fault
-from nemeses.network.partition import Partition
+from schemaquake.harness.errors import ClusterError, HealError
+from schemaquake.harness.model.protocols import Executed, Fault
+from schemaquake.nemeses.network.partition import Partition
 
 IPTABLES = {"iptables", "ip6tables"}
 APART = {"n1": ["n2", "n3"], "n2": ["n1"], "n3": ["n1"]}

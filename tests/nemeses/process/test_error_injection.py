@@ -8,12 +8,12 @@ import subprocess
 import pytest
 from scylla_node import Rest, serving
 
-from harness.errors import ClusterError, HealError, PlanError
-from harness.faults.executor import FaultExecutor
-from harness.faults.ledger import Ledger, read_ledger
-from harness.model.protocols import Boot, Context, Executed, Fault
-from nemeses.process import error_injection
-from nemeses.process.error_injection import ErrorInjection
+from schemaquake.harness.errors import ClusterError, HealError, PlanError
+from schemaquake.harness.faults.executor import FaultExecutor
+from schemaquake.harness.faults.ledger import Ledger, read_ledger
+from schemaquake.harness.model.protocols import Boot, Context, Executed, Fault
+from schemaquake.nemeses.process import error_injection
+from schemaquake.nemeses.process.error_injection import ErrorInjection
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed here")
 

@@ -5,14 +5,14 @@ import time
 import pytest
 from process_node import ProcessCluster
 
-from harness.errors import ClusterError, HealError, NodeDied, PlanError, StartTimeout
-from harness.model.protocols import Context
-from harness.wait import until
-from nemeses.process.kill import Kill
-from nemeses.process.pause import Pause
-from nemeses.process.restart import Restart
-from nemeses.process.rolling_restart import RollingRestart
-from nemeses.process.stop import Stop
+from schemaquake.harness.errors import ClusterError, HealError, NodeDied, PlanError, StartTimeout
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.wait import until
+from schemaquake.nemeses.process.kill import Kill
+from schemaquake.nemeses.process.pause import Pause
+from schemaquake.nemeses.process.restart import Restart
+from schemaquake.nemeses.process.rolling_restart import RollingRestart
+from schemaquake.nemeses.process.stop import Stop
 
 RUNNING = {"n1": "running", "n2": "running", "n3": "running"}
 
@@ -82,7 +82,7 @@ def test_a_killed_server_needs_no_thawing(cluster):
 
 
 def test_a_server_that_cannot_be_frozen_is_told(cluster, monkeypatch):
-    monkeypatch.setattr("nemeses.process.serving._STATE_LIMIT_S", 0.1)
+    monkeypatch.setattr("schemaquake.nemeses.process.serving._STATE_LIMIT_S", 0.1)
     cluster.nodes[1].kill()
     with pytest.raises(ClusterError, match=r"pausing servers: n2: state paused of n2 did not come about"):
         Pause().inject(cluster, fault(Pause()))

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import PlanError
-from harness.model.protocols import Context, Nemesis
-from harness.registry import load_all
-from nemeses.clock.clock_skew import ClockSkew
-from nemeses.network.grudges import BUILDERS
-from nemeses.network.packet_loss import PacketLoss
-from nemeses.network.partition import Partition
-from nemeses.process.kill import Kill
-from nemeses.process.pause import Pause
-from nemeses.process.restart import Restart
-from nemeses.process.rolling_restart import RollingRestart
-from nemeses.process.stop import Stop
-from nemeses.schedule.targets import TARGETS, choose
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Nemesis
+from schemaquake.harness.registry import load_all
+from schemaquake.nemeses.clock.clock_skew import ClockSkew
+from schemaquake.nemeses.network.grudges import BUILDERS
+from schemaquake.nemeses.network.packet_loss import PacketLoss
+from schemaquake.nemeses.network.partition import Partition
+from schemaquake.nemeses.process.kill import Kill
+from schemaquake.nemeses.process.pause import Pause
+from schemaquake.nemeses.process.restart import Restart
+from schemaquake.nemeses.process.rolling_restart import RollingRestart
+from schemaquake.nemeses.process.stop import Stop
+from schemaquake.nemeses.schedule.targets import TARGETS, choose
 
 NEMESES: list[Nemesis] = [
     ClockSkew(), Kill(), PacketLoss(), Partition(), Pause(), Restart(), RollingRestart(), Stop()

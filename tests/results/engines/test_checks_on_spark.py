@@ -14,17 +14,17 @@ from register_histories import registers
 from shared_histories import from_json, lines
 from small_histories import table
 
-from checkers.elle.list_append import ListAppend
-from checkers.elle.rw_register import RwRegister
-from checkers.linearizability.linearizable import Linearizable
-from clusters.distribution.java import find_java
-from harness.model.protocols import Checker
-from harness.model.records import OBSERVATIONS
-from results.engines.spark_session import JAVA_LEAST, spark_session
-from results.judging.judge import judge
-from results.judging.sources import HistoryFile
-from results.runs.checking import check_path
-from results.store.store import Store
+from schemaquake.checkers.elle.list_append import ListAppend
+from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.checkers.linearizability.linearizable import Linearizable
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.model.protocols import Checker
+from schemaquake.harness.model.records import OBSERVATIONS
+from schemaquake.results.engines.spark_session import JAVA_LEAST, spark_session
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.judging.sources import HistoryFile
+from schemaquake.results.runs.checking import check_path
+from schemaquake.results.store.store import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model.verdict import Anomaly, Verdict, combine
-from results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
+from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
 
 VALID = Verdict(valid=True, checker="c")
 INVALID = Verdict(valid=False, checker="c", anomalies=(Anomaly(type="lost", title="x", objects=("ks.t",)),))

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from results.engines.deadline import Overdue, deadline
+from schemaquake.results.engines.deadline import Overdue, deadline
 
 
 def careless() -> None:

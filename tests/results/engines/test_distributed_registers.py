@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from plain_verdicts import plainly
 from register_histories import registers
 
-from checkers.linearizability.linearizable import Linearizable
-from checkers.linearizability.models import Mutex, Register
-from harness.errors import HistoryError
-from harness.history.pairing import ends
-from harness.model.records import HISTORY, Records
-from results.engines.checks import check_file, is_distributed
-from results.engines.engine import Local
-from results.engines.frontier import FRONTIER, apart, joined
+from schemaquake.checkers.linearizability.linearizable import Linearizable
+from schemaquake.checkers.linearizability.models import Mutex, Register
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import ends
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.results.engines.checks import check_file, is_distributed
+from schemaquake.results.engines.engine import Local
+from schemaquake.results.engines.frontier import FRONTIER, apart, joined
 
 SEEDS = st.integers(0, 1 << 32)
 

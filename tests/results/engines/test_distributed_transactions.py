@@ -17,12 +17,12 @@ from serial_store import executed
 from shared_histories import from_json, lines
 from small_histories import history, table
 
-from checkers.elle.list_append import ListAppend
-from checkers.elle.rw_register import RwRegister
-from harness.errors import HistoryError
-from harness.model.records import HISTORY, Records
-from results.engines.checks import check_file
-from results.engines.engine import Local
+from schemaquake.checkers.elle.list_append import ListAppend
+from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.results.engines.checks import check_file
+from schemaquake.results.engines.engine import Local
 
 SEEDS = st.integers(0, 1 << 32)
 LEVELS = st.sampled_from(["strict-serializable", "strong-session-serializable", "serializable", "snapshot-isolation"])

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import results.engines.engine
-from harness.errors import EnvironmentLacks, PlanError
-from results.engines.engine import Local, choose, shares
+import schemaquake.results.engines.engine
+from schemaquake.harness.errors import EnvironmentLacks, PlanError
+from schemaquake.results.engines.engine import Local, choose, shares
 
 ROWS = pa.schema([("unit", pa.int32()), ("rows", pa.int64())])
 
@@ -45,7 +45,7 @@ def test_a_large_history_is_judged_in_this_process_where_there_is_no_java(monkey
     def lacking(_least: int) -> None:
         raise EnvironmentLacks("no Java")
 
-    monkeypatch.setattr(results.engines.engine, "find_java", lacking)
+    monkeypatch.setattr(schemaquake.results.engines.engine, "find_java", lacking)
     with choose("auto", events=10**9) as engine:
         assert isinstance(engine, Local)
     assert "judged in this process" in caplog.text

@@ -7,15 +7,15 @@ import pytest
 from questioners import Counts, Crashes, Endless, FailedInserts, Says
 from small_runs import small_run
 
-from clusters.distribution.java import find_java
-from harness.errors import HistoryError, PlanError
-from harness.model.records import OBSERVATIONS
-from harness.model.verdict import Verdict
-from results.engines.engine import Local, Spark, choose
-from results.engines.spark_session import JAVA_LEAST, spark_session
-from results.judging.judge import judge
-from results.store.store import Store
-from results.tables.pipeline import TABLES, analyse
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.records import OBSERVATIONS
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.engines.engine import Local, Spark, choose
+from schemaquake.results.engines.spark_session import JAVA_LEAST, spark_session
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.pipeline import TABLES, analyse
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

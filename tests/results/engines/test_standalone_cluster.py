@@ -19,12 +19,12 @@ from register_histories import registers
 from small_histories import table
 from standalone_cluster import StandaloneCluster, standalone_cluster
 
-from clusters.distribution.java import find_java
-from harness.errors import EnvironmentLacks
-from harness.model.verdict import Verdict
-from harness.wait import until
-from results.engines.spark_session import JAVA_LEAST
-from results.runs.checking import check_path
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.wait import until
+from schemaquake.results.engines.spark_session import JAVA_LEAST
+from schemaquake.results.runs.checking import check_path
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -45,7 +45,7 @@ def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
 
 def begun(cluster: StandaloneCluster, file: Path, checker: str) -> subprocess.Popen[bytes]:
     """`schemaquake check` on that cluster, in executors of 512 MB."""
-    command = "from harness.cli.command_line import main; main()"
+    command = "from schemaquake.harness.cli.command_line import main; main()"
     arguments = [
         "check",
         str(file),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.errors import HistoryError
-from results.formats import edn, text
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.formats import edn, text
 
 
 def read(source: str, name: str = "h.edn") -> list[tuple[int, Any]]:

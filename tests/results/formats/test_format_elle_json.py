@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import HistoryError
-from results.formats import elle_json, text
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.formats import elle_json, text
 
 
 def read(source: bytes) -> list[tuple[int, Any]]:

@@ -9,11 +9,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from harness.errors import HistoryError, PlanError
-from harness.history.pairing import pair
-from harness.model.records import HISTORY
-from results.formats.reading import read_history
-from results.store.store import write_table
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.formats.reading import read_history
+from schemaquake.results.store.store import write_table
 
 
 @pytest.fixture

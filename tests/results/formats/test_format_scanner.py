@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import HistoryError
-from results.formats import edn, elle_json, fast_reading, text
-from results.formats.op_maps import RAW, Malformed, Names, Rows
-from results.formats.scanner import Scanner
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.formats import edn, elle_json, fast_reading, text
+from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
+from schemaquake.results.formats.scanner import Scanner
 
 
 def generally(source: bytes, notation: ModuleType, *, independent: bool = False) -> Any:

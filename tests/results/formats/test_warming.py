@@ -14,7 +14,7 @@ def compiled(self, *_):
     raise AssertionError("something is compiled")
 
 CompilerBase.compile_extra = compiled
-from results.formats.warming import warm_all
+from schemaquake.results.formats.warming import warm_all
 print(*warm_all())
 """
 
@@ -23,7 +23,9 @@ def test_what_was_warmed_is_loaded_and_not_compiled(tmp_path: Path) -> None:
     nothing_yet = python("-c", AFTER, NUMBA_CACHE_DIR=str(tmp_path))
     assert nothing_yet.returncode != 0
     assert "something is compiled" in nothing_yet.stderr
-    assert python("-m", "results.formats.warming").returncode == 0  # most of it has been done by `make setup`
+    assert (
+        python("-m", "schemaquake.results.formats.warming").returncode == 0
+    )  # most of it has been done by `make setup`
     after = python("-c", AFTER)
     assert after.returncode == 0, after.stderr
     assert after.stdout.split() == ["linearizable", "list-append", "rw-register", "weak-isolation"]

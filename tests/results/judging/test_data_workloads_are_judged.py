@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from one_copy import OneCopy
 
-from harness.model.records import Records
-from harness.model.verdict import Verdict
-from results.judging.judge import judge
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.judging.judge import judge
 
 JUDGES = {
     "register": {"linearizable"},

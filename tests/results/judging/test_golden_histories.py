@@ -14,14 +14,14 @@ from typing import Any
 
 import orjson
 import pytest
-from harness.records import Records
-from harness.verdict import Verdict
-from results.checking import check_path
-from results.history_models import MODELS, ModelOptions
 
-from checkers.linearizability.linearizable import Linearizable
-from checkers.linearizability.models import Register
-from results.formats.reading import read_history
+from schemaquake.checkers.linearizability.linearizable import Linearizable
+from schemaquake.checkers.linearizability.models import Register
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.formats.reading import read_history
+from schemaquake.results.judging.history_models import MODELS, ModelOptions
+from schemaquake.results.runs.checking import check_path
 
 SHARED = Path(os.environ.get("SCHEMAQUAKE_SHARED", Path(__file__).parents[4] / "shared"))
 INDEX = SHARED / "golden" / "INDEX.jsonl"

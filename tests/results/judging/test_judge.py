@@ -8,13 +8,13 @@ import pytest
 from questioners import Counts, Crashes, Endless, FailedInserts, NoVerdict, Says, Slow
 from small_runs import small_run
 
-import results.judging.judge
-from harness.errors import HistoryError, PlanError
-from harness.model.records import HISTORY, Records
-from harness.model.verdict import Anomaly, Verdict
-from results.judging.judge import judge
-from results.judging.sources import HistoryFile
-from results.store.store import Store, write_table
+import schemaquake.results.judging.judge
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.judging.sources import HistoryFile
+from schemaquake.results.store.store import Store, write_table
 
 RUN = small_run(11)
 
@@ -34,7 +34,7 @@ def registered(monkeypatch):
 
     def install(*checkers: object) -> None:
         monkeypatch.setattr(
-            results.judging.judge, "load_all", lambda kind: {checker.name: checker for checker in checkers}
+            schemaquake.results.judging.judge, "load_all", lambda kind: {checker.name: checker for checker in checkers}
         )
 
     return install

@@ -16,19 +16,19 @@ from recorded import laid_out
 from small_runs import small_run
 from typer.testing import CliRunner
 
-import results.judging.judge
-from harness.cli.command_line import application
-from harness.registry import load_all
-from results.judging.judge import judge
-from results.judging.kept_verdicts import KeptVerdicts, basis_of
-from results.runs.execution import conclude
+import schemaquake.results.judging.judge
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.registry import load_all
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.judging.kept_verdicts import KeptVerdicts, basis_of
+from schemaquake.results.runs.execution import conclude
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import results.judging.judge
-from harness.registry import load_all
-from results.runs.execution import conclude
+import schemaquake.results.judging.judge
+from schemaquake.harness.registry import load_all
+from schemaquake.results.runs.execution import conclude
 
 class Fatal:
     name, scope = "node-log", "run"
@@ -37,7 +37,7 @@ class Fatal:
         os.kill(os.getpid(), signal.SIGKILL)
 
 checkers = {**load_all("checkers"), "node-log": Fatal()}
-results.judging.judge.load_all = lambda kind: checkers
+schemaquake.results.judging.judge.load_all = lambda kind: checkers
 conclude(Path(sys.argv[1]), engine="local")
 """
 
@@ -77,7 +77,7 @@ def analysed(run, monkeypatch, **options):
     asked = []
     checkers = {name: Asked(checker, asked) for name, checker in load_all("checkers").items()}
     with monkeypatch.context() as patched:
-        patched.setattr(results.judging.judge, "load_all", lambda kind: checkers)
+        patched.setattr(schemaquake.results.judging.judge, "load_all", lambda kind: checkers)
         return conclude(run, engine="local", **options).verdict.to_json(), asked
 
 

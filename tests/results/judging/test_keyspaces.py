@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import small_run
 
-from harness.model.operation import NEMESIS
-from harness.model.records import HISTORY, Records, keyspace_of, plain
-from results.judging.keyspaces import Keyspaces, events_of, observations_of
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, Records, keyspace_of, plain
+from schemaquake.results.judging.keyspaces import Keyspaces, events_of, observations_of
 
 
 def history(*keys: tuple[int, str | None]) -> pa.Table:

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model.records import HISTORY
-from harness.model.verdict import Verdict
-from results.formats.reading import read_history, spill_history
-from results.judging.memory import allowed_bytes, history_bytes, pieces
-from results.runs.checking import check_path
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.formats.reading import read_history, spill_history
+from schemaquake.results.judging.memory import allowed_bytes, history_bytes, pieces
+from schemaquake.results.runs.checking import check_path
 
 MIB = 1 << 20
 
@@ -119,10 +119,10 @@ def test_a_spilled_history_is_the_history(tmp_path, lines):
 
 _PEAK = """
 import json, re, sys
-from harness.history.lean_arrow import lean_arrow
+from schemaquake.harness.history.lean_arrow import lean_arrow
 lean_arrow()
 from pathlib import Path
-from results.runs.checking import check_path
+from schemaquake.results.runs.checking import check_path
 verdict = check_path(Path(sys.argv[1]), checkers=None, file_format=None, engine="local", master=None, limit_s=600,
                      model="register", memory_bytes=int(sys.argv[2]))
 # Not by getrusage, which has the peak of the process that started this one, too.

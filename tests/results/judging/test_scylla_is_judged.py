@@ -11,10 +11,10 @@ import pytest
 from histories import events
 from scylla_node import ScyllaNode, ddl, state_id
 
-from clusters.cql.schema import read_schema
-from harness.ddl.cql import statement
-from harness.model.records import OBSERVATIONS, Records
-from results.judging.judge import judge
+from schemaquake.clusters.cql.schema import read_schema
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.model.records import OBSERVATIONS, Records
+from schemaquake.results.judging.judge import judge
 
 NODES = ("n1", "n2", "n3")
 TABLE, VIEW, BACKING = state_id(1), state_id(2), state_id(3)

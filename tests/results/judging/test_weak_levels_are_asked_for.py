@@ -9,10 +9,10 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from checkers.weak_isolation.isolation import WeakIsolation
-from harness.cli.command_line import application
-from harness.errors import PlanError
-from results.judging.history_models import ModelOptions, checker_of
+from schemaquake.checkers.weak_isolation.isolation import WeakIsolation
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.errors import PlanError
+from schemaquake.results.judging.history_models import ModelOptions, checker_of
 
 # Somebody sees half of a transaction: read committed allows that.
 TORN = {

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.findings.catalogue import CATALOGUE
-from results.matrix.cells import any_cell, cell_of, rows_of
-from results.matrix.facts import OF_THE_RUN, Doubt, Finding, RaceFacts, RunFacts, finders, refused
-from results.matrix.tally import Evidence
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
+from schemaquake.results.matrix.facts import OF_THE_RUN, Doubt, Finding, RaceFacts, RunFacts, finders, refused
+from schemaquake.results.matrix.tally import Evidence
 
 SYSTEM = "cassandra:5.0.9"
 

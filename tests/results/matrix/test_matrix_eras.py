@@ -7,8 +7,8 @@ import re
 import pytest
 from matrices import SYSTEMS
 
-from clusters.systems.recipe import parse_system, recipe_for
-from results.matrix.eras import ERAS, Era, Versions, era_of
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.results.matrix.eras import ERAS, Era, Versions, era_of
 
 IDS = [era.name for era in ERAS]
 

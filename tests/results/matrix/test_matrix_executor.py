@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from virtual_executor import shows
 
-from harness.wait import until
-from results.matrix import executor as module
-from results.matrix.executor import Processes, limit_s
-from results.matrix.facts import RunFacts
-from results.matrix.machine import IdleShare, available_mb
-from results.matrix.matrix_folder import MatrixFolder
-from results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+from schemaquake.harness.wait import until
+from schemaquake.results.matrix import executor as module
+from schemaquake.results.matrix.executor import Processes, limit_s
+from schemaquake.results.matrix.facts import RunFacts
+from schemaquake.results.matrix.machine import IdleShare, available_mb
+from schemaquake.results.matrix.matrix_folder import MatrixFolder
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 
 # No recipe starts it: refused in a moment, by a real process.
 PLAN = MatrixPlan(systems=("cassandra:99.1",), workloads=("drop-type",))
@@ -42,7 +42,7 @@ def answer(processes, limit_s=60):
 
 
 def in_its_stead(monkeypatch, script):
-    """Every unit runs this instead; its arguments are those of `results.matrix.one_run`."""
+    """Every unit runs this instead; its arguments are those of `schemaquake.results.matrix.one_run`."""
     real = module.subprocess.Popen
 
     def popen(argv, **options):

@@ -3,13 +3,13 @@
 import orjson
 import pytest
 
-from harness.errors import ExitCode
-from harness.model.plan import Plan
-from harness.model.verdict import Anomaly, Verdict
-from results.matrix.facts import RunFacts, facts_of
-from results.runs.execution import FinishedRun
-from results.store.store import Store
-from results.tables.races import RACES
+from schemaquake.harness.errors import ExitCode
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.matrix.facts import RunFacts, facts_of
+from schemaquake.results.runs.execution import FinishedRun
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.races import RACES
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), races=2)
 

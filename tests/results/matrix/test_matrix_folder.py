@@ -4,9 +4,9 @@ import orjson
 import pytest
 from virtual_executor import shows
 
-from harness.errors import HistoryError, PlanError
-from results.matrix.matrix_folder import Done, MatrixFolder
-from results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 
 PLAN = MatrixPlan(systems=("cassandra:5.0.9",), workloads=("drop-type",), command="schemaquake matrix --quick")
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import results.matrix.judging_again as module
-from harness.cli.command_line import application
-from harness.errors import HistoryError, PlanError
-from results.matrix.facts import RaceFacts, RunFacts, refused
-from results.matrix.judging_again import judge_again
-from results.matrix.matrix_folder import Done, MatrixFolder
-from results.matrix.matrix_plan import Condition, MatrixPlan, Unit
+import schemaquake.results.matrix.judging_again as module
+from schemaquake.harness.cli.command_line import application
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.matrix.facts import RaceFacts, RunFacts, refused
+from schemaquake.results.matrix.judging_again import judge_again
+from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 
 SYSTEM = "cassandra:5.0.9"
 
@@ -89,7 +89,9 @@ def test_there_is_nothing_to_judge_without_a_matrix():
 
 @pytest.mark.usefixtures("verdicts")
 def test_nothing_is_run_and_the_page_is_drawn_anew(folder: MatrixFolder, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("results.matrix.tables.races_of_runs", lambda *_, **__: __import__("pyarrow").table({}))
+    monkeypatch.setattr(
+        "schemaquake.results.matrix.tables.races_of_runs", lambda *_, **__: __import__("pyarrow").table({})
+    )
     CliRunner().invoke(application(), ["matrix", "--resume", str(folder.path), "--judge-again"])
     assert "drop-type" in (folder.path / "matrix.md").read_text(encoding="utf-8")
     assert len(folder.done()) == 3

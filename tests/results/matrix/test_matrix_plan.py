@@ -5,11 +5,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.errors import HistoryError, PlanError
-from results.matrix.commands import _resumed, exit_code, planned
-from results.matrix.matrix_folder import MatrixFolder
-from results.matrix.matrix_plan import Condition, MatrixPlan, Unit, expanded, preset
-from results.matrix.tally import Cell, Matrix
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.matrix.commands import _resumed, exit_code, planned
+from schemaquake.results.matrix.matrix_folder import MatrixFolder
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit, expanded, preset
+from schemaquake.results.matrix.tally import Cell, Matrix
 
 
 def unit(plan, *workloads, first_race=4, turn=1):

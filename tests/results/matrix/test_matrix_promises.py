@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 from matrices import SYSTEMS, matrix
 
-from checkers.findings.catalogue import CATALOGUE
-from harness.registry import names
-from results.matrix.eras import ERAS
-from results.matrix.promises import DOCUMENTS, PROMISES, Judgement, Promise, judge, judgements, promises_from
-from results.matrix.tally import Cell, CellState, Matrix, Row, wilson
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.harness.registry import names
+from schemaquake.results.matrix.eras import ERAS
+from schemaquake.results.matrix.promises import (
+    DOCUMENTS,
+    PROMISES,
+    Judgement,
+    Promise,
+    judge,
+    judgements,
+    promises_from,
+)
+from schemaquake.results.matrix.tally import Cell, CellState, Matrix, Row, wilson
 
 TEXT = {
     "id": "p", "era": "tcm", "kind": "promise", "versions": "6.0..", "says": "It holds.", "source": ["seed 4, Goals"],

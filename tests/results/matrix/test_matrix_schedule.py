@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_executor import FEATURES, VirtualExecutor, clean, crashed, shows
 
-from harness.model.protocols import Demands
-from results.matrix.conducting import conduct
-from results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan
-from results.matrix.schedule import CellKey, Schedule
+from schemaquake.harness.model.protocols import Demands
+from schemaquake.results.matrix.conducting import conduct
+from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan
+from schemaquake.results.matrix.schedule import CellKey, Schedule
 
 OLD, MIDDLE, NEW, CLEAN = "cassandra:1.0.12", "cassandra:1.2.19", "cassandra:5.0.9", "cassandra:6.0-alpha2"
 DEMANDS = {

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matrices import SYSTEMS, matrix
 
-from results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline, standing_of
-from results.matrix.tally import Cell, CellState, Matrix, Row
+from schemaquake.results.matrix.summary import (
+    control_of,
+    controls_in_words,
+    effects_of,
+    extent_of,
+    headline,
+    standing_of,
+)
+from schemaquake.results.matrix.tally import Cell, CellState, Matrix, Row
 
 STATES: list[CellState] = ["broke", "held", "unknown", "not applicable", "not run"]
 

@@ -4,10 +4,10 @@ import pyarrow.parquet as pq
 import pytest
 from test_matrix_tally import MATRIX
 
-from harness.model.plan import Plan
-from results.matrix.tables import ALL_RACES, CELLS, races_of_runs, write_tables
-from results.store.store import Store
-from results.tables.races import RACES
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.matrix.tables import ALL_RACES, CELLS, races_of_runs, write_tables
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.races import RACES
 
 
 def a_run(folder, name, system, count, **plan):

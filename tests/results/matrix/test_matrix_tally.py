@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.matrix.tally import Cell, Evidence, Matrix, Row, wilson
+from schemaquake.results.matrix.tally import Cell, Evidence, Matrix, Row, wilson
 
 COUNTS = st.integers(0, 300).flatmap(lambda tried: st.tuples(st.integers(0, tried), st.just(tried)))
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hostile_pages import EVIL, LOADING, Page, styles
 from matrices import COMMAND, CONTROL, FOUND, SYSTEMS, hostile_matrix, matrix
-from test_report_html import EVIL, LOADING, Page, styles
 
-from checkers.findings.catalogue import CATALOGUE
-from results.matrix.markdown import matrix_markdown
-from results.matrix.page import Anchors, cell_sentence, interval_in_words, matrix_html
-from results.matrix.promises import PROMISES
-from results.matrix.tally import Cell, Matrix, Row
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.results.matrix.markdown import matrix_markdown
+from schemaquake.results.matrix.page import Anchors, cell_sentence, interval_in_words, matrix_html
+from schemaquake.results.matrix.promises import PROMISES
+from schemaquake.results.matrix.tally import Cell, Matrix, Row
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_pages import EVIL, hostile_run
 from matrices import FOUND, hostile_matrix, matrix
 from synthetic_run import broken_run, held_run
-from test_report_html import EVIL, hostile_run
 
-from results.matrix.page import matrix_html
-from results.report.comparison import ComparedRun, compare, comparison_html
-from results.report.html import report_html
+from schemaquake.results.matrix.page import matrix_html
+from schemaquake.results.report.comparison import ComparedRun, compare, comparison_html
+from schemaquake.results.report.html import report_html
 
 pytestmark = pytest.mark.browser
 

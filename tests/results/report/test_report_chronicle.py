@@ -8,8 +8,8 @@ import orjson
 import pyarrow as pa
 from synthetic_run import broken_run
 
-from harness.model.records import HISTORY
-from results.report.chronicle import Chronicle, chronicle_of
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.report.chronicle import Chronicle, chronicle_of
 
 
 def noted(*notes: tuple[float, str, str | None, Any]) -> Chronicle:

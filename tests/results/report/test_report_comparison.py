@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hostile_pages import EVIL, Page, hostile_run
 from rich.console import Console
 from synthetic_run import PLAN, broken_run, held_run
-from test_report_html import EVIL, Page, hostile_run
 
-from harness.model.verdict import Anomaly, Verdict
-from results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
-from results.report.material import Material
-from results.report.terminal import print_comparison
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
+from schemaquake.results.report.material import Material
+from schemaquake.results.report.terminal import print_comparison
 
 
 def ran(material: Material, **plan: object) -> ComparedRun:

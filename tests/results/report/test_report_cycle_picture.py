@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from small_histories import history
 
-from checkers.elle.list_append import check_list_append
-from checkers.elle.rw_register import check_rw_register
-from harness.errors import PlanError
-from harness.model.verdict import Anomaly, Verdict
-from results.report.checked_page import checked_html
-from results.report.cycle_picture import CyclePicture, cycle_picture
-from results.report.html import report_html
-from results.report.material import Material
-from results.runs.checking import check_path, write_page
+from schemaquake.checkers.elle.list_append import check_list_append
+from schemaquake.checkers.elle.rw_register import check_rw_register
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.checked_page import checked_html
+from schemaquake.results.report.cycle_picture import CyclePicture, cycle_picture
+from schemaquake.results.report.html import report_html
+from schemaquake.results.report.material import Material
+from schemaquake.results.runs.checking import check_path, write_page
 
 REAL_TIME = ("p0 1..2 ok a1=1", "p1 3..4 ok r1= a2=7", "p2 5..9 ok r2=[7] r1=[1] a3=1")
 

@@ -9,12 +9,12 @@ import orjson
 import pytest
 from synthetic_run import broken_run
 
-from harness.errors import HistoryError
-from harness.model.plan import Plan
-from results.report import material_of, write_all
-from results.report.from_store import REPORTS
-from results.report.material import Material
-from results.store.store import Store
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.report import material_of, write_all
+from schemaquake.results.report.from_store import REPORTS
+from schemaquake.results.report.material import Material
+from schemaquake.results.store.store import Store
 
 TABLES = ("operations", "rates", "latencies", "races")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from synthetic_run import broken_run, held_run
 
-from harness.model.verdict import Anomaly, Verdict
-from results.report.github import SUMMARY_BYTES_MAX, annotation_lines, step_summary, tell_github
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.github import SUMMARY_BYTES_MAX, annotation_lines, step_summary, tell_github
 
 
 def test_one_annotation_an_anomaly_type():

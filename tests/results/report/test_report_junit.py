@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from synthetic_run import broken_run, held_run
 
-from harness.model.verdict import Anomaly, Verdict
-from results.report.junit import report_junit
-from results.report.material import Material
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.junit import report_junit
+from schemaquake.results.report.material import Material
 
 
 def read(material: Material) -> ET.Element:

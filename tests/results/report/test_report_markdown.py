@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import broken_run, held_run
 
-from harness.model.records import HISTORY
-from harness.model.verdict import Anomaly
-from results.report.html import report_html
-from results.report.markdown import code_block, code_span, escaped, report_markdown
-from results.report.material import Material
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.report.html import report_html
+from schemaquake.results.report.markdown import code_block, code_span, escaped, report_markdown
+from schemaquake.results.report.material import Material
 
 
 def test_the_report_of_a_broken_run(golden: Callable[[str, str], None]):

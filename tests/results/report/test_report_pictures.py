@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import FORGOTTEN_RACE, PLAN, broken_run, held_run, keyspace_of_race
 
-from harness.model.records import OBSERVATIONS
-from harness.model.verdict import Verdict
-from results.report.axis import Axis
-from results.report.charts import POINTS_DRAWN, chart_data
-from results.report.lanes import ObjectLanes, object_lanes
-from results.report.material import Material
-from results.report.overview import disagreement_s, overview_of
-from results.report.scene import FINAL_LEFT, PLOT_LEFT, PLOT_RIGHT, SCENES_DRAWN, Scene, scenes_of
+from schemaquake.harness.model.records import OBSERVATIONS
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.report.axis import Axis
+from schemaquake.results.report.charts import POINTS_DRAWN, chart_data
+from schemaquake.results.report.lanes import ObjectLanes, object_lanes
+from schemaquake.results.report.material import Material
+from schemaquake.results.report.overview import disagreement_s, overview_of
+from schemaquake.results.report.scene import FINAL_LEFT, PLOT_LEFT, PLOT_RIGHT, SCENES_DRAWN, Scene, scenes_of
 
 
 def saw(*rows: tuple[float, str, str, str, str | None, str | None, str | None]) -> Material:

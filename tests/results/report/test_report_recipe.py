@@ -9,14 +9,14 @@ import orjson
 import pyarrow as pa
 from synthetic_run import PLAN, broken_run
 
-from harness.ddl.schema_changes import add_column, create_keyspace, create_table, drop_table
-from harness.history.pairing import OPERATIONS
-from harness.model.steps import Invoke
-from harness.model.verdict import Anomaly, Verdict
-from results.report.findings import findings_of
-from results.report.material import Material
-from results.report.recipe import Recipe, recipe_of, statements
-from results.tables.races import RACES
+from schemaquake.harness.ddl.schema_changes import add_column, create_keyspace, create_table, drop_table
+from schemaquake.harness.history.pairing import OPERATIONS
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.report.findings import findings_of
+from schemaquake.results.report.material import Material
+from schemaquake.results.report.recipe import Recipe, recipe_of, statements
+from schemaquake.results.tables.races import RACES
 
 TABLE = create_table("k", "t", columns=[("a", "int", "partition_key")])
 

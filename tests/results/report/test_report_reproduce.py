@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from synthetic_run import PLAN, broken_run
 
-from harness.model.plan import Plan
-from results.report.reproduce import command_line, command_lines, reproduce_script
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.report.reproduce import command_line, command_lines, reproduce_script
 
 ODD = {**PLAN, "options": {"comment": 'it\'s $(touch /tmp/no) `x` "y"\nand a line', "z": "-x"}, "time_limit_s": 12.5}
 

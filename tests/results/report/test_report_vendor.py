@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from results.report import html
+from schemaquake.results.report import html
 
 VENDOR = Path(html.__file__).parent / "vendor"
 

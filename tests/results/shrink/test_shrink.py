@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import PlanError
-from harness.model.plan import Plan
-from harness.model.protocols import Context
-from harness.model.verdict import Anomaly, Verdict
-from harness.registry import load
-from results.matrix.facts import RaceFacts, RunFacts
-from results.shrink.candidate import Candidate, atoms, keeping, statements_of
-from results.shrink.ddmin import ddmin
-from results.shrink.failing_run import FailingRun, failing_run, requires_of
-from results.shrink.reproduction import reproduction
-from results.shrink.shrinking import BudgetSpent, Measured, Shrinking, Shrunk
-from results.shrink.shrunk_run import _written
-from results.shrink.trying import Trying, measured, plan_of
-from results.store.store import Store
-from results.tables.races import RACES
-from workloads.races.engine import Race
-from workloads.races.scenario import ScenarioFile
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.registry import load
+from schemaquake.results.matrix.facts import RaceFacts, RunFacts
+from schemaquake.results.shrink.candidate import Candidate, atoms, keeping, statements_of
+from schemaquake.results.shrink.ddmin import ddmin
+from schemaquake.results.shrink.failing_run import FailingRun, failing_run, requires_of
+from schemaquake.results.shrink.reproduction import reproduction
+from schemaquake.results.shrink.shrinking import BudgetSpent, Measured, Shrinking, Shrunk
+from schemaquake.results.shrink.shrunk_run import _written
+from schemaquake.results.shrink.trying import Trying, measured, plan_of
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.races import RACES
+from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.scenario import ScenarioFile
 
 FEATURES = frozenset({"keyspaces", "tables", "columns", "options", "indexes", "types", "functions", "views"})
 PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), races=3, seed=7, nemeses=("kill", "pause"))

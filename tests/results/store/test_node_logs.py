@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from harness.model.records import LOGS
-from results.store.node_logs import entries, read_logs
+from schemaquake.harness.model.records import LOGS
+from schemaquake.results.store.node_logs import entries, read_logs
 
 STARTUP_DEATH = """\
 INFO  [main] 2026-11-21 09:00:00,100 YamlConfigurationLoader.java:100 - Configuration location: file:/x.yaml

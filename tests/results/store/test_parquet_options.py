@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model.records import HISTORY, OBSERVATIONS
-from results.store.parquet_options import parquet_options
-from results.store.store import write_table
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
+from schemaquake.results.store.parquet_options import parquet_options
+from schemaquake.results.store.store import write_table
 
 LONG = st.one_of(st.none(), st.integers(-(1 << 63), (1 << 63) - 1), st.sampled_from([-(1 << 63), (1 << 63) - 1]))
 

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.errors import HistoryError, PlanError
-from harness.history.journal import Journal, ObservationJournal, start_clock
-from harness.model.observation import Observation
-from harness.model.operation import NEMESIS
-from harness.model.plan import Plan
-from harness.model.records import HISTORY, OBSERVATIONS, plain
-from harness.model.verdict import Anomaly, Verdict
-from harness.run.runner import process_start_time
-from results.store.atomic import replacing
-from results.store.store import FILES, Store, read_table
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.history.journal import Journal, ObservationJournal, start_clock
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.run_process import process_start_time
+from schemaquake.results.store.atomic import replacing
+from schemaquake.results.store.store import FILES, Store, read_table
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), distribution=Path("/opt/cassandra"))
 

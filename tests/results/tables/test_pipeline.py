@@ -4,16 +4,16 @@ import pyarrow as pa
 import pytest
 from small_runs import small_run
 
-from harness.errors import HistoryError
-from harness.history.pairing import OPERATIONS, pair
-from harness.model.records import HISTORY, OBSERVATIONS
-from harness.model.verdict import Anomaly, Verdict
-from results.store.store import Store
-from results.tables.pipeline import TABLES, analyse
-from results.tables.races import RACES, races
-from results.tables.rates import LATENCIES, RATES, latencies, rates
-from results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
-from results.tables.timelines import TIMELINES, timelines
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import OPERATIONS, pair
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.pipeline import TABLES, analyse
+from schemaquake.results.tables.races import RACES, races
+from schemaquake.results.tables.rates import LATENCIES, RATES, latencies, rates
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
+from schemaquake.results.tables.timelines import TIMELINES, timelines
 
 BROKEN = Verdict(valid=False, checker="all", anomalies=(Anomaly(type="lost-rows", title="", objects=("ks1.t",)),))
 

@@ -6,11 +6,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from harness.history.pairing import OPERATIONS
-from harness.model.records import HISTORY
-from harness.model.verdict import Anomaly
-from results.report import material
-from results.tables.races import RACES, races
+from schemaquake.harness.history.pairing import OPERATIONS
+from schemaquake.harness.model.records import HISTORY
+from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.report import material
+from schemaquake.results.tables.races import RACES, races
 
 SIDES = [["DROP TYPE ks.u"], ["CREATE TABLE ks.x (k int PRIMARY KEY, c frozen<u>)"]]
 

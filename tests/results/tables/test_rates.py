@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.pairing import OPERATIONS
-from results.report import material
-from results.tables.rates import LATENCIES, RATES, latencies, rates
+from schemaquake.harness.history.pairing import OPERATIONS
+from schemaquake.results.report import material
+from schemaquake.results.tables.rates import LATENCIES, RATES, latencies, rates
 
 S = 1_000_000_000
 

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 from small_runs import NODES, small_run
 
-from harness.model.records import OBSERVATIONS
-from results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
+from schemaquake.harness.model.records import OBSERVATIONS
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
 
 
 def observed(*rows: dict[str, Any]) -> pa.Table:

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from small_runs import small_run
 
-from harness.history.pairing import OPERATIONS, pair
-from results.tables.timelines import TIMELINES, timelines
+from schemaquake.harness.history.pairing import OPERATIONS, pair
+from schemaquake.results.tables.timelines import TIMELINES, timelines
 
 
 def test_an_object_has_its_operations_in_order_and_how_they_ended():

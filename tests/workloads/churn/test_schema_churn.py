@@ -12,12 +12,12 @@ from crew_at_work import FEATURES, carry_out, operations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ddl.cql import statement
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import PlanError
-from harness.model.protocols import Context, Phase
-from harness.model.steps import Invoke, Meet, Wait
-from workloads.churn.schema_churn import SchemaChurn, plots
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Phase
+from schemaquake.harness.model.steps import Invoke, Meet, Wait
+from schemaquake.workloads.churn.schema_churn import SchemaChurn, plots
 
 CHURN = SchemaChurn()
 CONTEXT = Context(seed=1, nodes=("n1", "n2", "n3"), features=FEATURES, crew=3)

@@ -13,16 +13,16 @@ from crew_at_work import carry_out, operations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import PlanError
-from harness.model.operation import MicroOp
-from harness.model.protocols import Context, Workload
-from harness.model.queries import READS
-from harness.model.records import keyspace_of
-from harness.model.steps import Invoke, Require, Wait
-from harness.registry import load
-from workloads.data.batch import TABLES
-from workloads.data.reading_and_writing import all_keys, data_keyspace
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.operation import MicroOp
+from schemaquake.harness.model.protocols import Context, Workload
+from schemaquake.harness.model.queries import READS
+from schemaquake.harness.model.records import keyspace_of
+from schemaquake.harness.model.steps import Invoke, Require, Wait
+from schemaquake.harness.registry import load
+from schemaquake.workloads.data.batch import TABLES
+from schemaquake.workloads.data.reading_and_writing import all_keys, data_keyspace
 
 NAMES = ["register", "cas-register", "append", "append-accord", "rw-register", "set", "counter", "batch", "quorum"]
 FEATURES = frozenset(

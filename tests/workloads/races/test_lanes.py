@@ -9,14 +9,14 @@ from crew_at_work import FEATURES, Done, at_once, carry_out
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import PlanError
-from harness.model.protocols import Context, Worker
-from harness.model.steps import Invoke, Note
-from workloads.races.create_table import CreateTable
-from workloads.races.drop_alter import DropAlter
-from workloads.races.engine import damaging_order
-from workloads.races.lanes import OFFSET_S, rounds, seats
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.harness.model.steps import Invoke, Note
+from schemaquake.workloads.races.create_table import CreateTable
+from schemaquake.workloads.races.drop_alter import DropAlter
+from schemaquake.workloads.races.engine import damaging_order
+from schemaquake.workloads.races.lanes import OFFSET_S, rounds, seats
 
 FIVE = Context(
     seed=3,

@@ -1,4 +1,4 @@
-"""What every racing workload has from `workloads.races.engine`, whatever it races."""
+"""What every racing workload has from `schemaquake.workloads.races.engine`, whatever it races."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise, permutations
-from pathlib import Path
 
 import pytest
 from crew_at_work import FEATURES, Done, carry_out, operations, whole_run
@@ -16,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
 
-from harness.ddl.cql import statement
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.errors import PlanError
-from harness.model.protocols import Context, Mode, Worker, Workload
-from harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
-from workloads.races.drop_recreate import DropRecreate
-from workloads.races.engine import ALWAYS, Race, RacingWorkload, damaging_order
-from workloads.races.racing_ddl import RACING, RacingDdl
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Context, Mode, Worker, Workload
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.workloads.races.drop_recreate import DropRecreate
+from schemaquake.workloads.races.engine import ALWAYS, Race, RacingWorkload, damaging_order
+from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 EVERY: list[Workload] = [*RACING, RacingDdl()]

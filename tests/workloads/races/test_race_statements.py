@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import pytest
 from crew_at_work import FEATURES
 
-from harness.ddl.cql import statement
-from harness.model.protocols import Context
-from harness.model.steps import Invoke, Wait
-from workloads.races.engine import NEVER, POISONS, WHILE_RACING, Race, RacingWorkload
-from workloads.races.racing_ddl import RACING
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke, Wait
+from schemaquake.workloads.races.engine import NEVER, POISONS, WHILE_RACING, Race, RacingWorkload
+from schemaquake.workloads.races.racing_ddl import RACING
 
 NODES = ("n1", "n2", "n3")
 CONTEXT = Context(seed=1, nodes=NODES, features=FEATURES, races=20, keyspace_prefix="p")

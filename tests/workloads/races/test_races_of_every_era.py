@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from crew_at_work import carry_out, whole_run
 
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.ddl.schema_changes import SCHEMA_CHANGES
-from harness.model.protocols import Context, Mode
-from harness.model.steps import Invoke, Require, Wait
-from workloads.races.engine import HARMLESS, POISONS, Race, RacingWorkload
-from workloads.races.racing_ddl import RACING, RacingDdl
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.protocols import Context, Mode
+from schemaquake.harness.model.steps import Invoke, Require, Wait
+from schemaquake.workloads.races.engine import HARMLESS, POISONS, Race, RacingWorkload
+from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
 
 NODES = ("n1", "n2", "n3")
 LINES = ("0.7.10", "0.8.10", "1.0.12", "1.1.12", "1.2.19", "2.0.17", "2.1.22", "2.2.19", "3.0.22", "3.11.19", "5.0.9")

@@ -11,14 +11,14 @@ import pytest
 from perfect_races import perfect_run
 from told_by_eras import LINES
 
-from clusters.systems.recipe import parse_system, recipe_for
-from harness.history.pairing import pair
-from harness.model.protocols import Context, Mode
-from harness.model.records import OBSERVATIONS, Records
-from harness.model.verdict import Verdict
-from results.judging.judge import judge
-from results.tables.races import races
-from workloads.races.racing_ddl import RacingDdl
+from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.protocols import Context, Mode
+from schemaquake.harness.model.records import OBSERVATIONS, Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.tables.races import races
+from schemaquake.workloads.races.racing_ddl import RacingDdl
 
 VERSIONS = {"0.7": "0.7.10", "1.0": "1.0.12", "1.1": "1.1.12", "1.2": "1.2.19", "2.0": "2.0.17", "2.2": "2.2.19"}
 VERSIONS |= {"3.11": "3.11.19", "5.0": "5.0.9"}

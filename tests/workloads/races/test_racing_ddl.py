@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from crew_at_work import FEATURES, carry_out
 
-from harness.errors import NotApplicable, PlanError
-from harness.model.protocols import Context, Mode
-from harness.model.steps import Note
-from workloads.races.engine import HARMLESS, POISONS, REFUSES, STALLS
-from workloads.races.racing_ddl import RACING, RacingDdl
+from schemaquake.harness.errors import NotApplicable, PlanError
+from schemaquake.harness.model.protocols import Context, Mode
+from schemaquake.harness.model.steps import Note
+from schemaquake.workloads.races.engine import HARMLESS, POISONS, REFUSES, STALLS
+from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
 
 CONTEXT = Context(seed=5, nodes=("n1", "n2", "n3"), features=FEATURES, races=4)
 DISTURBANCE = {

@@ -4,11 +4,11 @@ import orjson
 import pytest
 from crew_at_work import FEATURES, carry_out
 
-from harness.errors import NotApplicable, PlanError
-from harness.model.protocols import Context
-from harness.model.steps import Invoke, Note, Require, Wait
-from harness.registry import load, names
-from workloads.races.scenario import Scenario, ScenarioFile, in_keyspace, race_from_json, race_to_json
+from schemaquake.harness.errors import NotApplicable, PlanError
+from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.steps import Invoke, Note, Require, Wait
+from schemaquake.harness.registry import load, names
+from schemaquake.workloads.races.scenario import Scenario, ScenarioFile, in_keyspace, race_from_json, race_to_json
 
 NODES = ("n1", "n2", "n3")
 KINDS = [name for name in names("workloads") if callable(getattr(load("workloads", name), "race", None))]

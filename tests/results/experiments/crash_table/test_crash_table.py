@@ -10,10 +10,10 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli.command_line import application
-from results.experiments.crash_table.delays import next_delay
-from results.experiments.crash_table.evidence import Evidence, died_after, what_happened
-from results.experiments.crash_table.table import as_markdown, as_told, evidence_of, rows_of, steps
+from schemaquake.harness.cli.command_line import application
+from schemaquake.results.experiments.crash_table.delays import next_delay
+from schemaquake.results.experiments.crash_table.evidence import Evidence, died_after, what_happened
+from schemaquake.results.experiments.crash_table.table import as_markdown, as_told, evidence_of, rows_of, steps
 
 BEFORE_ANYTHING = {
     "number": 0,

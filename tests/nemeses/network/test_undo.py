@@ -10,20 +10,20 @@ from dataclasses import replace
 import pytest
 from test_partition import APART, MEANS, leftovers, links, partition, without
 
-from harness.errors import ClusterError
-from harness.model.protocols import Fault, Guarded, Undo, Undoable
-from harness.registry import load_all
-from nemeses.clock.clock_skew import ClockSkew
-from nemeses.network import netem, packet_filter
-from nemeses.network.drops import Drop
-from nemeses.network.netem import Impairment
-from nemeses.network.packet_loss import PacketLoss
-from nemeses.network.partition import Partition
-from nemeses.process.kill import Kill
-from nemeses.process.pause import Pause
-from nemeses.process.restart import Restart
-from nemeses.process.rolling_restart import RollingRestart
-from nemeses.process.stop import Stop
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.protocols import Fault, Guarded, Undo, Undoable
+from schemaquake.harness.registry import load_all
+from schemaquake.nemeses.clock.clock_skew import ClockSkew
+from schemaquake.nemeses.network import netem, packet_filter
+from schemaquake.nemeses.network.drops import Drop
+from schemaquake.nemeses.network.netem import Impairment
+from schemaquake.nemeses.network.packet_loss import PacketLoss
+from schemaquake.nemeses.network.partition import Partition
+from schemaquake.nemeses.process.kill import Kill
+from schemaquake.nemeses.process.pause import Pause
+from schemaquake.nemeses.process.restart import Restart
+from schemaquake.nemeses.process.rolling_restart import RollingRestart
+from schemaquake.nemeses.process.stop import Stop
 
 WHOLE = {"n1-n2", "n1-n3", "n2-n3"}
 

@@ -6,16 +6,16 @@ import orjson
 import pytest
 from ssh_hosts import SshHosts, why_not
 
-from clusters.nodes.clock import FaketimeClock, HostClock
-from clusters.nodes.run_name import name_run, run_name
-from clusters.ssh.provider import SshProvider
-from harness.errors import FaultNotAllowed, HealError, PlanError
-from harness.faults.executor import FaultExecutor, cut
-from harness.faults.healing import heal_ledger
-from harness.faults.ledger import FILE_NAME, Ledger, read_ledger
-from harness.model.plan import Plan
-from harness.registry import load
-from harness.wait import until
+from schemaquake.clusters.hosts.provider import SshProvider
+from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.nodes.run_name import name_run, run_name
+from schemaquake.harness.errors import FaultNotAllowed, HealError, PlanError
+from schemaquake.harness.faults.executor import FaultExecutor, cut
+from schemaquake.harness.faults.healing import heal_ledger
+from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.registry import load
+from schemaquake.harness.wait import until
 
 FILE = """
 provider = "ssh"

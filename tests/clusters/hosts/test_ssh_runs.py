@@ -16,8 +16,8 @@ from cassandra_hosts import CassandraHosts
 from command import OF_CREATE_TABLE, anomalies, schemaquake
 from ssh_hosts import SshHosts, why_not
 
-from harness.faults.ledger import FILE_NAME, read_ledger
-from harness.wait import until
+from schemaquake.harness.faults.ledger import FILE_NAME, read_ledger
+from schemaquake.harness.wait import until
 
 pytestmark = [
     pytest.mark.cluster,
@@ -91,7 +91,16 @@ def test_a_harness_that_is_killed_is_healed_for_from_its_ledger_alone(ring, tmp_
     file = ring.cluster_file(tmp_path / "cluster.toml", allow=ALLOWED)
     run = subprocess.Popen(
         [
-            *(sys.executable, "-m", "harness.cli.command_line", "run", "--cluster", str(file), "--seed", "1"),
+            *(
+                sys.executable,
+                "-m",
+                "schemaquake.harness.cli.command_line",
+                "run",
+                "--cluster",
+                str(file),
+                "--seed",
+                "1",
+            ),
             *("--workload", "register", "--nemesis", nemesis, "--time-limit", "60", "--restart", "none"),
             *("--runs", str(tmp_path / "runs")),
         ],
@@ -125,7 +134,7 @@ def conductors(folder):
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = command.read_bytes().decode().split("\0")
-            if "harness.run.conductor" in words and any(word.startswith(str(folder)) for word in words):
+            if "schemaquake.harness.run.conductor" in words and any(word.startswith(str(folder)) for word in words):
                 found.append(int(command.parent.name))
     return found
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 from places import SUPPORT
 from ssh_hosts import SshHosts, why_not
 
-from clusters.cluster_file.model import Become
-from clusters.nodes.guard import Guard
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.service import process
-from clusters.ssh.root_transport import RootTransport
-from clusters.ssh.transport import SshTransport
-from harness.errors import ClusterError, NodeUnreachable
-from harness.model.protocols import Undo
-from harness.wait import until
+from schemaquake.clusters.cluster_file.model import Become
+from schemaquake.clusters.nodes.guard import Guard
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.ssh.root_transport import RootTransport
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.protocols import Undo
+from schemaquake.harness.wait import until
 
 pytestmark = [
     pytest.mark.cluster,

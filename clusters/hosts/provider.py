@@ -12,24 +12,25 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from clusters.cluster_file.allowance import check_plan
-from clusters.cluster_file.model import ClusterFile, Process
-from clusters.cql.client import CqlConnector
-from clusters.doctor.doctor import refuse_unless_fit
-from clusters.nodes.clock import FaketimeClock, HostClock
-from clusters.nodes.cluster import DeployedCluster
-from clusters.nodes.guard import Guard, Guards
-from clusters.nodes.mending import mend
-from clusters.nodes.node import DeployedNode
-from clusters.nodes.run_name import name_run, run_name, run_of
-from clusters.nodes.service import service_of
-from clusters.nodes.transport import Transport
-from clusters.ssh.root_transport import RootTransport
-from clusters.ssh.transport import SshTransport
-from clusters.systems.recipe import Line, line_for, parse_system
-from harness.errors import PlanError
-from harness.faults.ledger import FILE_NAME
-from harness.model.plan import Plan
+from schemaquake.clusters.cluster_file.allowance import check_plan
+from schemaquake.clusters.cluster_file.model import ClusterFile, Process
+from schemaquake.clusters.cluster_file.parse import read_cluster_file, read_cluster_file_of_run
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.doctor.doctor import refuse_unless_fit
+from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.nodes.cluster import DeployedCluster
+from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.mending import mend
+from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
+from schemaquake.clusters.nodes.service import service_of
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.clusters.ssh.root_transport import RootTransport
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.clusters.systems.recipe import Line, line_for, parse_system
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.faults.ledger import FILE_NAME
+from schemaquake.harness.model.plan import Plan
 
 __all__ = ["SshProvider", "way_to"]
 
@@ -54,7 +55,7 @@ class SshProvider:
         """
         if plan.cluster_file is None:
             raise PlanError("--cluster ssh needs to know the hosts: give the cluster file itself, --cluster FILE.toml")
-        file = ClusterFile.of_run(folder)
+        file = read_cluster_file_of_run(folder)
         check_plan(plan, file)
         facts = refuse_unless_fit(plan, file)
         name_run(folder)
@@ -68,7 +69,7 @@ class SshProvider:
     def create(self, plan: Plan, folder: Path) -> DeployedCluster:
         """The cluster of this plan, nobody asked yet."""
         return _cluster(
-            ClusterFile.of_run(folder),
+            read_cluster_file_of_run(folder),
             plan.system,
             run=run_name(folder),
             folder=folder,
@@ -86,7 +87,7 @@ class SshProvider:
 
         Raises HealError, PlanError.
         """
-        file = ClusterFile.read(cluster_file)
+        file = read_cluster_file(cluster_file)
         if file.system is None:
             raise PlanError(f'{cluster_file} does not say what runs there: add system = "cassandra:VERSION" to it')
         cluster = _cluster(

@@ -1,0 +1,1 @@
+"""Clusters of hosts that are there already, reached by SSH (`--cluster ssh`)."""

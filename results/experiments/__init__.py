@@ -1,0 +1,1 @@
+"""Experiments that are not runs: a table of crashes, one node at a time."""

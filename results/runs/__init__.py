@@ -1,0 +1,1 @@
+"""Runs: carried out, judged, compared."""

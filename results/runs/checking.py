@@ -1,0 +1,118 @@
+"""Checking: judge stored files again, a run's folder or a history that came from elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.model.protocols import Checker
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.results.formats.reading import format_of, read_history, spill_history
+from schemaquake.results.judging.history_models import ModelOptions, checker_of
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.judging.memory import allowed_bytes, history_bytes, pieces
+from schemaquake.results.judging.sources import HistoryFile
+from schemaquake.results.store.store import Store
+
+__all__ = ["check_path", "exit_code_of_all", "write_page"]
+
+
+def check_path(
+    path: Path,
+    *,
+    checkers: list[str] | None,
+    file_format: str | None,
+    engine: str,
+    master: str | None,
+    limit_s: float,
+    model: str | None = None,
+    options: ModelOptions | None = None,
+    independent: bool = False,
+    knossos: Path | None = None,
+    memory_bytes: int | None = None,
+    resume: bool = False,
+) -> Verdict:
+    """The verdict on a run's folder (all of its records) or on a history file (the history alone).
+
+    A run's folder judged by every checker gets its verdict, tables and reports written anew. With a `model`, only its
+    checker is asked, and `checkers` may name it; `knossos` (its jar) is asked as well. A history file of
+    transactions or registers that does not fit into `memory_bytes` (null: most of what there is) is judged in pieces. With
+    `resume` an analysis of a run's folder goes on where it was interrupted. Raises PlanError for what is neither, HistoryError for what is damaged.
+    """
+    if resume and (checkers is not None or model is not None or not path.is_dir()):
+        raise PlanError(
+            "--resume-analysis goes on with the whole analysis of a run's folder: leave out --checker and --model"
+        )
+    if knossos is not None and (model is None or path.is_dir()):
+        raise PlanError("--knossos is for a history file and a --model that knossos knows")
+    chosen: list[str | Checker] | None = None if checkers is None else list(checkers)
+    if model is not None:
+        if chosen is not None and len(chosen) > 1:
+            raise PlanError(f"--model {model} is for one checker, not for {len(chosen)}")
+        name = checkers[0] if checkers else None
+        chosen = [checker_of(model, checker=name, options=options or ModelOptions())]
+    if path.is_dir():
+        if chosen is None:
+            from schemaquake.results.runs.execution import conclude  # noqa: PLC0415 - reports, which no history file needs
+
+            return conclude(path, engine=engine, master=master, limit_s=limit_s, resume=resume).verdict
+        return judge(Store(path), checkers=chosen, engine=engine, master=master, limit_s=limit_s)
+    memory = allowed_bytes() if memory_bytes is None else memory_bytes
+    elsewhere = _elsewhere(engine, master)
+    with _subject(path, file_format, independent=independent, elsewhere=elsewhere, memory_bytes=memory) as subject:
+        verdict = judge(subject, checkers=chosen, engine=engine, master=master, limit_s=limit_s, memory_bytes=memory)
+        if knossos is None or model is None:
+            return verdict
+        history = subject.history if isinstance(subject, Records) else subject.read_history()
+    from schemaquake.results.judging.knossos import with_second_opinion  # noqa: PLC0415 - as it is asked for
+
+    initial = None if options is None else options.initial
+    return with_second_opinion(verdict, history, model=model, knossos=knossos, limit_s=limit_s, initial=initial)
+
+
+def _elsewhere(engine: str, master: str | None) -> bool:
+    """Whether tasks run on other machines."""
+    return engine != "local" and master is not None and not master.startswith("local")
+
+
+@contextmanager
+def _subject(
+    path: Path, file_format: str | None, *, independent: bool, elsewhere: bool, memory_bytes: int
+) -> Iterator[HistoryFile | Records]:
+    """What is judged: Parquet as it lies there; anything else as records.
+
+    For tasks `elsewhere`, and where it does not fit into memory, it is converted to Parquet: beside it, or in a temporary folder.
+    """
+    if path.is_file() and format_of(path, file_format) == "parquet" and not independent:
+        yield HistoryFile(path.resolve())
+        return
+    fits = not path.is_file() or pieces(history_bytes(path, parquet=False), memory_bytes) == 1
+    if not elsewhere and fits:
+        yield Records.of(read_history(path, file_format=file_format, independent=independent))
+        return
+    with TemporaryDirectory(prefix=".schemaquake-", dir=path.resolve().parent if elsewhere else None) as folder:
+        converted = Path(folder) / "history.parquet"
+        spill_history(path, converted, file_format=file_format, independent=independent)
+        yield HistoryFile(converted)
+
+
+def write_page(page: Path, file: Path, verdict: Verdict) -> None:
+    """Write the page on a history file that was judged. Raises PlanError if it cannot be written there."""
+    from schemaquake.results.report.checked_page import checked_html  # noqa: PLC0415 - templates, which most checks do without
+
+    text = checked_html(verdict, file, version=version("schemaquake"), command=["schemaquake", *sys.argv[1:]])
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"the page cannot be written to {page}: {error.strerror or error}") from error
+
+
+def exit_code_of_all(verdicts: Iterable[Verdict]) -> ExitCode:
+    """The exit code of several verdicts: the worst counts."""
+    return ExitCode.of(combine(verdict.valid for verdict in verdicts))

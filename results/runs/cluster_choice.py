@@ -1,0 +1,70 @@
+"""Cluster choice: what `--cluster` means with the options beside it, and what a cluster file says instead of them.
+
+The file is its owner's word: an option that says the same is welcome, one that says something else is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from schemaquake.harness.errors import PlanError
+
+__all__ = ["ClusterChoice", "choose_cluster"]
+
+_NODES: Final = 3
+_PREFIX: Final = "sq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice:
+    """The fields of a plan that a cluster file has a say in."""
+
+    cluster: str
+    cluster_file: Path | None
+    system: str
+    nodes: int
+    keyspace_prefix: str
+
+
+def choose_cluster(
+    cluster: str, *, system: str | None, nodes: int | None, keyspace_prefix: str | None
+) -> ClusterChoice:
+    """The choice, from options as they were typed (None: not at all).
+
+    Raises PlanError for every error of the file, for every option that contradicts it, and if nobody names a system.
+    """
+    path = Path(cluster) if cluster.endswith(".toml") else None
+    file = None
+    if path is not None:
+        from schemaquake.clusters.cluster_file.parse import read_cluster_file  # noqa: PLC0415 - the checks take long to import
+
+        file = read_cluster_file(path)
+        said = (
+            ("--system", system, file.system),
+            ("--nodes", nodes, file.node_count),
+            ("--keyspace-prefix", keyspace_prefix, file.keyspace_prefix),
+        )
+        _refuse_contradictions(cluster, said)
+        system, nodes, keyspace_prefix = system or file.system, file.node_count or nodes, file.keyspace_prefix
+    if system is None:
+        place = "" if file is None else f', or write it into {cluster}: system = "cassandra:5.0.9"'
+        raise PlanError(f"no system: name one with --system cassandra:VERSION{place}")
+    return ClusterChoice(
+        cluster=cluster if file is None else file.provider,
+        cluster_file=path,
+        system=system,
+        nodes=_NODES if nodes is None else nodes,
+        keyspace_prefix=_PREFIX if keyspace_prefix is None else keyspace_prefix,
+    )
+
+
+def _refuse_contradictions(path: str, said: tuple[tuple[str, Any, Any], ...]) -> None:
+    refused = [
+        f"{option} {typed} contradicts {path}, which says {written}: leave the option out, or change the file"
+        for option, typed, written in said
+        if typed is not None and written is not None and typed != written
+    ]
+    if refused:
+        raise PlanError("\n".join(refused))

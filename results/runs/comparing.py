@@ -1,0 +1,123 @@
+"""Comparing: several plans one after another, and one page about all of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from schemaquake.harness.errors import ExitCode, SchemaquakeError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.verdict import combine
+from schemaquake.results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
+from schemaquake.results.report.from_store import material_of
+from schemaquake.results.report.terminal import print_comparison as print_table
+from schemaquake.results.runs.execution import FinishedRun, carry_out
+from schemaquake.results.store.atomic import write_bytes
+
+__all__ = ["ComparedRuns", "compare_runs", "print_comparison", "run_all"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One plan of several: the run that came of it, or why none did."""
+
+    plan: Plan
+    run: FinishedRun | None
+    refusal: str | None = None
+
+    @property
+    def applicable(self) -> bool:
+        """False if the system lacks what the workload needs."""
+        return self.run is None or self.run.applicable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRuns:
+    """All attempts, what the page says of them, and where it is."""
+
+    attempts: Sequence[Attempt]
+    comparison: Comparison
+    page: Path
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The worst of all runs that were applicable; crashed if one of them did not come to its end."""
+        wanted = [attempt for attempt in self.attempts if attempt.applicable]
+        if any(attempt.run is None or not attempt.run.completed for attempt in wanted):
+            return ExitCode.CRASHED
+        return ExitCode.of(combine(attempt.run.verdict.valid for attempt in wanted if attempt.run))
+
+    @property
+    def completed(self) -> bool:
+        """Whether every applicable run came to its end."""
+        return self.exit_code is not ExitCode.CRASHED
+
+    def document(self) -> dict[str, Any]:
+        """The comparison as `--json` prints it."""
+        return {
+            "headline": self.comparison.headline(),
+            "page": str(self.page),
+            "runs": [
+                {"system": attempt.plan.system, "refusal": attempt.refusal, "applicable": attempt.applicable}
+                if attempt.run is None
+                else attempt.run.document()
+                for attempt in self.attempts
+            ],
+        }
+
+
+def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 120) -> list[Attempt]:
+    """Carry out every plan; one that cannot be run does not keep the others from it."""
+    attempts = []
+    for number, plan in enumerate(plans, 1):
+        log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
+        try:
+            run = carry_out(plan, runs, engine=engine, limit_s=limit_s)
+        except SchemaquakeError as error:
+            log.error("could not be run", extra={"system": plan.system, "why": str(error)})  # noqa: TRY400 - a sentence, not a traceback
+            attempts.append(Attempt(plan=plan, run=None, refusal=str(error)))
+        else:
+            attempts.append(Attempt(plan=plan, run=run, refusal=run.error))
+    return attempts
+
+
+def compare_runs(attempts: Sequence[Attempt], runs: Path) -> ComparedRuns:
+    """Write `runs/<UTC time>-comparison.{html,md}`, and point `runs/comparison.html` to it."""
+    stem = f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}-comparison"
+    page = runs / f"{stem}.html"
+    comparison = compare([_compared(attempt, runs) for attempt in attempts])
+    runs.mkdir(parents=True, exist_ok=True)
+    write_bytes(page, comparison_html(comparison).encode())
+    write_bytes(page.with_suffix(".md"), comparison_markdown(comparison).encode())
+    latest = runs / f".{stem}.link"
+    latest.symlink_to(page.name)
+    latest.replace(runs / "comparison.html")
+    return ComparedRuns(attempts=attempts, comparison=comparison, page=page)
+
+
+def _compared(attempt: Attempt, runs: Path) -> ComparedRun:
+    run = attempt.run
+    if run is None or not run.report.exists():
+        return ComparedRun(
+            plan=attempt.plan.to_json(), refusal=attempt.refusal or "it never began", applicable=attempt.applicable
+        )
+    return ComparedRun(
+        plan=attempt.plan.to_json(),
+        material=material_of(run.store),
+        report=os.path.relpath(run.report, runs),
+    )
+
+
+def print_comparison(compared: ComparedRuns, console: Console) -> None:
+    """The table, what it says in one sentence, and where the page is."""
+    print_table(compared.comparison, console)
+    console.print(f"page: {compared.page}", markup=False)

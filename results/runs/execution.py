@@ -1,0 +1,184 @@
+"""Execution: from a plan to a judged and reported run, and from a run's folder to its verdict.
+
+What was recorded is merged, judged and drawn even when the run was not completed: whoever interrupted it, or whatever
+killed it, the part that happened is evidence. But such a run is never valid.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from schemaquake.harness.errors import ExitCode, SchemaquakeError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.harness.run.runner import Outcome, execute, read_outcome
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.judging.kept_verdicts import KeptVerdicts, basis_of
+from schemaquake.results.report.from_store import write_all
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.pipeline import analyse
+
+__all__ = ["FinishedRun", "carry_out", "conclude", "print_summary", "write_reports"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A run that is over: its folder, its plan, its verdict, and how it ended."""
+
+    store: Store
+    plan: Plan
+    verdict: Verdict
+    completed: bool
+    error: str | None
+    exit_code: ExitCode
+    applicable: bool = True
+
+    @property
+    def report(self) -> Path:
+        """The page to open."""
+        return self.store.path("report.html")
+
+    def document(self) -> dict[str, Any]:
+        """The run as `--json` prints it: the verdict, and where everything is."""
+        return {
+            **self.verdict.to_json(),
+            "run": str(self.store.folder),
+            "report": str(self.report),
+            "system": self.plan.system,
+            "workloads": list(self.plan.workloads),
+            "seed": self.plan.seed,
+            "completed": self.completed,
+            "error": self.error,
+            "command": self.plan.command(),
+        }
+
+
+def carry_out(
+    plan: Plan, runs: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120
+) -> FinishedRun:
+    """Run the plan in a new folder of `runs`, judge it and report it.
+
+    Raises PlanError, EnvironmentLacks and FetchError, and leaves no folder behind, if nothing could be started.
+    """
+    store = Store.create(runs, "+".join(plan.workloads), plan.system)
+    log.info("run begins", extra={"run": str(store.folder), "command": plan.command()})
+    try:
+        outcome = execute(plan, store.folder)
+    except SchemaquakeError:
+        store.discard()
+        raise
+    if not outcome.completed:
+        log.error("the run was not completed", extra={"why": outcome.error})
+    if not store.path("journals").is_dir():
+        return _nothing_happened(store, plan, outcome)
+    return conclude(store.folder, engine=engine, master=master, limit_s=limit_s)
+
+
+def conclude(
+    folder: Path, *, engine: str = "auto", master: str | None = None, limit_s: float = 120, resume: bool = False
+) -> FinishedRun:
+    """Merge a run's journals, judge its records and draw its reports.
+
+    `resume`: what checkers had said before an earlier analysis of the same records was interrupted counts.
+    Raises HistoryError if the folder is not a run's or its records are damaged.
+    """
+    store = Store(folder)
+    plan = store.read_plan()
+    began = time.monotonic()
+    recovered = store.recover()
+    if recovered.torn:
+        log.warning("journals ended in torn lines, which were left out", extra={"journals": recovered.torn})
+    outcome = read_outcome(folder)
+    kept = _kept_verdicts(store, limit_s, resume=resume)
+    if kept.known:
+        log.info("analysis goes on", extra={"verdicts kept": len(kept.known)})
+    verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
+    store.write_verdict(verdict)
+    analyse(store, verdict, engine=engine, master=master)
+    write_all(store)
+    kept.discard()
+    log.info(
+        "judged",
+        extra={
+            "valid": verdict.valid,
+            "anomalies": len(verdict.anomalies),
+            "events": recovered.events,
+            "seconds": round(time.monotonic() - began, 1),
+        },
+    )
+    return FinishedRun(
+        store=store,
+        plan=plan,
+        verdict=verdict,
+        completed=outcome.completed,
+        error=outcome.error,
+        exit_code=ExitCode.of(verdict.valid) if outcome.completed else outcome.exit_code,
+    )
+
+
+def _kept_verdicts(store: Store, limit_s: float, *, resume: bool) -> KeptVerdicts:
+    """The verdicts on these very records by this version within this limit."""
+    records = [store.path(name) for name in ("history.parquet", "observations.parquet")]
+    logs = store.path("nodes").glob("*/*.log")
+    basis = basis_of(store.folder, [*records, *logs], limit_s=limit_s, version=version("schemaquake"))
+    return KeptVerdicts.open(store.path("analysis").resolve() / "verdicts", basis, resume=resume)
+
+
+def write_reports(folder: Path) -> Path:
+    """Draw the reports of a judged run again; returns the page. Raises HistoryError if it has not been judged."""
+    store = Store(folder)
+    store.read_verdict()
+    write_all(store)
+    return store.path("report.html")
+
+
+def print_summary(run: FinishedRun, console: Console) -> None:
+    """What a person wants to know first: the verdict, what broke how often, and where the page is."""
+    colour = {True: "green", False: "bold red", "unknown": "yellow"}[run.verdict.valid]
+    word = {True: "valid", False: "INVALID", "unknown": "unknown"}[run.verdict.valid]
+    console.print(f"[{colour}]{word}[/]  {run.plan.system}  {', '.join(run.plan.workloads)}  seed {run.plan.seed}")
+    if run.verdict.reason:
+        console.print(run.verdict.reason, markup=False)
+    counts = Counter(anomaly.type for anomaly in run.verdict.anomalies)
+    if counts:
+        table = Table("anomaly", "times", "first example", box=None, pad_edge=False, header_style="dim")
+        for name, count in counts.most_common():
+            first = next(anomaly for anomaly in run.verdict.anomalies if anomaly.type == name)
+            table.add_row(name, str(count), f"{first.title}: {', '.join(first.objects) or ', '.join(first.nodes)}")
+        console.print(table)
+    console.print(f"report: {run.report}", markup=False)
+
+
+def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
+    """A run that was not completed may show that something broke, but not that nothing did."""
+    if outcome.completed:
+        return verdict
+    reason = f"the run was not completed: {outcome.error}"
+    return replace(
+        verdict, valid=combine([verdict.valid, "unknown"]), reason="; ".join(filter(None, (reason, verdict.reason)))
+    )
+
+
+def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun:
+    verdict = Verdict(valid="unknown", checker="run", reason=f"the run never began: {outcome.error}")
+    store.write_verdict(verdict)
+    return FinishedRun(
+        store=store,
+        plan=plan,
+        verdict=verdict,
+        completed=False,
+        error=outcome.error,
+        exit_code=outcome.exit_code,
+        applicable=outcome.applicable,
+    )
