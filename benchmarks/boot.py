@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, machine, print_table
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local.provider import LocalCluster, LocalProvider
+from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.systems.recipe import parse_system, recipe_for
 from schemaquake.harness.model.plan import Plan
 

@@ -19,7 +19,9 @@ from typing import Final
 
 import orjson
 
-from schemaquake.clusters.local.provider import LocalCluster, LocalNode, LocalProvider
+from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.node import LocalNode
+from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.thrift.client import ThriftClient
 from schemaquake.clusters.thrift.connection import Connection
 from schemaquake.clusters.thrift.rows import slices

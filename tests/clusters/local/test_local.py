@@ -17,8 +17,10 @@ import orjson
 import pytest
 
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local import provider as local
-from schemaquake.clusters.local.provider import LocalCluster, LocalProvider
+from schemaquake.clusters.local import node as local_node
+from schemaquake.clusters.local import provider as local_provider
+from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.systems.recipe import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
@@ -154,7 +156,7 @@ def test_a_cluster_whose_node_dies_says_why(cluster_of, monkeypatch):
 def test_a_cluster_whose_node_does_not_serve_in_time_quotes_its_last_words(cluster_of, monkeypatch):
     monkeypatch.setattr(namespaces, "open_enclosure", lambda: None)
     monkeypatch.setattr(namespaces, "lay_network", lambda _names: None)
-    monkeypatch.setattr(local, "answers_cql", lambda *_, **__: False)
+    monkeypatch.setattr(local_node, "answers_cql", lambda *_, **__: False)
     with pytest.raises(StartTimeout) as late:
         cluster_of(STAYS, limit_s=0.5).start()
     assert "node n1 (cassandra:5.0.9) did not answer CQL at 10.77.0.1:9042 within 0.5 s" in str(late.value)
@@ -274,8 +276,8 @@ def test_a_ring_is_whole_when_every_node_s_last_word_on_the_others_is_up(cluster
 
 def test_an_old_node_is_asked_by_thrift_and_a_new_one_by_cql_of_its_version(cluster_of, monkeypatch):
     asked = []
-    monkeypatch.setattr(local, "answers_cql", lambda *where, version: asked.append((*where, version)) or True)
-    monkeypatch.setattr(local, "answers_thrift", lambda *where: asked.append(where) or True)
+    monkeypatch.setattr(local_node, "answers_cql", lambda *where, version: asked.append((*where, version)) or True)
+    monkeypatch.setattr(local_node, "answers_thrift", lambda *where: asked.append(where) or True)
     for system in ("cassandra:1.0.12", "cassandra:1.2.19", "cassandra:5.0.9"):
         (node,) = cluster_of(STAYS, system=system).nodes
         node.start()
@@ -416,7 +418,7 @@ def test_too_little_memory_is_told_before_anything_is_fetched(tmp_path, monkeypa
     def fetched(*_, **__):
         raise AssertionError("fetched although there is no memory")
 
-    monkeypatch.setattr(local, "fetch", fetched)
-    monkeypatch.setattr(local, "find_java", fetched)
+    monkeypatch.setattr(local_provider, "fetch", fetched)
+    monkeypatch.setattr(local_provider, "find_java", fetched)
     with pytest.raises(EnvironmentLacks, match="these nodes need about 200000 MB"):
         LocalProvider().prepare(Plan(system="cassandra:5.0.9", workloads=("w",), nodes=250), tmp_path)

@@ -1,0 +1,188 @@
+"""Local cluster: N nodes of one system on a private bridge, inside an enclosure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.node import LocalNode
+from schemaquake.clusters.local.startup_archive import archive_arguments
+from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.booting import boot_in_order
+from schemaquake.clusters.nodes.gossip_log import last_words
+from schemaquake.clusters.systems.configuration import CLIENT_PORTS, tokens
+from schemaquake.clusters.systems.recipe import Recipe, System
+from schemaquake.harness.errors import ClusterError, NodeDied, StartTimeout
+from schemaquake.harness.model.protocols import Boot, Connector
+from schemaquake.harness.wait import until
+
+__all__ = ["LocalCluster"]
+
+log = logging.getLogger(__name__)
+
+
+class LocalCluster:
+    """N nodes of one system on a private bridge."""
+
+    def __init__(
+        self,
+        system: System,
+        recipe: Recipe,
+        *,
+        java: Path,
+        class_path: Sequence[Path],
+        folder: Path,
+        names: Sequence[str],
+        start_timeout_s: float,
+        skewable_clocks: bool = False,
+        keep_data: bool = False,
+        java_options: Sequence[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """`java_options` replace the startup archive's, for whoever makes one.
+
+        `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
+        """
+        self.system = system
+        self.features = recipe.features
+        self.pull_delay_s = recipe.pull_delay_s
+        self._recipe = recipe
+        self._java = java
+        self._class_path = class_path
+        self._folder = folder
+        self._start_timeout_s = start_timeout_s
+        self._keep_data = keep_data
+        self._network_laid = False
+        library = libfaketime.find_library() if skewable_clocks else None
+        addresses = [namespaces.address_of(number) for number in range(1, len(names) + 1)]
+        self.nodes: Sequence[LocalNode] = [
+            LocalNode(
+                name=name,
+                address=address,
+                token=token,
+                seeds=addresses if recipe.start == "together" else addresses[:1],
+                recipe=recipe,
+                java=java,
+                class_path=class_path,
+                folder=folder / "nodes" / name,
+                faketime=library,
+                java_options=archive_arguments(java, class_path) if java_options is None else java_options,
+                settings=settings or {},
+                properties=properties or {},
+            )
+            for name, address, token in zip(names, addresses, tokens(recipe, len(names)), strict=True)
+        ]
+
+    def start(self) -> Sequence[Boot]:
+        """Lay the network and boot every node, together where the version allows it.
+
+        Raises NodeDied with the node's own first error, StartTimeout with the last line of its log.
+        """
+        namespaces.open_enclosure()
+        namespaces.lay_network([node.name for node in self.nodes])
+        self._network_laid = True
+        boots = boot_in_order(
+            self.nodes,
+            first_alone=self._recipe.start == "first-alone",
+            timeout_s=self._start_timeout_s,
+            failure=self._failure,
+        )
+        missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
+        if missing is not None:
+            raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
+        if self._recipe.cms is not None and len(self.nodes) > 1:
+            self._widen_metadata_service(min(self._recipe.cms, len(self.nodes)))
+        return boots
+
+    def _failure(self, node: LocalNode, boot: Boot) -> NodeDied | StartTimeout:
+        if boot.exit_code is not None:
+            return NodeDied(
+                f"node {node.name} ({self.system}) ended while starting, exit code {boot.exit_code}. "
+                f"Its first error: {boot.first_error}\nIts log: {node.log_path}",
+                node=node.name,
+                exit_code=boot.exit_code,
+                first_error=boot.first_error or "",
+            )
+        last = node.log_text().strip().rsplit("\n", 1)[-1][:300]
+        return StartTimeout(
+            f"node {node.name} ({self.system}) did not answer {node.asked} within "
+            f'{self._start_timeout_s:g} s. Last log line: "{last}".\nIts log: {node.log_path}. Try a longer --start-timeout.'
+        )
+
+    def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
+        """Wait until each of these nodes takes all the others of them for alive; else what is still missing.
+
+        A node that waited for nobody serves clients before it knows the others: a schema change it is given then stays
+        with it, and a QUORUM write is refused. What a node thinks of another it tells in its log and nowhere in CQL.
+        """
+        nodes = [node for node in self.nodes if node.name in names]
+        pairs = partial(_strangers, nodes)
+        try:
+            until(lambda: not pairs(), deadline_s=deadline_s, what="a whole ring", every_s=0.2)
+        except TimeoutError:
+            return "; ".join(f"{one} does not take {other} for alive" for one, other in pairs())
+        return None
+
+    def _widen_metadata_service(self, members: int) -> None:
+        """A fresh 6.0 cluster commits its metadata through one node; three survive the loss of any one of them."""
+        finished = self.nodes[0].nodetool("cms", "reconfigure", str(members), timeout_s=90)
+        if finished.exit_code != 0:
+            raise ClusterError(
+                f"`nodetool cms reconfigure {members}` failed on {self.nodes[0].name}: "
+                f"{(finished.stderr or finished.stdout).strip()[-500:]}"
+            )
+        log.info("cluster metadata service widened", extra={"members": members})
+
+    def stop(self) -> None:
+        """End every node and drop its data (unless `--keep-data`); the network goes with the enclosure."""
+        errors: list[Exception] = []
+        for node in self.nodes:
+            try:
+                node.kill()
+                if not self._keep_data:
+                    node.drop_data()
+            except Exception as error:  # noqa: BLE001 - teardown goes on and tells of everything at the end
+                errors.append(error)
+        if errors:
+            raise ExceptionGroup("some nodes could not be torn down", errors)
+
+    def connector(self) -> Connector:
+        """Sessions over the protocol of this line's clients, each pinned to one address."""
+        addresses = {node.name: node.address for node in self.nodes}
+        port, era = CLIENT_PORTS[self._recipe.client], self._recipe.era
+        if self._recipe.protocol_version is not None:
+            return CqlConnector(addresses, port, self._recipe.protocol_version, era)
+        # Not before it is needed: who asks by CQL shall not depend on what reads an interface definition.
+        connector: Connector = import_module("schemaquake.clusters.thrift.client").ThriftConnector(
+            addresses=addresses, port=port, era=era
+        )
+        return connector
+
+    def missing(self, means: str) -> str | None:
+        """Packets, signals and clocks are the means of a local cluster; topology changes are not."""
+        match means:
+            case "signals" | "packets":
+                return None
+            case "clock":
+                if libfaketime.find_library() is None:
+                    return "clock skew needs libfaketime (Debian: apt-get install faketime)"
+                return None
+        return f'the local cluster has no means for "{means}"'
+
+
+def _strangers(nodes: Sequence[LocalNode]) -> list[tuple[str, str]]:
+    """(node, other) for every node whose log's last word on the other's address is not that it is up."""
+    found = []
+    for node in nodes:
+        last_word = last_words(node.log_text())
+        found += [
+            (node.name, other.name) for other in nodes if other is not node and last_word.get(other.address) != "UP"
+        ]
+    return found
