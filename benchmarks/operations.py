@@ -22,7 +22,7 @@ from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step
-from schemaquake.harness.run.workers import Crew
+from schemaquake.harness.run.workers import ProcessCrew
 
 NODES = ("n1", "n2")
 """A process a node: as many as the machine of the goal has cores."""
@@ -87,7 +87,7 @@ def installed(folder: Path) -> Iterator[None]:
 def recorded_per_second(folder: Path, *, workers: int, seconds: float) -> float:
     """Operations a second, two events each, by all processes together; without the start of the interpreters."""
     journals = folder / f"journals-{workers}"
-    crew = Crew(
+    crew = ProcessCrew(
         ["inserts"],
         Context(seed=1, nodes=NODES, options={"workers": str(workers)}),
         NoConnector(),

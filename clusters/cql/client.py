@@ -28,7 +28,7 @@ from cassandra.query import SimpleStatement, dict_factory
 
 from schemaquake.clusters.cql.error_words import error_words
 from schemaquake.clusters.cql.last_look import LastLook
-from schemaquake.clusters.cql.outcomes import Outcome, classify
+from schemaquake.clusters.cql.outcomes import Outcome, classify, is_already_there
 from schemaquake.clusters.cql.queries import completion_of, prepared, reads_only
 from schemaquake.clusters.cql.schema import memory_differs, read_schema, read_version
 from schemaquake.clusters.cql.scylla_outcomes import TABLE as GROUP0_OUTCOMES
@@ -190,7 +190,8 @@ class CqlClient:
             return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
         except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
             outcome = classify(error, on=_kind(operation), own=_OWN_OUTCOMES.get(self._era, ()))
-            return Completion(type=outcome.means, error=self._without_login(error_words(error)))
+            words = self._without_login(error_words(error))
+            return Completion(type=outcome.means, error=words, already_there=is_already_there(words))
 
     def _without_login(self, text: str) -> str:
         """Servers name the user in what they refuse."""

@@ -14,6 +14,7 @@ from time import monotonic_ns
 from typing import Any, Final, Literal
 
 from schemaquake.clusters.cql.last_look import LastLook
+from schemaquake.clusters.cql.outcomes import is_already_there
 from schemaquake.clusters.thrift.changes import NotInThisEra, carry_out
 from schemaquake.clusters.thrift.connection import Connection, NotConnected, words
 from schemaquake.clusters.thrift.outcomes import classify
@@ -74,7 +75,9 @@ class ThriftClient:
             self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
             return Completion(type="ok", value=self._invoke(operation))
         except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
-            return Completion(type=classify(error, on=_kind(operation.f)).means, error=_say(error))
+            said = _say(error)
+            means = classify(error, on=_kind(operation.f)).means
+            return Completion(type=means, error=said, already_there=is_already_there(said))
 
     def _invoke(self, operation: Invoke) -> JSON:
         call, dialect = self._connection.call, self._connection.dialect

@@ -49,3 +49,5 @@ class Completion:
     value: JSON = None
     error: str | None = None
     mops: tuple[MicroOp, ...] | None = None
+    already_there: bool = False
+    """The server says that what was to be made exists. After an attempt of unknown outcome that may be its effect."""

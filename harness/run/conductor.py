@@ -39,7 +39,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Boot, Cluster, Context, Node, Provider, Workload
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.observer import Observer
-from schemaquake.harness.run.workers import Crew
+from schemaquake.harness.run.workers import ProcessCrew
 
 __all__ = ["Conductor", "main", "main_limit_s"]
 
@@ -126,7 +126,7 @@ class Conductor:
             with self._phase("boot"):
                 for boot in cluster.start():
                     self._note_boot(boot, "boot")
-            crew = Crew(
+            crew = ProcessCrew(
                 plan.workloads,
                 context,
                 cluster.connector(),
@@ -213,7 +213,7 @@ class _Phases:
         plan: Plan,
         context: Context,
         cluster: Cluster,
-        crew: Crew,
+        crew: ProcessCrew,
         observer: Observer,
         faults: FaultSchedule,
     ) -> None:

@@ -12,13 +12,11 @@ from collections.abc import Callable
 from multiprocessing.context import SpawnContext
 from typing import Any, Final
 
-__all__ = ["MeetingPoint", "NobodyElseComes"]
+from schemaquake.harness.run.interpreter import NobodyElseComes
+
+__all__ = ["MeetingPoint"]
 
 _LOOK_EVERY_S: Final = 0.25
-
-
-class NobodyElseComes(Exception):
-    """A meeting cannot be held any more; the message says why."""
 
 
 class MeetingPoint:

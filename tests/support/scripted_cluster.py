@@ -116,7 +116,8 @@ class ScriptedClient:
             case "ok" | "read":
                 return Completion(type="ok", value={**(operation.value or {}), "node": self.node})
             case "fail" | "info":
-                return Completion(type=operation.f, error=f"Scripted: {' '.join(words) or operation.f}")
+                said = " ".join(words) or operation.f
+                return Completion(type=operation.f, error=f"Scripted: {said}", already_there="already" in words)
             case "later":
                 self.refused += 1
                 if self.refused <= int(words[0]):

@@ -10,7 +10,7 @@ from cassandra import ConsistencyLevel, OperationTimedOut, WriteType, protocol
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException, ConnectionShutdown, CrcMismatchException
 
-from schemaquake.clusters.cql.outcomes import TABLE, classify
+from schemaquake.clusters.cql.outcomes import TABLE, classify, is_already_there
 from schemaquake.harness.registry import load
 
 DRIVER = [importlib.import_module(name) for name in ("cassandra", "cassandra.protocol", "cassandra.connection")]
@@ -167,3 +167,19 @@ def test_every_listed_error_is_one_the_driver_raises(name):
 
 def test_the_table_is_what_list_errors_prints():
     assert load("outcomes", "cql") is TABLE
+
+
+@pytest.mark.parametrize(
+    ("error", "there"),
+    [
+        ("AlreadyExists: Table 'ks.t' already exists", True),
+        ("InvalidRequest: Error from server: A user type of name ks.u already exists", True),
+        ("InvalidRequestException: system_add_keyspace: Keyspace already exists.", True),
+        ("InvalidRequestException: CF t is already defined in that keyspace.", True),
+        ("InvalidRequest: Invalid column name c because it conflicts with an existing column", True),
+        ("InvalidRequest: Table 'ks.t' doesn't exist", False),
+        ("OperationTimedOut: errors={}", False),
+    ],
+)
+def test_what_is_already_there_is_told_from_other_refusals(error: str, there: bool) -> None:
+    assert is_already_there(error) is there

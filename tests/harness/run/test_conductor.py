@@ -17,7 +17,7 @@ from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied,
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.run.conductor import Conductor
-from schemaquake.harness.run.workers import WorkerFailed
+from schemaquake.harness.run.interpreter import WorkerFailed
 from schemaquake.harness.wait import until
 
 PLAN = {

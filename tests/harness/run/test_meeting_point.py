@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schemaquake.harness.run.meeting_point import MeetingPoint, NobodyElseComes
+from schemaquake.harness.run.interpreter import NobodyElseComes
+from schemaquake.harness.run.meeting_point import MeetingPoint
 from schemaquake.harness.wait import pause_for
 
 

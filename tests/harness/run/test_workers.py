@@ -16,7 +16,8 @@ from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.history.journal import start_clock
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.protocols import Context
-from schemaquake.harness.run.workers import Crew, WorkerFailed
+from schemaquake.harness.run.interpreter import WorkerFailed
+from schemaquake.harness.run.workers import ProcessCrew
 
 NODES = ("n1", "n2", "n3")
 
@@ -28,7 +29,7 @@ def crew_of(tmp_path, scripted):
 
     def make(script, *, workloads=("scripted",), nodes=NODES, rate=None, connect=True):
         journals = tmp_path / "journals"
-        crew = Crew(
+        crew = ProcessCrew(
             workloads,
             Context(seed=1, nodes=nodes, rate=rate, options=script),
             ScriptedConnector(tmp_path),
@@ -388,6 +389,35 @@ def test_a_node_that_does_not_answer_is_unreachable_for_its_workers(crew_of):
         crew.connect(NODES)
     crew.connect(("n1", "n2"))
     crew.run("main", nodes=("n1", "n2"))
+
+
+def test_sessions_are_opened_anew_while_a_phase_goes_on(crew_of, history):
+    """The scripted client refuses to be used after it was closed: each worker changes over between two operations."""
+    crew = crew_of({"main": "forever take 0.02"}, workloads=("endless",), nodes=("n1", "n2"))
+    with _after(0.3, lambda: crew.connect(("n1",))):
+        assert crew.run("main", nodes=crew.nodes, time_limit_s=1) is False
+    assert {e["type"] for e in history(crew.journals)} == {"invoke", "ok"}
+
+
+def test_a_session_that_cannot_be_opened_anew_makes_operations_fail_and_ends_no_phase(crew_of, history):
+    crew = crew_of({"main": "forever take 0.02"}, workloads=("endless",), nodes=("n1", "n2"))
+    refused = []
+
+    def renew():
+        set_state(crew.folder, "n1", "stopped")
+        try:
+            crew.connect(("n1",))
+        except NodeUnreachable as error:
+            refused.append(error)
+
+    with _after(0.3, renew):
+        crew.run("main", nodes=crew.nodes, time_limit_s=1)
+    assert len(refused) == 1
+    events = history(crew.journals)
+    assert {e["type"] for e in events if e["node"] == "n2"} == {"invoke", "ok"}
+    last = [e for e in events if e["node"] == "n1"][-1]
+    assert last["type"] == "fail"
+    assert last["error"].startswith("NodeUnreachable: node n1")
 
 
 def test_a_crew_that_was_stopped_leaves_no_process(crew_of):

@@ -1,0 +1,153 @@
+"""Runtime: what a run stands on: its clock, the crew, the observer, and tasks beside them.
+
+Real runs stand on processes, threads and the machine's clock (`schemaquake.harness.run.process_runtime`), simulated ones
+on an event heap and virtual time (`schemaquake.harness.run.simulated_runtime`). Phases, steps and faults are written
+once, against these protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from schemaquake.harness.model.observation import Observation
+
+if TYPE_CHECKING:
+    from schemaquake.harness.model.protocols import Connector, Context, Phase
+
+__all__ = ["Clock", "Crew", "Observer", "Runtime", "Settled", "Sleep", "Task", "TaskSteps", "Tasks"]
+
+
+class Clock(Protocol):
+    """The time of one run."""
+
+    def now_ns(self) -> int:
+        """The present moment; never less than before. Only differences mean anything."""
+        ...
+
+    def stamp_ns(self) -> int:
+        """The present moment as a record's time. In a simulation no two stamps are equal, so that records keep their order."""
+        ...
+
+    def utc(self) -> datetime:
+        """The present moment of the calendar."""
+        ...
+
+
+class Sleep(NamedTuple):
+    """A pause until a moment of the runtime's clock. Resumed with True, or with False if it was cut short."""
+
+    until_ns: int
+
+
+TaskSteps: TypeAlias = Generator[Sleep, bool, None]
+"""Work that sleeps now and then; what it does between two pauses may block."""
+
+
+class Task(Protocol):
+    """Work that goes on beside the phases."""
+
+    def stop(self) -> None:
+        """Cut its present and all its later pauses short; idempotent."""
+        ...
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+class Tasks(Protocol):
+    """A clock, and a way to have work done beside the phases."""
+
+    clock: Clock
+
+    def spawn(self, name: str, steps: TaskSteps) -> Task:
+        """Begin `steps` now. They must not raise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The end of settling: whether all nodes showed one schema version, after how long, and what each showed last."""
+
+    agreed: bool
+    seconds: float
+    versions: Mapping[str, str]
+
+
+class Crew(Protocol):
+    """The workers of a run."""
+
+    ended_early: str | None
+    """Why the last phase ended before its steps did, in the words of a worker; None if it did not."""
+
+    def connect(self, nodes: Iterable[str]) -> None:
+        """Open (or open anew) the sessions of the workers of these nodes; raises NodeUnreachable.
+
+        May be called while a phase goes on: a worker changes over between two operations.
+        """
+        ...
+
+    def run(self, phase: Phase, *, label: str = "", nodes: Iterable[str], time_limit_s: float | None = None) -> bool:
+        """Let the workers of these nodes do one phase, and wait for all of them.
+
+        With a time limit the phase ends when the steps do or when the time is over, whichever is first; returns whether
+        it was the steps. Raises WorkerFailed with the worker's traceback.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End the workers; idempotent."""
+        ...
+
+
+class Observer(Protocol):
+    """The reader of each node's own account of its schema."""
+
+    def connect(self, nodes: Iterable[str]) -> None:
+        """Open (or open anew) a session to each of these nodes, and observe only these from now on."""
+        ...
+
+    def sample(self, phase: str | None) -> None:
+        """Begin to sample under that phase's name, or stop (None)."""
+        ...
+
+    def settle(self, *, limit_s: float) -> Settled:
+        """Wait until every node shows the same schema version, twice in a row, or the limit passes."""
+        ...
+
+    def read(self, phase: str) -> None:
+        """Read every node completely, and record that under the phase's name."""
+        ...
+
+    def record(self, observations: Sequence[Observation]) -> None:
+        """Record one reading of one node that was taken elsewhere (its data directories)."""
+        ...
+
+    def stop(self) -> None:
+        """End the observer; idempotent."""
+        ...
+
+
+class Runtime(Tasks, Protocol):
+    """What a run stands on."""
+
+    def crew(
+        self,
+        workloads: Sequence[str],
+        context: Context,
+        connector: Connector,
+        *,
+        journals: Path,
+        started_ns: int,
+        request_timeout_s: float,
+    ) -> Crew:
+        """The workers of all workloads, not yet connected. Each writes a journal of its own into `journals`."""
+        ...
+
+    def observer(self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float) -> Observer:
+        """The observer, not yet connected."""
+        ...

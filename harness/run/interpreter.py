@@ -1,0 +1,259 @@
+"""Interpreter of steps: what one worker does in one phase, whoever carries it out and by whichever clock.
+
+`interpret` turns the steps of a workload into effects, and is resumed with what came of each:
+
+| effect | what the runtime does | resumed with |
+|---|---|---|
+| `Call` | asks the worker's session for the operation | its `Completion` |
+| `Record` | writes one event into the worker's journal | None |
+| `Sleep` | lets time pass until a moment of its clock | False if the phase was over before, else True |
+| `Meet` | waits for the crew; throws `NobodyElseComes` in where that is in vain | False if the phase was over before, else True |
+
+An invocation is recorded before it is called and its completion directly after. Pacing, requirements and the retirement
+of process numbers are here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.operation import JSON, NEMESIS, Completion, MicroOp
+from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
+from schemaquake.harness.model.runtime import Sleep
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.harness.registry import load
+
+__all__ = [
+    "MEETING_LIMIT_S",
+    "Assignment",
+    "Call",
+    "Effect",
+    "Ending",
+    "NobodyElseComes",
+    "PhaseOrder",
+    "Record",
+    "Script",
+    "WorkerFailed",
+    "assign",
+    "interpret",
+]
+
+MEETING_LIMIT_S: Final = 180.0
+"""How long a meeting waits for a worker that is still busy with a slow operation, in seconds."""
+
+_S: Final = 1_000_000_000
+_AGAIN_FIRST_NS: Final = _S // 50
+_AGAIN_EVERY_NS: Final = _S // 4
+"""Pauses before a refused requirement is asked for again: short at first, since a migration arrives in milliseconds."""
+_ARREARS_NS: Final = _S
+"""The most that a paced worker which was held up makes up for."""
+
+
+class WorkerFailed(ClusterError):
+    """A worker's own code failed (not the cluster): the run goes no further."""
+
+
+class NobodyElseComes(Exception):
+    """A meeting cannot be held any more; the message says why."""
+
+
+# ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Call(NamedTuple):
+    """One operation to be asked of the worker's own session."""
+
+    operation: Invoke
+
+
+class Record(NamedTuple):
+    """One event for the worker's journal, to be written with the time of the runtime's clock. Fields as of `Journal.event`."""
+
+    process: int
+    type: Literal["invoke", "ok", "fail", "info"]
+    f: str
+    node: str | None = None
+    key: str | None = None
+    value: JSON = None
+    error: str | None = None
+    mops: Sequence[MicroOp] | None = None
+
+
+Effect: TypeAlias = Call | Record | Sleep | Meet
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of one worker's phase.
+
+    `finished`: it took all its steps. `over`: time was up, or another worker ended the phase. `unmet`: a requirement of
+    its own was never met, for the reason `because`, and the phase has to end for the whole crew.
+    """
+
+    how: Literal["finished", "over", "unmet"]
+    because: str | None = None
+
+
+# ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One worker of a run: its workload, its place in that workload's crew, and its first process number."""
+
+    workload: str
+    member: Worker
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseOrder:
+    """One phase as workers are ordered to do it."""
+
+    phase: Phase
+    label: str
+    ends_at_ns: int | None
+    """On the runtime's clock; None: when the steps are exhausted."""
+    meetings: bool
+    """False where not every worker takes part: meetings are then left out."""
+
+
+def assign(workloads: Sequence[str], context: Context) -> Sequence[Assignment]:
+    """Number the workers of all workloads from 0, crew after crew."""
+    members = [(name, member) for name in workloads for member in load("workloads", name).crew(context)]
+    return [Assignment(name, member, number) for number, (name, member) in enumerate(members)]
+
+
+class Script:
+    """What one worker does, phase by phase, and the process number by which it currently goes."""
+
+    def __init__(self, assignment: Assignment, context: Context, *, worker_count: int) -> None:
+        self.assignment = assignment
+        self.process = assignment.process
+        self.worker_count = worker_count
+        self._context = context
+        self._workload: Workload = load("workloads", assignment.workload)
+        crew = max(1, len(self._workload.crew(context)))
+        # A rate is for work that never ends; a pause between a meeting and a racing statement would spoil the race.
+        rate = context.rate if getattr(self._workload, "endless", False) else None
+        self.interval_ns = None if rate is None else int(crew / rate * _S)
+        """Time between two operations of the main phase; None: as fast as they are answered."""
+
+    @property
+    def node(self) -> str:
+        """The coordinator that the worker is pinned to."""
+        return self.assignment.member.node
+
+    def begin(
+        self, order: PhaseOrder, *, now_ns: Callable[[], int], is_over: Callable[[], bool]
+    ) -> Generator[Effect, Any, Ending]:
+        """Interpret this worker's steps of one phase."""
+        steps = self._workload.steps(order.phase, self.assignment.member, self._context, phase_label=order.label)
+        return interpret(steps, self, order, now_ns=now_ns, is_over=is_over)
+
+    def retire(self) -> None:
+        """Go on under another process number: the outcome of this one's last operation is unknown, so it may still happen."""
+        self.process += self.worker_count
+
+
+# ── the interpreter ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def interpret(
+    steps: Iterable[Step],
+    script: Script,
+    order: PhaseOrder,
+    *,
+    now_ns: Callable[[], int],
+    is_over: Callable[[], bool],
+) -> Generator[Effect, Any, Ending]:
+    """Carry out `steps` as effects until they are exhausted or the phase is over.
+
+    Raises WorkerFailed where workers of one crew do not meet equally often.
+    """
+    interval_ns = script.interval_ns if order.phase == "main" else None
+    next_at_ns = now_ns()
+    for step in steps:
+        if is_over():
+            return Ending("over")
+        if isinstance(step, Invoke):
+            if interval_ns is not None:
+                if not (yield Sleep(next_at_ns)):
+                    return Ending("over")
+                next_at_ns = max(next_at_ns + interval_ns, now_ns() - _ARREARS_NS)
+            yield from _invoke(step, script)
+        else:
+            ending = yield from _take(step, script, order, now_ns)
+            if ending is not None:
+                return ending
+    return Ending("finished")
+
+
+def _take(
+    step: Require | Meet | Wait | Note, script: Script, order: PhaseOrder, now_ns: Callable[[], int]
+) -> Generator[Effect, Any, Ending | None]:
+    """Carry out one step that is no operation; returns how the phase ended where it did."""
+    go_on = True
+    match step:
+        case Require():
+            return (yield from _require(step, script, order, now_ns))
+        case Meet():
+            go_on = not order.meetings or (yield from _meet(step, script))
+        case Wait(seconds):
+            go_on = yield Sleep(now_ns() + int(seconds * _S))
+        case Note(f, key, value):
+            yield Record(NEMESIS, "info", f, None, key, value)
+    return None if go_on else Ending("over")
+
+
+def _invoke(step: Invoke, script: Script) -> Generator[Effect, Any, Completion]:
+    """Call one operation and record both its ends."""
+    node = script.assignment.member.node
+    yield Record(script.process, "invoke", step.f, node, step.key, step.value, None, step.mops)
+    completion: Completion = yield Call(step)
+    yield Record(
+        script.process, completion.type, step.f, node, step.key, completion.value, completion.error, completion.mops
+    )
+    if completion.type == "info":
+        script.retire()
+    return completion
+
+
+def _require(
+    step: Require, script: Script, order: PhaseOrder, now_ns: Callable[[], int]
+) -> Generator[Effect, Any, Ending | None]:
+    """Call until it is done; None then, and the ending of the phase where it never was."""
+    ends_ns = now_ns() + int(step.limit_s * _S)
+    again_ns = _AGAIN_FIRST_NS
+    while True:
+        completion = yield from _invoke(step.invoke, script)
+        # A first attempt that nobody answered may have been carried out.
+        if completion.type == "ok" or completion.already_there:
+            return None
+        now = now_ns()
+        if now >= ends_ns:
+            break
+        if not (yield Sleep(min(now + again_ns, ends_ns))):
+            return Ending("over")
+        again_ns = min(2 * again_ns, _AGAIN_EVERY_NS)
+    wanted = step.invoke
+    because = (
+        f"{wanted.f} of {wanted.key} through {script.node} was not done within {step.limit_s:g} s: {completion.error}"
+    )
+    note = {"phase": order.phase, "because": because, "key": wanted.key}
+    yield Record(NEMESIS, "info", "phase-ended-early", script.node, wanted.key, note)
+    return Ending("unmet", because)
+
+
+def _meet(step: Meet, script: Script) -> Generator[Effect, Any, bool]:
+    try:
+        met: bool = yield step
+    except NobodyElseComes as why:
+        raise WorkerFailed(
+            f"the workers of {script.assignment.workload} did not meet ({why}): "
+            "do all of them yield the same number of Meet steps?"
+        ) from None
+    return met
