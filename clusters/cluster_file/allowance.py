@@ -6,58 +6,53 @@ injected. No fault may last longer than `max_fault_seconds`, for then the nodes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from schemaquake.clusters.cluster_file.model import Allowed, ClusterFile
+from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.harness.errors import FaultNotAllowed, PlanError
 from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import AllowedByOptions, Nemesis, Shortenable
+from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.conductor import main_limit_s
 
-__all__ = ["WORDS", "Asked", "asked", "check_plan"]
+__all__ = ["Asked", "asked", "check_plan"]
 
-WORDS: Final[Mapping[str, Allowed]] = {
-    "partition": "partition",
-    "packet-loss": "packets",
-    "kill": "kill",
-    "stop": "stop",
-    "pause": "pause",
-    "restart": "restart",
-    "rolling-restart": "restart",
-    "clock": "clock",
-    "error-injection": "errors",
-}
-"""Nemesis → the word that allows it."""
-
-_HOW: Final = ("restart", "rolling-restart")
 _OF_OUR_SERVERS: Final = ("yaml.", "property.")
 
 
 class Asked(NamedTuple):
-    """One word that a plan needs, what in the plan needs it, and how to ask for less."""
+    """One word that a plan needs, the part of the plan that needs it, and how to ask for less."""
 
-    word: Allowed
+    word: str
     by: str
     instead: str
 
 
 def asked(plan: Plan) -> Sequence[Asked]:
-    """Every word that the plan needs; of nemeses without one, none."""
+    """List every word that the plan needs; nemeses that no word allows are left out. Raises PlanError for an unknown nemesis."""
     found = [
-        Asked(WORDS[name], f"--nemesis {name}", f"leave out --nemesis {name}") for name in plan.nemeses if name in WORDS
+        Asked(word, f"--nemesis {nemesis.name}", f"leave out --nemesis {nemesis.name}")
+        for nemesis in _nemeses(plan)
+        if (word := nemesis_traits(nemesis).allowed_by) is not None
     ]
     found += [
-        Asked("kill", f"-O {name}.how=kill", f"leave out -O {name}.how")
-        for name in _HOW
-        if name in plan.nemeses and plan.options.get(f"{name}.how") == "kill"
+        Asked(word, f"-O {option}={plan.options[option]}", f"leave out -O {option}")
+        for nemesis in _nemeses(plan)
+        if isinstance(nemesis, AllowedByOptions)
+        for option, word in nemesis.words_for(plan.options).items()
     ]
     if plan.mode == "partition":
         found.append(Asked("partition", "--mode partition", "take another --mode"))
     if plan.restart != "none":
         found.append(Asked("restart", f"--restart {plan.restart} (of every node, at the end)", "say --restart none"))
     return found
+
+
+def _nemeses(plan: Plan) -> Sequence[Nemesis]:
+    return [load("nemeses", name) for name in plan.nemeses]
 
 
 def check_plan(plan: Plan, file: ClusterFile) -> None:
@@ -93,11 +88,11 @@ def _contradictions(plan: Plan, file: ClusterFile) -> Iterator[str]:
 
 
 def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
-    for name in plan.nemeses:
-        if name not in WORDS:
+    for nemesis in _nemeses(plan):
+        if nemesis_traits(nemesis).allowed_by is None:
             yield (
-                f'nemesis "{name}" is not known to be safe on a cluster that is somebody\'s, so no word allows it; '
-                f"there are: {', '.join(WORDS)}"
+                f'nemesis "{nemesis.name}" declares no word of allow (allowed_by), so it cannot be used on a cluster that '
+                f"outlives the run: leave out --nemesis {nemesis.name}"
             )
     for need in asked(plan):
         if need.word not in file.allow:
@@ -108,20 +103,18 @@ def _too_long(plan: Plan, file: ClusterFile) -> Iterator[str]:
     """A fault that its nodes would undo while it is still wanted is not the fault that was planned."""
     limit_s = file.max_fault_seconds
     context = plan.context(frozenset())
-    for name in plan.nemeses:
-        if name not in WORDS:
+    for nemesis in _nemeses(plan):
+        if nemesis_traits(nemesis).allowed_by is None:
             continue
-        longest_s = max(
-            (fault.ends_s - fault.begins_s for fault in compose([load("nemeses", name)], context)), default=0
-        )
+        longest_s = max((fault.ends_s - fault.begins_s for fault in compose([nemesis], context)), default=0)
         if longest_s > limit_s:
             shorter = (
-                f"-O {name}.seconds_a_node={limit_s / plan.nodes:g} or less"
-                if name == "rolling-restart"
+                nemesis.shortened(limit_s, node_count=plan.nodes)
+                if isinstance(nemesis, Shortenable)
                 else "a shorter --time-limit"
             )
             yield (
-                f"--nemesis {name} plans a fault of {longest_s:g} s, and max_fault_seconds is {limit_s:g}: "
+                f"--nemesis {nemesis.name} plans a fault of {longest_s:g} s, and max_fault_seconds is {limit_s:g}: "
                 f"raise that in the cluster file, or ask for {shorter}"
             )
     if plan.mode == "partition" and (held_s := main_limit_s(plan)) > limit_s:

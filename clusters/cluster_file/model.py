@@ -16,13 +16,16 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from schemaquake.clusters.cluster_file.credentials import Credentials
 from schemaquake.clusters.cluster_file.local_path import LocalPath
 from schemaquake.clusters.cluster_file.tls import Tls
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load_all
 
 __all__ = [
-    "Allowed",
+    "WORDS",
     "Become",
     "Clock",
     "ClusterFile",
@@ -37,10 +40,11 @@ __all__ = [
     "SshAccess",
     "Systemd",
     "Tls",
+    "Word",
 ]
 
-Allowed: TypeAlias = Literal["partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors", "topology"]
-"""What an owner may allow."""
+WORDS: Final = ("partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors", "topology")
+"""The words of `allow` that every installation knows. An installed nemesis may bring a word of its own (`allowed_by`)."""
 
 _SECRET_NAME: Final = re.compile(r"passw|secret|token|credential|api_?key", re.IGNORECASE)
 
@@ -72,10 +76,23 @@ def _plain_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
     return environment
 
 
+def _word(text: str) -> str:
+    if text in WORDS:
+        return text
+    # Only for a word that is not ours: every nemesis there is has to be imported.
+    brought = {nemesis_traits(nemesis).allowed_by for nemesis in load_all("nemeses").values()}
+    if text in brought:
+        return text
+    known = [repr(word) for word in (*WORDS, *sorted(filter(None, brought - {*WORDS})))]
+    raise PydanticCustomError("literal_error", "no word", {"expected": f"{', '.join(known[:-1])} or {known[-1]}"})
+
+
 Address: TypeAlias = Annotated[str, AfterValidator(_address)]
 NodePath: TypeAlias = Annotated[str, AfterValidator(_path_on_node)]
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
+Word: TypeAlias = Annotated[str, AfterValidator(_word)]
+"""A word of `allow`: permits the faults of the nemeses that name it in `allowed_by`."""
 Argv: TypeAlias = Annotated[tuple[Text, ...], Field(min_length=1)]
 Fingerprint: TypeAlias = Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}=?$")]
 
@@ -227,7 +244,7 @@ class ClusterFile(_Table):
     provider: Literal["ssh", "docker"]
     system: Annotated[str, Field(pattern=r"^[a-z]+:[0-9]+\.[0-9]+[\w.+-]*$")] | None = None
     keyspace_prefix: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")] = "sq"
-    allow: tuple[Allowed, ...] = ()
+    allow: tuple[Word, ...] = ()
     max_fault_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
     cql_port: Port = 9042
     credentials: Credentials | None = None

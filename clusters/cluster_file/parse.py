@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from schemaquake.clusters.cluster_file.lines import KeyPath, key_lines, line_of
-from schemaquake.clusters.cluster_file.model import Allowed, ClusterFile, Commands, Process, Systemd
+from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE
 
@@ -300,7 +300,7 @@ def _repeated(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             yield ("nodes", last, "address"), f"{address} is the address of {times} nodes; give each its own"
     allowed = document.get("allow")
     words = allowed if isinstance(allowed, list) else []
-    for word in get_args(Allowed):
+    for word in dict.fromkeys(each for each in words if isinstance(each, str)):
         if (times := words.count(word)) > 1:
             last = len(words) - 1 - words[::-1].index(word)
             yield ("allow", last), f'allow has "{word}" {times} times; once is enough'

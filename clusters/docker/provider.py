@@ -41,6 +41,7 @@ from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.recipe import Line, Recipe, line_for, parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
+from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.registry import load
@@ -260,7 +261,7 @@ class _Making:
                 )
         user, clock = server.user, None
         state = f"{self._record.state}/{self._record.run}"
-        if "clock" in self._plan.nemeses:
+        if "clock" in means_needed(self._plan):
             clock = FaketimeClock(transport, folder=state, library=carry_clock_library(transport, unpack))
             user = user or _owner(transport, str(PurePosixPath(server.data).parent))
         own = Process(kind="process") if self._file is None else self._file.service

@@ -23,6 +23,7 @@ from schemaquake.clusters.local.node import GONE, drop_data, process_state
 from schemaquake.clusters.local.startup_archive import ensure_archive
 from schemaquake.clusters.systems.recipe import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.registry import load
@@ -87,7 +88,7 @@ class LocalProvider:
             folder=folder,
             names=plan.node_names,
             start_timeout_s=plan.start_timeout_s,
-            skewable_clocks="clock" in plan.nemeses,
+            skewable_clocks="clock" in means_needed(plan),
             keep_data=plan.keep_data,
             settings=_settings(plan.options),
             properties=_properties(plan.options),

@@ -13,6 +13,8 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.model.protocols import Nemesis, Undoable
+from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load_all
 
 __all__ = ["register"]
@@ -49,6 +51,8 @@ def _list(
                 for table in load_all("outcomes").values()
                 for row in table
             }
+        case "nemeses":
+            rows = {name: _nemesis_row(nemesis) for name, nemesis in load_all("nemeses").items()}
         case _:
             rows = {name: _first_line(found) for name, found in load_all(kind).items()}
     if as_json:
@@ -67,6 +71,17 @@ def _columns(rows: Mapping[str, str | Mapping[str, str | int]]) -> Iterator[str]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:
+    """Describe a nemesis: what it needs of a cluster, the word that allows it on a deployed one, and its module's first line."""
+    traits = nemesis_traits(nemesis)
+    allowed_by = traits.allowed_by if isinstance(nemesis, Undoable) else None  # a guard could not undo its faults
+    return {
+        "needs": " ".join(sorted(traits.needs)) or "-",
+        "allowed_by": allowed_by or "-",
+        "about": _first_line(nemesis),
+    }
 
 
 def _first_line(found: object) -> str:

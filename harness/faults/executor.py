@@ -25,6 +25,7 @@ from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError,
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
+from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
 
 __all__ = [
@@ -351,8 +352,8 @@ def nothing_is_left(error: BaseException) -> bool:
 
 
 def _disturbs(nemesis: Nemesis) -> str:
-    """What of a node the nemesis takes hold of: its own attribute `disturbs` (`process`, `packets`, `clock`), or its name."""
-    return str(getattr(nemesis, "disturbs", nemesis.name))
+    """Name the part of a node that the nemesis takes hold of (`process`, `packets`, `clock`, or its own name)."""
+    return nemesis_traits(nemesis).disturbs or nemesis.name
 
 
 class FaultSchedule:

@@ -1,7 +1,8 @@
 """The six protocols: what a cluster, a node, a client, a workload, a nemesis and a checker must be able to do.
 
 Nothing inherits from these. Implementations are found through entry points (`schemaquake.harness.registry`), so whoever ships a
-package with `[project.entry-points."schemaquake.workloads"]` has written a workload.
+package with `[project.entry-points."schemaquake.workloads"]` has written a workload. What they may have besides is declared
+as facts (`schemaquake.harness.model.traits`) and as verbs: the `runtime_checkable` protocols here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ if TYPE_CHECKING:  # it imports pyarrow, which a plan can do without
     from schemaquake.harness.model.records import Records
 
 __all__ = [
+    "AllowedByOptions",
     "Boot",
+    "CatchingUp",
     "Checker",
     "Client",
     "Cluster",
@@ -36,8 +39,10 @@ __all__ = [
     "Mode",
     "Nemesis",
     "Node",
+    "OwnLack",
     "Phase",
     "Provider",
+    "Shortenable",
     "Undo",
     "UndoVerb",
     "Undoable",
@@ -175,10 +180,7 @@ class Connector(Protocol):
 class Cluster(Protocol):
     """A running system: nodes, and a way for workers to reach them.
 
-    A system whose nodes wait before they ask each other for a schema that they lack has an attribute `pull_delay_s`:
-    sooner than that after faults are healed no disagreement is for good, and none is read. One whose nodes can be had to
-    apply all that was committed before has a method `catch_up(names)`, called before each final reading: name → `{"passed":
-    bool, "seconds": float, "why": str}`.
+    May declare `schemaquake.harness.model.traits.ClusterTraits`, and be `CatchingUp` or `Guarded`.
     """
 
     nodes: Sequence[Node]
@@ -203,6 +205,15 @@ class Cluster(Protocol):
 
     def missing(self, means: str) -> str | None:
         """Why this cluster cannot provide `means` (`packets`, `clock`, `signals`, `topology`), or None if it can."""
+        ...
+
+
+@runtime_checkable
+class CatchingUp(Protocol):
+    """A cluster whose nodes can be made to apply all that was committed before."""
+
+    def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
+        """Have these nodes catch up before a final reading; by node `{"passed": bool, "seconds": float, "why": str}`."""
         ...
 
 
@@ -308,8 +319,7 @@ class Workload(Protocol):
     `final` (reads that judge), restart of every node, `final` again. In mode `partition` the cut stands during `main`.
     `phase_label` is "settled" or "restarted" while in `probe` and `final`.
 
-    A workload whose main phase never ends by itself has an attribute `endless = True`; only such a one is paced by
-    `--rate` and makes the main phase last for the whole time limit.
+    May declare `schemaquake.harness.model.traits.WorkloadTraits`: one whose main phase never ends by itself is `endless`.
     """
 
     name: str
@@ -341,13 +351,13 @@ class Fault:
 
 
 class Nemesis(Protocol):
-    """A kind of fault. `inject` and `heal` act through `Node` only; the runner writes the ledger before either."""
+    """A kind of fault. `inject` and `heal` act through `Node` only; the runner writes the ledger before either.
+
+    May declare `schemaquake.harness.model.traits.NemesisTraits` (what it needs, what allows it), and be `OwnLack`,
+    `Undoable`, `AllowedByOptions` or `Shortenable`.
+    """
 
     name: str
-
-    def missing(self, cluster: Cluster) -> str | None:
-        """Why this nemesis cannot work here, in a sentence that says what to install or allow; None if it can."""
-        ...
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Every fault of the run, in order of `begins_s`, ending before `context.time_limit_s`; ids from 0."""
@@ -359,6 +369,36 @@ class Nemesis(Protocol):
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Undo it; idempotent, also when the fault was never injected. Returns what was read back. Raises HealError."""
+        ...
+
+
+@runtime_checkable
+class OwnLack(Protocol):
+    """A nemesis that asks for more than the means it declares in `needs`, for example for a tool on the nodes."""
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Say in a sentence what to install or allow for this nemesis to work here; None if nothing is missing.
+
+        Nodes that do not run yet are not asked: before the cluster is started there may be no place to ask.
+        """
+        ...
+
+
+@runtime_checkable
+class AllowedByOptions(Protocol):
+    """A nemesis whose options can make it more than its word (`allowed_by`) allows."""
+
+    def words_for(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Name the further words that these options of the plan need: option (`restart.how`) → word (`kill`)."""
+        ...
+
+
+@runtime_checkable
+class Shortenable(Protocol):
+    """A nemesis the length of whose faults is an option of its own; that of others follows from `--time-limit`."""
+
+    def shortened(self, limit_s: float, *, node_count: int) -> str:
+        """Name the option, as it is typed, that makes its faults no longer than `limit_s`."""
         ...
 
 

@@ -36,7 +36,8 @@ from schemaquake.harness.history.journal import Journal, start_clock
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, NEMESIS
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Boot, Cluster, Context, Node, Provider, Workload
+from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Context, Node, Provider, Workload
+from schemaquake.harness.model.traits import cluster_traits, lack, workload_traits
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.observer import Observer
 from schemaquake.harness.run.workers import ProcessCrew
@@ -95,7 +96,7 @@ def main_limit_s(plan: Plan) -> float:
 
 
 def _lasts_for_the_time_limit(plan: Plan) -> bool:
-    endless = any(getattr(load("workloads", name), "endless", False) for name in plan.workloads)
+    endless = any(workload_traits(load("workloads", name)).endless for name in plan.workloads)
     return endless or bool(plan.nemeses)
 
 
@@ -146,7 +147,7 @@ class Conductor:
 
     def _name_in(self, ledger: Ledger, cluster: Cluster) -> None:
         """By what nodes that outlive the run know it; whoever heals may have the ledger alone."""
-        name = getattr(cluster, "run_name", None)
+        name = cluster_traits(cluster).run_name
         if name is not None:
             ledger.skipped(ledger.record("run", {"name": name}), "nothing to undo in itself")
 
@@ -160,11 +161,11 @@ class Conductor:
                     f'workload "{name}" is not applicable to {self._plan.system}: it has no {", ".join(sorted(lacking))}'
                 )
         wanted = [*self._plan.nemeses, *(["partition"] if self._plan.mode == "partition" else [])]
-        refusals = []
-        for name in wanted:
-            missing = load("nemeses", name).missing(cluster)
-            if missing is not None:
-                refusals.append(f'nemesis "{name}" cannot be had here: {missing}')
+        refusals = [
+            f'nemesis "{name}" cannot be had here: {missing}'
+            for name in wanted
+            if (missing := lack(load("nemeses", name), cluster)) is not None
+        ]
         if refusals:
             raise EnvironmentLacks("; ".join(refusals))
 
@@ -309,7 +310,7 @@ class _Phases:
         if phase == "setup":  # what begins in disagreement tells of nothing else
             limit_s *= _PATIENCE
         if phase == "settled":  # just after a start nodes ask at once
-            limit_s += getattr(self._cluster, "pull_delay_s", 0)
+            limit_s += cluster_traits(self._cluster).pull_delay_s
         settled = self._observer.settle(limit_s=limit_s)
         self._note(
             "settle",
@@ -351,10 +352,8 @@ class _Phases:
 
     def _catch_up(self, label: str, serving: Sequence[str]) -> None:
         """Where nodes can be had to apply all that was committed, they are, and who did is noted."""
-        catch_up = getattr(self._cluster, "catch_up", None)
-        told = {} if catch_up is None else catch_up(serving)
-        if told:
-            self._note("barriers", {"phase": label, "nodes": dict(told)})
+        if isinstance(self._cluster, CatchingUp) and (barriers := self._cluster.catch_up(serving)):
+            self._note("barriers", {"phase": label, "nodes": dict(barriers)})
 
     def _directories(self, label: str, name: str) -> list[Observation]:
         return [

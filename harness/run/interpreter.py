@@ -24,6 +24,7 @@ from schemaquake.harness.model.operation import JSON, NEMESIS, Completion, Micro
 from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
 from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.harness.model.traits import workload_traits
 from schemaquake.harness.registry import load
 
 __all__ = [
@@ -138,7 +139,7 @@ class Script:
         self._workload: Workload = load("workloads", assignment.workload)
         crew = max(1, len(self._workload.crew(context)))
         # A rate is for work that never ends; a pause between a meeting and a racing statement would spoil the race.
-        rate = context.rate if getattr(self._workload, "endless", False) else None
+        rate = context.rate if workload_traits(self._workload).endless else None
         self.interval_ns = None if rate is None else int(crew / rate * _S)
         """Time between two operations of the main phase; None: as fast as they are answered."""
 

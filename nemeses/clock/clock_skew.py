@@ -35,6 +35,8 @@ class ClockSkew:
     """`--nemesis clock`; `-O clock.kinds=jump`, `-O clock.max_skew_s=30`, `-O clock.targets=all`."""
 
     name = "clock"
+    needs = frozenset({"clock"})
+    allowed_by = "clock"
     disturbs = "clock"
 
     targets: tuple[str, ...] = ("one", "all")
@@ -47,10 +49,6 @@ class ClockSkew:
     """How far from the wanted offset a clock may be read and still count as there."""
     read_back_limit_s: float = 15.0
     _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
-
-    def missing(self, cluster: Cluster) -> str | None:
-        """What the cluster says of clocks."""
-        return cluster.missing("clock")
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Skews of 5 to 15 s with quiet between. Raises PlanError for parameters out of range."""

@@ -123,9 +123,6 @@ def missing(cluster: Cluster, what: Drop) -> str | None:
 
     Nodes that do not run commands yet (a cluster that is not started) are not asked; `drop` asks again.
     """
-    reason = cluster.missing("packets")
-    if reason is not None:
-        return reason
     there = [node for node in cluster.nodes if runs_commands(node)]
     for node in there:
         means, refusals = _filter_for(node, what)

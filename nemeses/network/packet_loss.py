@@ -36,6 +36,8 @@ class PacketLoss:
     """`--nemesis packet-loss`; `-O packet-loss.loss=0.1`, `-O packet-loss.delay_ms=200`, `-O packet-loss.targets=all`."""
 
     name = "packet-loss"
+    needs = frozenset({"packets"})
+    allowed_by = "packets"
     disturbs = "packets"
 
     targets: tuple[str, ...] = ("one", "all")
@@ -51,8 +53,6 @@ class PacketLoss:
         filtered = None if self.delay_ms else packet_filter.missing(cluster, Drop(fault_id=0, probability=0.5))
         if filtered is None and not self.delay_ms:
             return None
-        if (reason := cluster.missing("packets")) is not None:
-            return reason
         for node in cluster.nodes:
             if runs_commands(node) and (refusal := netem.refusal(node)) is not None:
                 lacking = f"node {node.name} cannot delay or lose packets: {refusal}. On that node, {_INSTALL}"

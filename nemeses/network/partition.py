@@ -31,6 +31,8 @@ class Partition:
     """`--nemesis partition`; `-O partition.targets=one,bridge`, `-O partition.ports=all`, `-O partition.above_bytes=600`."""
 
     name = "partition"
+    needs = frozenset({"packets"})
+    allowed_by = "partition"
     disturbs = "packets"
 
     targets: tuple[str, ...] = ("one", "majority", "majorities-ring")

@@ -43,6 +43,7 @@ class ErrorInjection:
     """`--nemesis error-injection -O injection=NAME`; `-O error-injection.how=once` for a place that fails a single time."""
 
     name = "error-injection"
+    allowed_by = "errors"
     disturbs = "injections"
 
     targets: tuple[str, ...] = ("one",)

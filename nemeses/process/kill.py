@@ -21,14 +21,12 @@ class Kill:
     """`--nemesis kill`; `-O kill.targets=one,majority`. A majority is never down at once unless a target says so."""
 
     name = "kill"
+    needs = frozenset({"signals"})
+    allowed_by = "kill"
     disturbs = "process"
 
     targets: tuple[str, ...] = ("one",)
     serving_limit_s: float = SERVING_LIMIT_S
-
-    def missing(self, cluster: Cluster) -> str | None:
-        """What the cluster says of signals."""
-        return cluster.missing("signals")
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Servers are down for 5 to 15 s, and then for as long as they take to start. Raises PlanError."""

@@ -23,13 +23,11 @@ class Pause:
     """`--nemesis pause`; `-O pause.targets=one,majority`. A majority is never frozen at once unless a target says so."""
 
     name = "pause"
+    needs = frozenset({"signals"})
+    allowed_by = "pause"
     disturbs = "process"
 
     targets: tuple[str, ...] = ("one",)
-
-    def missing(self, cluster: Cluster) -> str | None:
-        """What the cluster says of signals."""
-        return cluster.missing("signals")
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Servers are frozen for 5 to 15 s, with quiet between. Raises PlanError."""

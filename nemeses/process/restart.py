@@ -8,7 +8,14 @@ from random import Random
 
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
-from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
+from schemaquake.nemeses.process.serving import (
+    SERVING_LIMIT_S,
+    bring_back,
+    starting,
+    taken_down,
+    taking_down,
+    words_for_how,
+)
 from schemaquake.nemeses.schedule.every_node import on_every
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
@@ -22,6 +29,8 @@ class Restart:
     """`--nemesis restart`; `-O restart.how=kill`, `-O restart.targets=one,all`."""
 
     name = "restart"
+    needs = frozenset({"signals"})
+    allowed_by = "restart"
     disturbs = "process"
 
     targets: tuple[str, ...] = ("one",)
@@ -30,9 +39,9 @@ class Restart:
     stop_limit_s: float = 30.0
     serving_limit_s: float = SERVING_LIMIT_S
 
-    def missing(self, cluster: Cluster) -> str | None:
-        """What the cluster says of signals."""
-        return cluster.missing("signals")
+    def words_for(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the word `kill` for a restart by SIGKILL."""
+        return words_for_how(self.name, options)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Restarts with quiet between. Raises PlanError."""

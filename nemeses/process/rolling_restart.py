@@ -13,7 +13,14 @@ from threading import Event
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
-from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, taken_down, taking_down
+from schemaquake.nemeses.process.serving import (
+    SERVING_LIMIT_S,
+    bring_back,
+    starting,
+    taken_down,
+    taking_down,
+    words_for_how,
+)
 from schemaquake.nemeses.schedule.activity import Activities
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
@@ -27,6 +34,8 @@ class RollingRestart:
     """`--nemesis rolling-restart`; `-O rolling-restart.how=kill`."""
 
     name = "rolling-restart"
+    needs = frozenset({"signals"})
+    allowed_by = "restart"
     disturbs = "process"
 
     targets: tuple[str, ...] = ("all",)
@@ -38,9 +47,13 @@ class RollingRestart:
     serving_limit_s: float = SERVING_LIMIT_S
     _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
 
-    def missing(self, cluster: Cluster) -> str | None:
-        """What the cluster says of signals."""
-        return cluster.missing("signals")
+    def words_for(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the word `kill` for a restart by SIGKILL."""
+        return words_for_how(self.name, options)
+
+    def shortened(self, limit_s: float, *, node_count: int) -> str:
+        """Divide the limit among the nodes of a round."""
+        return f"-O {self.name}.seconds_a_node={limit_s / node_count:g} or less"
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Rounds over the targets, in random order; at least one, however short the run. Raises PlanError."""

@@ -12,7 +12,16 @@ from schemaquake.harness.model.protocols import Boot, Fault, Node, Undo
 from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.every_node import on_every
 
-__all__ = ["SERVING_LIMIT_S", "await_state", "bring_back", "starting", "take_down", "taken_down", "taking_down"]
+__all__ = [
+    "SERVING_LIMIT_S",
+    "await_state",
+    "bring_back",
+    "starting",
+    "take_down",
+    "taken_down",
+    "taking_down",
+    "words_for_how",
+]
 
 SERVING_LIMIT_S: Final = 120.0
 """How long a server may take to serve again, where nothing else is said."""
@@ -51,6 +60,12 @@ def taking_down(how: str, *, stop_limit_s: float) -> Callable[[Node], None]:
         case "kill":
             return kill
     raise PlanError(f'"{how}" takes no server down: "stop" or "kill" does')
+
+
+def words_for_how(nemesis: str, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Name the word that allows the nemesis' option `how`, where its own word does not: `kill` for SIGKILL."""
+    option = f"{nemesis}.how"
+    return {option: "kill"} if options.get(option) == "kill" else {}
 
 
 def await_state(node: Node, *wanted: str) -> str:

@@ -21,16 +21,14 @@ class Stop:
     """`--nemesis stop`; `-O stop.targets=one,majority`. A majority is never down at once unless a target says so."""
 
     name = "stop"
+    needs = frozenset({"signals"})
+    allowed_by = "stop"
     disturbs = "process"
 
     targets: tuple[str, ...] = ("one",)
     stop_limit_s: float = 30.0
     """How long a server may take to end cleanly before it is killed."""
     serving_limit_s: float = SERVING_LIMIT_S
-
-    def missing(self, cluster: Cluster) -> str | None:
-        """What the cluster says of signals."""
-        return cluster.missing("signals")
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Servers are down for 5 to 15 s, and then for as long as they take to start. Raises PlanError."""

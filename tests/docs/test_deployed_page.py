@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import pages
 import pytest
 
-from schemaquake.clusters.cluster_file.allowance import WORDS
-from schemaquake.clusters.cluster_file.model import Allowed, ClusterFile
+from schemaquake.clusters.cluster_file.model import WORDS, ClusterFile
 from schemaquake.clusters.cluster_file.parse import read_cluster_file
 from schemaquake.clusters.doctor.checks import CHECKS
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load_all
 
 PAGE = "deployed.md"
 FILES = pages.blocks(PAGE, "toml")
@@ -53,7 +53,7 @@ def test_what_may_be_left_out_has_the_value_shown_unless_the_remark_says_otherwi
 def test_the_whole_file_shows_every_table_and_every_word(tmp_path: Path) -> None:
     everything = read(FILES[1], tmp_path)
     assert everything.model_fields_set == set(ClusterFile.model_fields) - {"docker"}
-    assert set(everything.allow) == set(get_args(Allowed)) - {"topology"}
+    assert set(everything.allow) == set(WORDS) - {"topology"}
 
 
 def test_the_errors_shown_are_those_that_would_be_told(tmp_path: Path) -> None:
@@ -65,11 +65,10 @@ def test_the_errors_shown_are_those_that_would_be_told(tmp_path: Path) -> None:
 
 def test_the_table_of_words_is_that_of_the_code() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", pages.section(PAGE, "What is allowed"), re.MULTILINE)
-    assert {word for word, _ in rows} == set(get_args(Allowed))
+    assert {word for word, _ in rows} == set(WORDS)
     for word, allows in rows:
-        assert set(re.findall(r"\[([\w-]+)\]\(nemeses", allows)) - {"kill"} == {
-            nemesis for nemesis, needed in WORDS.items() if needed == word
-        } - {"kill"}
+        allowed = {name for name, nemesis in load_all("nemeses").items() if nemesis_traits(nemesis).allowed_by == word}
+        assert set(re.findall(r"\[([\w-]+)\]\(nemeses", allows)) - {"kill"} == allowed - {"kill"}
 
 
 def test_the_table_of_checks_is_that_of_the_doctor() -> None:

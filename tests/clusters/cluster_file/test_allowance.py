@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import plugins
 import pytest
+from pydantic import ValidationError
 
-from schemaquake.clusters.cluster_file.allowance import WORDS, asked, check_plan
+from schemaquake.clusters.cluster_file.allowance import asked, check_plan
 from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.harness.errors import ExitCode, FaultNotAllowed, PlanError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.registry import names
+from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load_all
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("register",), cluster="ssh", restart="none")
 FILE = ClusterFile.model_validate(
     {"provider": "ssh", "nodes": tuple({"address": f"10.0.0.{number}"} for number in (1, 2, 3))}
 )
+WORDS = {name: nemesis_traits(nemesis).allowed_by for name, nemesis in load_all("nemeses").items()}
 EVERYTHING = ("partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors")
 
 
@@ -31,8 +36,8 @@ def refusals(plan, file, error=FaultNotAllowed):
     return str(refused.value).splitlines()
 
 
-def test_every_nemesis_there_is_has_its_word():
-    assert set(WORDS) == set(names("nemeses"))
+def test_every_nemesis_of_ours_declares_a_word_of_the_file():
+    assert set(WORDS.values()) == {*EVERYTHING}
 
 
 def test_a_run_without_faults_needs_no_word():
@@ -75,10 +80,71 @@ def test_restarts_that_kill_need_both_words(nemesis):
 
 
 def test_everything_is_refused_at_once():
-    plan = replace(PLAN, nemeses=("kill", "earthquake", "rolling-restart"), restart="rolling", time_limit_s=200)
+    plan = replace(PLAN, nemeses=("kill", "rolling-restart"), restart="rolling", time_limit_s=200)
     told = refusals(plan, allowing("stop"))
-    assert [line.split(" ")[0] for line in told] == ["nemesis", "--nemesis", "--nemesis", "--restart", "--nemesis"]
-    assert told[0].startswith('nemesis "earthquake" is not known to be safe')
+    assert [line.split(" ")[0] for line in told] == ["--nemesis", "--nemesis", "--restart", "--nemesis"]
+
+
+# ── nemeses from outside the tree ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Tide:
+    """A nemesis that shrinks a disk, which none of our words allows."""
+
+    name = "tide"
+    allowed_by: str | None = "disk"
+
+    def words_for(self, options):
+        return {"tide.depth": "kill"} if options.get("tide.depth") == "all" else {}
+
+    def shortened(self, limit_s, *, node_count):
+        return f"-O tide.ebb={limit_s / node_count:g}"
+
+    def schedule(self, context, *, random):
+        return [Fault(id=0, nemesis=self.name, begins_s=1, ends_s=1 + context.time_limit_s / 2, nodes=("n1",))]
+
+
+class Secret(Tide):
+    name = "secret"
+    allowed_by = None
+
+
+@pytest.fixture
+def from_outside(tmp_path):
+    (tmp_path / "tides.py").write_text("from test_allowance import Secret, Tide\n")
+    entries = {"nemeses": {"tide": "tides:Tide", "secret": "tides:Secret"}}
+    with plugins.on_path(plugins.distribution(tmp_path, entries), Path(__file__).parent):
+        yield
+
+
+@pytest.mark.usefixtures("from_outside")
+def test_a_nemesis_from_outside_is_allowed_by_the_word_it_brings():
+    plan = replace(PLAN, nemeses=("tide",))
+    document = {"provider": "ssh", "nodes": ({"address": "10.0.0.1"}, {"address": "10.0.0.2"}, {"address": "10.0.0.3"})}
+    check_plan(plan, ClusterFile.model_validate(document | {"allow": ("disk",)}))
+    assert refusals(plan, allowing("kill"))[0].startswith('--nemesis tide needs "disk"')
+    deep = replace(plan, options={"tide.depth": "all"})
+    assert [(need.word, need.by) for need in asked(deep)] == [
+        ("disk", "--nemesis tide"),
+        ("kill", "-O tide.depth=all"),
+    ]
+    assert refusals(replace(plan, time_limit_s=400), allowing("disk"))[0].endswith("or ask for -O tide.ebb=20")
+
+
+@pytest.mark.usefixtures("from_outside")
+def test_a_nemesis_that_declares_no_word_is_refused():
+    (said,) = refusals(replace(PLAN, nemeses=("secret",)), allowing(*EVERYTHING))
+    assert said.startswith('nemesis "secret" declares no word of allow')
+
+
+def test_a_word_that_no_installed_nemesis_brings_is_refused():
+    with pytest.raises(ValidationError, match="no word"):
+        ClusterFile.model_validate({"provider": "docker", "allow": ("disk",)})
+
+
+def test_an_unknown_nemesis_is_refused_by_name():
+    with pytest.raises(PlanError, match='unknown nemesis "earthquake"'):
+        asked(replace(PLAN, nemeses=("earthquake",)))
 
 
 # ── how long ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -139,7 +139,7 @@ def test_a_command_that_is_asked_for_is_all_that_typer_is_told_of():
 # ── list ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers", "clusters"])
+@pytest.mark.parametrize("kind", ["workloads", "checkers", "clusters"])
 def test_a_list_has_everything_that_is_installed_with_a_line_on_each(schemaquake, kind):
     code, out, err = schemaquake("list", kind)
     assert (code, err) == (ExitCode.VALID, "")
@@ -165,6 +165,17 @@ def test_systems_are_listed_as_a_table_with_named_columns(schemaquake):
     assert {row.split()[0].partition(":")[0] for row in rows} == {"cassandra", "scylladb"}
     era = heads.index("era")
     assert all(row[era - 1] == " " != row[era] for row in rows), "cells stand below their heads"
+
+
+def test_nemeses_are_listed_with_what_they_need_and_the_word_that_allows_them(schemaquake):
+    _, out, _ = schemaquake("list", "nemeses")
+    heads, *rows = out.splitlines()
+    assert heads.split() == ["needs", "allowed_by", "about"]
+    assert [row.split()[0] for row in rows] == names("nemeses")
+    document = orjson.loads(schemaquake("list", "nemeses", "--json")[1])
+    assert document["clock"].items() >= {"needs": "clock", "allowed_by": "clock"}.items()
+    assert document["rolling-restart"].items() >= {"needs": "signals", "allowed_by": "restart"}.items()
+    assert document["error-injection"].items() >= {"needs": "-", "allowed_by": "errors"}.items()
 
 
 def test_errors_are_listed_with_what_they_prove(schemaquake):

@@ -7,6 +7,7 @@ import pytest
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.model.traits import lack
 from schemaquake.harness.wait import pause_for, until
 from schemaquake.nemeses.clock.clock_skew import ClockSkew
 
@@ -146,4 +147,4 @@ def test_a_fresh_process_restores_a_clock_that_a_dead_one_left():
 
 
 def test_a_cluster_without_clocks_says_so():
-    assert ClockSkew().missing(Clocks()) is None
+    assert lack(ClockSkew(), Clocks()) is None

@@ -228,7 +228,7 @@ def test_every_registered_nemesis_of_ours_can_be_guarded():
     ours = {
         name: nemesis
         for name, nemesis in load_all("nemeses").items()
-        if type(nemesis).__module__.startswith("nemeses.")
+        if type(nemesis).__module__.startswith("schemaquake.nemeses.")
     }
     assert len(ours) >= 8
     assert [name for name, nemesis in ours.items() if not isinstance(nemesis, Undoable)] == []

@@ -7,6 +7,7 @@ from process_node import ProcessCluster
 
 from schemaquake.harness.errors import ClusterError, HealError, NodeDied, PlanError, StartTimeout
 from schemaquake.harness.model.protocols import Context
+from schemaquake.harness.model.traits import lack
 from schemaquake.harness.wait import until
 from schemaquake.nemeses.process.kill import Kill
 from schemaquake.nemeses.process.pause import Pause
@@ -189,6 +190,6 @@ def test_a_node_that_the_cluster_does_not_have_is_refused(cluster):
     "nemesis", [Kill(), Stop(), Pause(), Restart(), RollingRestart()], ids=lambda nemesis: nemesis.name
 )
 def test_a_cluster_without_signals_has_none_of_these(cluster, nemesis):
-    assert nemesis.missing(cluster) is None
+    assert lack(nemesis, cluster) is None
     cluster.missing = lambda means: f"{means} are not allowed"
-    assert nemesis.missing(cluster) == "signals are not allowed"
+    assert lack(nemesis, cluster) == "signals are not allowed"

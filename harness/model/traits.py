@@ -1,0 +1,110 @@
+"""Traits: what a plugin may declare of itself, and what holds where it declares nothing.
+
+The protocols (`schemaquake.harness.model.protocols`) name what every plugin must have, and nothing inherits from them. What
+a plugin may leave out is of two kinds. A *fact* is an attribute, with a default that is written here and read here alone.
+A *verb* is a protocol of its own (`Undoable`, `Guarded`, `CatchingUp`, …), for which `isinstance` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeVar
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.protocols import Cluster, Nemesis, OwnLack, Workload
+
+__all__ = [
+    "ClusterTraits",
+    "NemesisTraits",
+    "WorkloadTraits",
+    "cluster_traits",
+    "lack",
+    "nemesis_traits",
+    "workload_traits",
+]
+
+Traits = TypeVar("Traits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTraits:
+    """Facts that a workload may declare."""
+
+    endless: bool = False
+    """Its main phase never ends by itself: it is paced by `--rate`, and makes the main phase last for the time limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NemesisTraits:
+    """Facts that a nemesis may declare."""
+
+    needs: frozenset[str] = frozenset()
+    """Means of the cluster without which it cannot work: `packets`, `signals`, `clock`, `topology`. Clusters prepare them
+    only for runs whose nemeses need them."""
+    allowed_by: str | None = None
+    """The word by which the owner of a deployed cluster allows it (`allow` of the cluster file), one of the file's own or a
+    new one; None: it is never used on such a cluster."""
+    disturbs: str | None = None
+    """The part of a node that it takes hold of: `process`, `packets`, `clock`, or a word of its own; None: its name. Of two
+    faults that disturb the same part of one node the second is skipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTraits:
+    """Facts that a running cluster may declare."""
+
+    pull_delay_s: float = 0
+    """How long its nodes wait before they ask each other for a schema that they lack. No disagreement is read sooner than
+    that after faults are healed."""
+    run_name: str | None = None
+    """The name by which nodes that outlive the run know it; None: they know none."""
+
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "bool": (bool,),
+    "frozenset[str]": (frozenset, set),
+    "str": (str,),
+    "str | None": (str, type(None)),
+    "float": (float, int),
+}
+"""The types that a declaration may have, by the annotation of its field."""
+
+
+def workload_traits(workload: Workload) -> WorkloadTraits:
+    """Read what a workload declares. Raises PlanError for a declaration of another type."""
+    return _declared(workload, WorkloadTraits)
+
+
+def nemesis_traits(nemesis: Nemesis) -> NemesisTraits:
+    """Read what a nemesis declares. Raises PlanError for a declaration of another type."""
+    return _declared(nemesis, NemesisTraits)
+
+
+def cluster_traits(cluster: Cluster) -> ClusterTraits:
+    """Read what a cluster declares. Raises PlanError for a declaration of another type."""
+    return _declared(cluster, ClusterTraits)
+
+
+def lack(nemesis: Nemesis, cluster: Cluster) -> str | None:
+    """Name the first thing that the nemesis lacks on this cluster, in a sentence that says what to install or allow."""
+    for means in sorted(nemesis_traits(nemesis).needs):
+        if (reason := cluster.missing(means)) is not None:
+            return reason
+    return nemesis.missing(cluster) if isinstance(nemesis, OwnLack) else None
+
+
+def _declared(plugin: Any, traits: type[Traits]) -> Traits:
+    """Fill the traits from the plugin's attributes of the same names."""
+    values = {}
+    for each in fields(traits):  # type: ignore[arg-type]  # every caller gives a dataclass
+        if not hasattr(plugin, each.name):
+            continue
+        value = getattr(plugin, each.name)
+        if not isinstance(value, _TYPES[str(each.type)]):
+            # A set of letters, made of a string where a set of words is meant, would otherwise look like a declaration.
+            raise PlanError(
+                f"{type(plugin).__module__}.{type(plugin).__name__}.{each.name} is {value!r}; it must be of type {each.type}"
+            )
+        values[each.name] = frozenset(value) if isinstance(value, set) else value
+    return traits(**values)
