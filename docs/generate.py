@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType
+from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, finders
 from schemaquake.clusters.cql.outcomes import Outcome
 from schemaquake.harness.registry import load_all
 
@@ -40,8 +39,7 @@ def whats_here() -> str:
 
 def anomalies() -> str:
     """anomalies.md: its opening as it stands, then every type of the catalogue."""
-    finders = {name: inspect.getmodule(type(checker)).__doc__ or "" for name, checker in load_all("checkers").items()}
-    return _opening("anomalies.md") + "\n".join(_anomaly(kind, finders) for kind in CATALOGUE.values())
+    return _opening("anomalies.md") + "\n".join(map(_anomaly, CATALOGUE.values()))
 
 
 def outcomes() -> str:
@@ -71,10 +69,11 @@ def _line(path: str) -> str:
     return f"- [{path}](../{path}) – {first}\n"
 
 
-def _anomaly(kind: AnomalyType, finders: dict[str, str]) -> str:
-    found_by = [f"[{name}](checkers.md#{name})" for name, said in finders.items() if f"`{kind.name}`" in said]
+def _anomaly(kind: AnomalyType) -> str:
     facts = {
-        "Found by": ", ".join(found_by),
+        "Found by": ", ".join(f"[{name}](checkers.md#{name})" for name in sorted(finders()[kind.name])),
+        "Concerns": {"object": "", "node": "a node as a whole", "cluster": "the cluster as a whole"}[kind.scope],
+        "May follow from": ", ".join(f"[{name}](#{name.lower()})" for name in kind.follows_from),
         "Seed documents": "; ".join(kind.seeds),
         "Papers": "; ".join(kind.papers),
         "Tickets": ", ".join(f"[{ticket}]({_JIRA}{ticket})" for ticket in kind.tickets),

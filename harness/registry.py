@@ -6,11 +6,12 @@ import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
 from typing import Any
 
 from schemaquake.harness.errors import PlanError
 
-__all__ = ["load", "load_all", "names"]
+__all__ = ["load", "load_all", "names", "resources"]
 
 
 @cache
@@ -55,3 +56,21 @@ def load(kind: str, name: str) -> Any:
 def load_all(kind: str) -> dict[str, Any]:
     """Every implementation of a kind, by name."""
     return {name: load(kind, name) for name in names(kind)}
+
+
+def resources(kind: str, file: str) -> dict[str, str]:
+    """Read `file` in every package that is registered for the kind: package → text.
+
+    The entry points of such a kind name packages, not objects in them. Raises PlanError for a package that cannot be
+    imported or lacks the file.
+    """
+    texts = {}
+    for entry in _entries(kind).values():
+        try:
+            texts[entry.value] = files(entry.value).joinpath(file).read_text(encoding="utf-8")
+        except (ImportError, OSError, TypeError) as error:
+            raise PlanError(
+                f'the package "{entry.value}", registered as schemaquake.{kind}, has no readable {file}: '
+                f"{type(error).__name__}: {error}"
+            ) from error
+    return texts

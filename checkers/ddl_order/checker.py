@@ -60,6 +60,7 @@ class SchemaLinearizability:
 
     name: str = "schema-linearizability"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("non-linearizable-ddl",)
     configurations_max: int = 150_000
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:

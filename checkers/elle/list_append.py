@@ -21,6 +21,7 @@ from typing import Literal
 import pyarrow as pa
 
 from schemaquake.checkers.elle.example import example_history
+from schemaquake.checkers.elle.models import CYCLE_ANOMALIES
 from schemaquake.checkers.elle.tables import of_each_table
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
@@ -34,6 +35,18 @@ class ListAppend:
 
     name: str = "list-append"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = (
+        "internal",
+        "future-read",
+        "garbage-read",
+        "duplicate-elements",
+        "incompatible-order",
+        "G1a",
+        "dirty-update",
+        "G1b",
+        "lost-update",
+        *CYCLE_ANOMALIES,
+    )
     models: tuple[str, ...] = ("strict-serializable",)
 
     def warm(self) -> None:

@@ -22,7 +22,7 @@ from typing import Literal
 import pyarrow as pa
 
 from schemaquake.checkers.elle.example import example_history
-from schemaquake.checkers.elle.models import model
+from schemaquake.checkers.elle.models import CYCLE_ANOMALIES, model
 from schemaquake.checkers.elle.tables import of_each_table
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
@@ -36,6 +36,16 @@ class RwRegister:
 
     name: str = "rw-register"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = (
+        "internal",
+        "future-read",
+        "garbage-read",
+        "G1a",
+        "G1b",
+        "lost-update",
+        "cyclic-versions",
+        *CYCLE_ANOMALIES,
+    )
     models: tuple[str, ...] = ("strict-serializable",)
     sequential_keys: bool | None = None
     linearizable_keys: bool = False

@@ -1,23 +1,39 @@
 """The catalogue: every anomaly type a checker may report, with its sources.
 
-`anomalies.toml` beside this file, and one in each package of checkers that has its own, are the places where types are
-described; reports, docs and `schemaquake list anomalies` read them through `CATALOGUE`, and checkers build their findings
-with `anomaly`, so a finding cannot bear a name that nobody can look up.
+Types are described in files named `anomalies.toml`. Each package that has one registers itself as an entry point of the
+group `schemaquake.anomalies`, so a checker from outside the tree brings its own types. Reports, docs and `schemaquake list
+anomalies` read them through `CATALOGUE`, and checkers build their findings with `anomaly`, so a finding cannot bear a name
+that is described nowhere.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.registry import load_all, resources
 
-__all__ = ["CATALOGUE", "AnomalyType", "anomaly"]
+__all__ = [
+    "CATALOGUE",
+    "AnomalyScope",
+    "AnomalyType",
+    "anomaly",
+    "counted_by_runs",
+    "finders",
+    "prominence_of",
+    "scope_of",
+]
+
+AnomalyScope: TypeAlias = Literal["object", "node", "cluster"]
+
+_FILE: Final = "anomalies.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +48,21 @@ class AnomalyType:
     title: str
     description: str
     worst: str
-    seeds: tuple[str, ...]
-    tickets: tuple[str, ...]
-    bugs: tuple[str, ...]
+    seeds: tuple[str, ...] = ()
+    tickets: tuple[str, ...] = ()
+    bugs: tuple[str, ...] = ()
     papers: tuple[str, ...] = ()
+    scope: AnomalyScope = "object"
+    """What is damaged, and so what a rate of it counts.
+
+    `object`: the objects that the anomaly names; counted by the races that use them.
+    `node`: a node as a whole; counted by runs, and also by the races whose objects it names.
+    `cluster`: the agreement of all nodes; counted by runs alone, since the objects it names need not be its cause.
+    """
+    prominence: int = 0
+    """Its place in a report: the highest first, among equals the most frequent. Negative: told after everything else."""
+    follows_from: tuple[str, ...] = ()
+    """Anomaly types that are known to bring this one about."""
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -43,30 +70,77 @@ class AnomalyType:
         return self.tickets + self.seeds + self.papers
 
 
-_PACKAGES: Final = ("schemaquake.checkers.findings", "schemaquake.checkers.elle", "schemaquake.checkers.weak_isolation")
+class _Catalogue(Mapping[str, AnomalyType]):
+    """All registered anomaly types by name, in the order of the files; read when first asked."""
+
+    def __getitem__(self, name: str) -> AnomalyType:
+        return _read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_read())
+
+    def __len__(self) -> int:
+        return len(_read())
 
 
+CATALOGUE: Final[Mapping[str, AnomalyType]] = _Catalogue()
+"""Raises PlanError, at any use, for a file that does not describe its types or describes another package's."""
+
+
+@cache
 def _read() -> Mapping[str, AnomalyType]:
-    texts = [files(package).joinpath("anomalies.toml").read_text(encoding="utf-8") for package in _PACKAGES]
-    document = {name: entry for text in texts for name, entry in tomllib.loads(text).items()}
-    return MappingProxyType(
-        {
-            name: AnomalyType(
-                name=name,
-                title=entry["title"],
-                description=entry["description"],
-                worst=entry["worst"],
-                seeds=tuple(entry["seeds"]),
-                tickets=tuple(entry["tickets"]),
-                bugs=tuple(entry["bugs"]),
-                papers=tuple(entry.get("papers", ())),
-            )
-            for name, entry in document.items()
-        }
-    )
+    found: dict[str, AnomalyType] = {}
+    packages: dict[str, str] = {}
+    for package, text in resources("anomalies", _FILE).items():
+        try:
+            entries = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise PlanError(f"{_FILE} of {package} is not TOML: {error}") from error
+        for name, entry in entries.items():
+            if name in found:
+                raise PlanError(f'the anomaly "{name}" of {package} is already described by {packages[name]}')
+            found[name] = _type(name, entry, package)
+            packages[name] = package
+    return MappingProxyType(found)
 
 
-CATALOGUE: Final[Mapping[str, AnomalyType]] = _read()
+def _type(name: str, entry: Mapping[str, Any], package: str) -> AnomalyType:
+    where = f'the anomaly "{name}" of {package}'
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    try:
+        known = AnomalyType(name=name, **values)
+    except TypeError as error:  # names the field that is missing, or that there is not
+        raise PlanError(f"{where}: {error}") from error
+    if known.scope not in get_args(AnomalyScope):
+        raise PlanError(f'{where}: a scope is {" or ".join(get_args(AnomalyScope))}, not "{known.scope}"')
+    return known
+
+
+def prominence_of(name: str) -> int:
+    """Look up a type's prominence; 0 for one that is described nowhere."""
+    known = CATALOGUE.get(name)
+    return 0 if known is None else known.prominence
+
+
+def scope_of(name: str) -> AnomalyScope:
+    """Look up a type's scope; `object` for one that is described nowhere."""
+    known = CATALOGUE.get(name)
+    return "object" if known is None else known.scope
+
+
+def counted_by_runs(name: str) -> bool:
+    """Whether a rate of that type counts runs and not races."""
+    return scope_of(name) != "object"
+
+
+@cache
+def finders() -> Mapping[str, frozenset[str]]:
+    """Map each anomaly type to the names of the registered checkers that may find it."""
+    found: dict[str, set[str]] = {}
+    for name, checker in load_all("checkers").items():
+        for kind in checker.finds:
+            found.setdefault(kind, set()).add(name)
+    return {kind: frozenset(checkers) for kind, checkers in found.items()}
 
 
 def anomaly(
@@ -78,7 +152,7 @@ def anomaly(
     evidence: JSON = None,
     explanation: str,
 ) -> Anomaly:
-    """A finding of that type, with title and references from the catalogue.
+    """Build a finding of that type, with title and references from the catalogue.
 
     `ops` are indices of invocations. Nodes and ops are sorted and listed once. Raises KeyError for a type that the
     catalogue does not know.

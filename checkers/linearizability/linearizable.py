@@ -55,6 +55,7 @@ class Linearizable:
 
     name: str = "linearizable"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("non-linearizable",)
     model: Register | Mutex | HistoryModel | None = None
     memory_bytes: int = 1 << 29
 

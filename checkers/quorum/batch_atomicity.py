@@ -41,6 +41,7 @@ class BatchAtomicity:
 
     name = "batch-atomicity"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the readings
         """Judge every batch. Raises HistoryError for two batches of one number, and for what is no batch."""

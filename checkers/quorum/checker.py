@@ -40,6 +40,13 @@ class Quorum:
 
     name = "quorum"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = (
+        "missed-quorum-write",
+        "non-monotonic-quorum-read",
+        "under-replicated-value",
+        "shadowed-write",
+        "unwritten-value",
+    )
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - sorts of a few arrays
         """Judge every key. Raises HistoryError for operations that have no meaning (see `quorum_operations`)."""

@@ -42,6 +42,7 @@ class AckedRows:
 
     name = "acked-rows"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("lost-rows", "lost-rows-after-restart", "resurrected-rows")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that rows were written to or read from. Unknown if there is none."""

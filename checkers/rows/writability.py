@@ -46,6 +46,7 @@ class Writability:
 
     name = "writability"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("unwritable-table", "unreadable-table")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that was probed in a final phase. Unknown if none was."""

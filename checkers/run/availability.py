@@ -42,6 +42,7 @@ class Availability:
 
     name: str = "availability"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("unavailable",)
     longest_s: float = 30
     attempts: int = 3
 

@@ -25,6 +25,7 @@ class Faults:
 
     name = "faults"
     scope: Final = "run"
+    finds: tuple[str, ...] = ()
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """True if there was nothing to inject or all of it was seen; unknown, with the reason, otherwise."""

@@ -56,6 +56,7 @@ class NodeLog:
 
     name = "node-log"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = ("unexpected-log-error",)
     noted = NOTED
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:

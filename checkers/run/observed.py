@@ -36,6 +36,7 @@ class Observed:
 
     name = "observed"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = ()
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - counting takes one pass
         """True or unknown, with what was counted. Raises HistoryError."""

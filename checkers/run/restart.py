@@ -45,6 +45,7 @@ class Restart:
 
     name = "restart"
     scope: Final = "run"
+    finds: tuple[str, ...] = ("node-will-not-start", "node-died")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """Judge every start but the first, and every death. Unknown if no node was started again. Raises HistoryError."""

@@ -33,6 +33,7 @@ class Stats:
 
     name: str = "stats"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ()
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
         """Count. Raises HistoryError."""

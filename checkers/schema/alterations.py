@@ -29,6 +29,7 @@ __all__ = ["Alterations"]
 
 _PRESENT: Final = "present"
 _ABSENT: Final = "absent"
+_LOST: Final = {"column": "lost-column", "option": "lost-option", "field": "lost-field"}
 _UNTOLD: Final = object()
 """What a node says of an attribute whose object it lacks, or of an option that it does not list: nothing."""
 
@@ -38,6 +39,7 @@ class Alterations:
 
     name = "alterations"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("lost-column", "undead-column", "lost-option", "lost-field")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every attribute that an acknowledged operation set. Unknown without final readings."""
@@ -262,7 +264,7 @@ def _anomaly(
 ) -> Anomaly:
     sources = [setting.source for setting in lost]
     rivals = _rivals(case, registers, attribute, sources)
-    kind = "undead-column" if all(setting.value == _ABSENT for setting in lost) else f"lost-{attribute.aspect}"
+    kind = "undead-column" if all(setting.value == _ABSENT for setting in lost) else _LOST[attribute.aspect]
     subject = f"{attribute.aspect} {attribute.name} of {attribute.subject.kind} {attribute.subject.key}"
     required = listing(dict.fromkeys(_told(attribute, setting.value) for setting in lost))
     return anomaly(

@@ -83,6 +83,7 @@ class ChangeLog:
 
     name = "change-log"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = ("forked-log", "forgotten-change", "unlogged-change", "divided-group")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge logs, epochs and groups. Stats: entries by phase and node, and how many readings had a barrier."""

@@ -64,6 +64,7 @@ class DataDirectories:
 
     name = "data-directories"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("divided-data-directory", "unexplained-snapshot")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that the history creates. Unknown if no disk was looked at. Raises HistoryError."""

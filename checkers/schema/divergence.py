@@ -40,6 +40,7 @@ class Divergence:
 
     name = "divergence"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = ("schema-disagreement", "hidden-divergence", "memory-disk-divergence")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge versions, disks and memories. Unknown if a node could not be read after the cluster settled.

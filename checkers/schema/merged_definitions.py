@@ -32,6 +32,7 @@ class MergedDefinitions:
 
     name = "merged-definitions"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("merged-definitions",)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge the columns of every table. Unknown without final readings."""

@@ -37,6 +37,14 @@ class References:
 
     name = "references"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = (
+        "dangling-type",
+        "dangling-function",
+        "orphan-view",
+        "dangling-index-target",
+        "headless-table",
+        "bad-primary-key",
+    )
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every definition of every node. Unknown without final readings."""

@@ -29,6 +29,7 @@ class TableIds:
 
     name = "table-ids"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("conflicting-table-ids", "changing-table-id", "shared-table-id")
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge ids of tables and views. Unknown without final readings."""

@@ -38,6 +38,7 @@ class Bank:
 
     name: str = "bank"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("wrong-total", "negative-balance")
     total: int | None = None
     overdraft: bool = False
     transfers_only: bool = True

@@ -36,6 +36,7 @@ class Counter:
 
     name: str = "counter"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("counter-out-of-bounds",)
     start: int = 0
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit

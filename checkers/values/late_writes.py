@@ -39,6 +39,7 @@ class LateWrites:
 
     name = "late-writes"
     scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("late-write",)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the reads
         """Judge every write of a value of its own that timed out on its coordinator. Unknown if there is none."""

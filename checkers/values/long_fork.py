@@ -45,6 +45,7 @@ class LongFork:
 
     name: str = "long-fork"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("long-fork",)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
         """Judge every group of two or more keys that was read more than once. Raises HistoryError."""

@@ -52,6 +52,7 @@ class SetFull:
 
     name: str = "set-full"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("lost-element", "stale-element", "duplicated-element", "unexpected-element")
     fresh: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:

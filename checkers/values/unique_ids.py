@@ -31,6 +31,7 @@ class UniqueIds:
 
     name: str = "unique-ids"
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ("duplicate-id",)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
         """Judge every answered `generate`. Raises HistoryError."""

@@ -38,6 +38,23 @@ class WeakIsolation:
 
     name: str = "weak-isolation"
     scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = (
+        "internal",
+        "future-read",
+        "garbage-read",
+        "duplicate-elements",
+        "incompatible-order",
+        "G1a",
+        "dirty-update",
+        "G1b",
+        "G0",
+        "G0-process",
+        "G1c",
+        "G1c-process",
+        "non-monotonic-read",
+        "fractured-read",
+        "causality-violation",
+    )
     models: tuple[str, ...] = ("causal",)
 
     def __post_init__(self) -> None:

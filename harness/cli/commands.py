@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.model.protocols import Nemesis, Undoable
 from schemaquake.harness.model.traits import nemesis_traits
-from schemaquake.harness.registry import load_all
+from schemaquake.harness.registry import load_all, resources
 
 __all__ = ["register"]
 
@@ -40,11 +41,8 @@ def _list(
         case "systems":
             rows = {name: row for table in load_all("systems").values() for name, row in table().items()}
         case "anomalies":
-            rows = {
-                name: anomaly.description
-                for catalogue in load_all("anomalies").values()
-                for name, anomaly in catalogue.items()
-            }
+            texts = resources("anomalies", "anomalies.toml").values()
+            rows = {name: entry["description"] for text in texts for name, entry in tomllib.loads(text).items()}
         case "errors":
             rows = {
                 f"{row.error}{f' /{row.text}/' if row.text else ''} on {row.on}": f"{row.means}: {row.because}"

@@ -460,10 +460,14 @@ class Checker(Protocol):
 
     A checker of scope `keyspace` is called once for every keyspace with the history and observations of that keyspace
     and of the run as a whole (null keys); one of scope `run` once, with everything.
+
+    `finds` are the anomaly types that its verdicts may hold, each described in a registered `anomalies.toml`; empty for
+    a checker that only counts or doubts.
     """
 
     name: str
     scope: Literal["keyspace", "run"]
+    finds: tuple[str, ...]
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge. Ends within about `limit_s` with an `unknown` that says why, if it cannot decide sooner."""

@@ -42,6 +42,7 @@ class Carried:
     scratch: Path
     name: str
     scope: Literal["run", "keyspace"] = "run"
+    finds: tuple[str, ...] = ()
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - the file has them all
         """See `check_file`."""

@@ -197,7 +197,7 @@ def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> M
 
     scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
     return {
-        position: Carried(checker, engine, source.history, scratch, checker.name)
+        position: Carried(checker, engine, source.history, scratch, checker.name, finds=checker.finds)
         for position, checker in enumerate(checkers)
         if is_distributed(checker, source.history)
     }

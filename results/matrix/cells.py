@@ -4,7 +4,7 @@ What counts as a try of an anomaly:
 
 - an anomaly of one race (a lost column): every race that began in which it was found, or in which every checker that
   could have found it decided;
-- an anomaly of the whole cluster (a node that does not start, `OF_THE_RUN`): every run, likewise;
+- an anomaly of a node or of the whole cluster (by its scope in the catalogue): every run, likewise;
 - the row "any anomaly": every race in which something was found, or in which every check decided and some operation
   was acknowledged. What is at large, while no race of that run shows anything, was brought about by one of them at least.
 
@@ -16,15 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE
-from schemaquake.results.matrix.facts import OF_THE_RUN, Doubt, Finding, RaceFacts, RunFacts, finders
+from schemaquake.checkers.findings.catalogue import CATALOGUE, counted_by_runs, finders, prominence_of
+from schemaquake.results.matrix.facts import Doubt, Finding, RaceFacts, RunFacts
 from schemaquake.results.matrix.tally import Cell, CellState, Evidence, Row, Unit, wilson
 from schemaquake.results.wording import counted, shortened
 
 __all__ = ["any_cell", "cell_of", "own_races", "rows_of", "usable"]
 
-_FOREMOST: Final = ("node-will-not-start", "node-died", "schema-disagreement")
-_CONSEQUENT: Final = frozenset({"non-linearizable-ddl", "unexpected-log-error"})
 _REASON_MOST: Final = 600
 _SHARED: Final = (
     "something befell the cluster while several kinds of race shared it, and nobody can say which brought it about"
@@ -55,14 +53,14 @@ def cell_of(
     system: str, workload: str, mode: str, anomaly: str, runs: Sequence[RunFacts], *, racing: bool = True
 ) -> Cell:
     """The cell of one type of anomaly."""
-    unit: Unit = "run" if anomaly in OF_THE_RUN or not racing else "race"
+    unit: Unit = "run" if counted_by_runs(anomaly) or not racing else "race"
     count = _of_runs if unit == "run" else _of_races
     counts = [count(run, workload, anomaly, racing=racing) for run in usable(runs)]
     return _cell(system, workload, mode, anomaly, runs, counts, unit)
 
 
 def rows_of(workload: str, mode: str, runs: Iterable[RunFacts]) -> tuple[Row, ...]:
-    """The rows of one workload in one mode, from its runs on every system: any, lost nodes, the commonest, what follows."""
+    """The rows of one workload in one mode, from its runs on every system: any, the most prominent, the commonest."""
     found: dict[str, int] = {}
     for run in usable(runs):
         for race in own_races(run, workload):
@@ -75,15 +73,9 @@ def rows_of(workload: str, mode: str, runs: Iterable[RunFacts]) -> tuple[Row, ..
         Row(workload=workload, mode=mode),
         *(
             Row(workload=workload, mode=mode, anomaly=kind, title=CATALOGUE[kind].title if kind in CATALOGUE else kind)
-            for kind in sorted(found, key=lambda kind: (*_place(kind), -found[kind], kind))
+            for kind in sorted(found, key=lambda kind: (-prominence_of(kind), -found[kind], kind))
         ),
     )
-
-
-def _place(kind: str) -> tuple[int, int]:
-    if kind in _FOREMOST:
-        return 0, _FOREMOST.index(kind)
-    return (2 if kind in _CONSEQUENT else 1), 0
 
 
 # ── counting one run ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +217,7 @@ def _evidence(runs: Sequence[RunFacts], workload: str, anomaly: str | None) -> E
     ]
     mine = [finding for finding in found if anomaly in {finding.anomaly, None}]
     # One that names its race tells more than one at large.
-    mine.sort(key=lambda finding: (_place(finding.anomaly), finding.workload is None))
+    mine.sort(key=lambda finding: (-prominence_of(finding.anomaly), finding.workload is None))
     return mine[0].evidence if mine else None
 
 

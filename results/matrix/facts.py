@@ -5,23 +5,20 @@ object, or a canary's: they stand `at large`. In a run of one kind of race that 
 that several kinds shared nobody knows which, and what the others show afterwards may be the damage of that one: such a
 run says nothing of any of them, and each has to be run alone (`RunFacts.ambiguous`).
 
-A schema disagreement names the last acknowledged change, which need not be the one that brought it about; so it is
-always at large, as are nodes that died or do not start.
+An anomaly of the whole cluster (its scope in the catalogue) may name objects without their being its cause: a schema
+disagreement names the last acknowledged change. So it is always at large, as are those of a node.
 """
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
+from schemaquake.checkers.findings.catalogue import counted_by_runs, scope_of
 from schemaquake.harness.errors import SchemaquakeError
 from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.harness.registry import load_all
 from schemaquake.results.engines.combination import NOTHING_TO_JUDGE, says_nothing
 from schemaquake.results.matrix.tally import Evidence
 from schemaquake.results.report.material import Race, anomalies_of, races_of
@@ -29,10 +26,7 @@ from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
 from schemaquake.results.wording import shortened
 
-__all__ = ["JUDGE_LIMIT_S", "OF_THE_RUN", "Doubt", "Finding", "RaceFacts", "RunFacts", "facts_of", "finders", "refused"]
-
-OF_THE_RUN: Final = frozenset({"node-will-not-start", "node-died", "schema-disagreement"})
-"""Anomalies of the whole cluster: they are counted by runs."""
+__all__ = ["JUDGE_LIMIT_S", "Doubt", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
 
 JUDGE_LIMIT_S: Final = 60
 """How long each checker may take for one run of a matrix."""
@@ -178,17 +172,6 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
     )
 
 
-@cache
-def finders() -> Mapping[str, frozenset[str]]:
-    """Type of anomaly → the checkers that may find it, as each of them says at the head of its module."""
-    found: dict[str, set[str]] = {}
-    for name, checker in load_all("checkers").items():
-        said = sys.modules[type(checker).__module__].__doc__ or ""
-        for kind in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", said):
-            found.setdefault(kind, set()).add(name)
-    return {kind: frozenset(names) for kind, names in found.items()}
-
-
 # ── whose anomaly ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -198,18 +181,17 @@ def _attributed(
     """(race's keyspace → its anomalies, those at large); `keyspaces` in the order in which the races began.
 
     What befell a canary, or a race that never began, is the last race's damage (see `schemaquake.results.tables.races`), and stands at
-    large too, as do those of `OF_THE_RUN`: another kind of race may have prepared it.
+    large too, as do those that are counted by runs: another kind of race may have prepared it.
     """
     by_keyspace: dict[str, list[Anomaly]] = {}
     at_large = []
     for anomaly in anomalies:
-        # A disagreement is between versions, and those are of everything: what was changed last is not its object.
-        named = () if anomaly.type == "schema-disagreement" else anomaly.objects
+        named = () if scope_of(anomaly.type) == "cluster" else anomaly.objects
         mine = dict.fromkeys(owner for name in named if (owner := keyspace_of(name)) in keyspaces)
         strays = keyspaces[-1:] if named and not mine else ()
         for keyspace in (*mine, *strays):
             by_keyspace.setdefault(str(keyspace), []).append(anomaly)
-        if not mine or anomaly.type in OF_THE_RUN:
+        if not mine or counted_by_runs(anomaly.type):
             at_large.append(anomaly)
     return by_keyspace, at_large
 

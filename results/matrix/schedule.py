@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from schemaquake.checkers.findings.catalogue import counted_by_runs
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.registry import load
 from schemaquake.results.matrix.cells import any_cell, cell_of, own_races
-from schemaquake.results.matrix.facts import OF_THE_RUN, RunFacts, refused
+from schemaquake.results.matrix.facts import RunFacts, refused
 from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Unit, is_racing
 from schemaquake.results.matrix.tally import Cell, wilson
 
@@ -192,7 +193,7 @@ class Schedule:
         kinds = {kind for run in usable for kind in (*run.at_large, *(k for race in run.races for k in race.anomalies))}
         of_runs = [
             cell_of(key.system, key.workload, key.condition, kind, self.runs[key])
-            for kind in (kinds & OF_THE_RUN or {"node-will-not-start"})
+            for kind in ({kind for kind in kinds if counted_by_runs(kind)} or {"node-will-not-start"})
         ]
         return max(cell.half_width, *(one.half_width for one in of_runs))
 

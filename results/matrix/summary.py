@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.results.matrix.tally import Cell, Matrix, wilson
 from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
 from schemaquake.results.wording import counted, joined, system_name
@@ -31,8 +31,6 @@ Standing: TypeAlias = Literal["broke", "held", "unknown", "not run"]
 
 EVERY_WORKLOAD: Final = "every workload"
 """In place of a workload's name, in a cell that adds up all of them."""
-
-_WORST: Final = ("node-will-not-start", "node-died", "lost-rows", "lost-rows-after-restart", "schema-disagreement")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def _said(matrix: Matrix, broke: Sequence[str], held: Sequence[str], *, only: bo
 
 
 def effects_of(matrix: Matrix) -> tuple[Effect, ...]:
-    """What was found, with the systems: lost nodes, lost rows and lasting disagreement first, then the most widespread."""
+    """List what was found, with the systems: the most prominent first, among equals the most widespread."""
     found: dict[str, set[str]] = {}
     titles: dict[str, str] = {}
     for row in matrix.rows:
@@ -117,7 +115,7 @@ def effects_of(matrix: Matrix) -> tuple[Effect, ...]:
     for cell in matrix.cells:
         if cell.anomaly is not None and cell.state == "broke":
             found.setdefault(cell.anomaly, set()).add(cell.system)
-    order = sorted(found, key=lambda kind: (_place(kind), -len(found[kind]), kind))
+    order = sorted(found, key=lambda kind: (-prominence_of(kind), -len(found[kind]), kind))
     return tuple(
         Effect(kind, titles.get(kind, kind), tuple(system for system in matrix.systems if system in found[kind]))
         for kind in order
@@ -213,7 +211,3 @@ def _named(matrix: Matrix, systems: Sequence[str]) -> str:
 
 def _title(kind: str, title: str) -> str:
     return title or (CATALOGUE[kind].title if kind in CATALOGUE else kind)
-
-
-def _place(kind: str) -> int:
-    return _WORST.index(kind) if kind in _WORST else len(_WORST)

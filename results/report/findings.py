@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.engines.combination import says_nothing
@@ -28,9 +28,6 @@ __all__ = [
 
 _OF_THE_RUN: Final = ("the run was not completed", "the run never began", "no checker")
 """How reasons begin that come from no checker and concern everything."""
-
-_FOREMOST: Final = frozenset({"node-will-not-start", "node-died"})
-_CONSEQUENT: Final = frozenset({"non-linearizable-ddl", "unexpected-log-error"})
 
 Standing: TypeAlias = Literal["broke", "held", "unknown"]
 
@@ -107,18 +104,17 @@ class WorkloadSummary:
 
 
 def findings_of(material: Material) -> tuple[Finding, ...]:
-    """Anomalies by type: a node that is lost first, then those that broke most races, what follows from the others last."""
+    """Group a run's anomalies by type: the most prominent first, among equals those that broke most races."""
     by_type: dict[str, list[Anomaly]] = {}
     for anomaly in anomalies_of(material.verdict):
         by_type.setdefault(anomaly.type, []).append(anomaly)
     races = races_of(material.races)
     found = [_finding(material, kind, anomalies, races) for kind, anomalies in by_type.items()]
-    return tuple(sorted(found, key=_prominence))
+    return tuple(sorted(found, key=_place))
 
 
-def _prominence(finding: Finding) -> tuple[int, int, int, str]:
-    place = -1 if finding.type in _FOREMOST else int(finding.type in _CONSEQUENT)
-    return place, -len(finding.races), -len(finding.anomalies), finding.type
+def _place(finding: Finding) -> tuple[int, int, int, str]:
+    return -prominence_of(finding.type), -len(finding.races), -len(finding.anomalies), finding.type
 
 
 def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schemaquake.checkers.findings.catalogue import counted_by_runs
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.harness.registry import load
-from schemaquake.results.matrix.facts import OF_THE_RUN
 from schemaquake.results.matrix.machine import features_of
 from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.store.store import Store
@@ -41,7 +41,7 @@ class FailingRun:
     @property
     def of_the_run(self) -> bool:
         """Whether only a whole run can show it."""
-        return self.anomaly in OF_THE_RUN
+        return counted_by_runs(self.anomaly)
 
 
 def failing_run(store: Store, anomaly: str | None) -> FailingRun:

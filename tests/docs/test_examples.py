@@ -5,17 +5,23 @@ from __future__ import annotations
 import inspect
 import io
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pages
+import plugins
 import pytest
 from recorded import RUN
 from rich.console import Console
+from synthetic_run import broken_run
 
+from schemaquake.checkers.findings.catalogue import CATALOGUE, finders
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Checker, Nemesis
 from schemaquake.results.judging.judge import judge
+from schemaquake.results.report.findings import findings_of
+from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.runs.execution import conclude, print_summary
 from schemaquake.results.runs.pytest_plugin import Run
 from schemaquake.results.store.store import Store
@@ -69,12 +75,11 @@ def only(word: str) -> str:
 @pytest.mark.parametrize("page", ["write-a-workload.md", "write-a-nemesis.md", "write-a-checker.md"])
 def test_the_entry_points_of_an_example_lead_to_what_it_defines(page: str) -> None:
     names = pages.carry_out(page)
-    (text,) = pages.blocks(page, "toml")
-    for group in tomllib.loads(text)["project"]["entry-points"].values():
-        for name, target in group.items():
-            found = names[target.partition(":")[2]]
-            made = found() if isinstance(found, type) else found
-            assert isinstance(made, dict) or made.name == name
+    for group, entries in project_of(page)["entry-points"].items():
+        for name, target in entries.items():
+            if group != "schemaquake.anomalies":
+                found = names[target.partition(":")[2]]
+                assert (found() if isinstance(found, type) else found).name == name
 
 
 @pytest.mark.parametrize(
@@ -90,9 +95,35 @@ def test_an_example_has_the_methods_of_its_protocol(page: str, name: str, protoc
         assert [(parameter.name, parameter.kind) for parameter in had] == [(p.name, p.kind) for p in asked]
 
 
-def test_the_example_s_anomaly_is_in_its_own_catalogue() -> None:
-    names = pages.carry_out("write-a-checker.md")
-    assert {anomaly.type for anomaly in names["bad"].anomalies} == set(names["CATALOGUE"])
+def project_of(page: str) -> dict[str, Any]:
+    (project,) = [found["project"] for found in map(tomllib.loads, pages.blocks(page, "toml")) if "project" in found]
+    return project
+
+
+def test_the_example_s_anomaly_is_found_by_its_checker_and_foremost_in_a_report(tmp_path: Path) -> None:
+    """The page's package, installed: nothing in the project is edited for it."""
+    page = "write-a-checker.md"
+    package = tmp_path / "quakes"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    code = pages.blocks(page, "python")[0]
+    (package / "epochs.py").write_text(code, encoding="utf-8")
+    (text,) = [text for text in pages.blocks(page, "toml") if "project" not in tomllib.loads(text)]
+    (package / "anomalies.toml").write_text(text, encoding="utf-8")
+    entries = {kind.removeprefix("schemaquake."): told for kind, told in project_of(page)["entry-points"].items()}
+    plugins.distribution(tmp_path, entries)
+    readings = pages.carry_out(page)["readings"]((1, "n1", 7), (2, "n1", 5))
+    with plugins.on_path(tmp_path):
+        assert finders()["epoch-goes-back"] == {"epoch-order"}
+        assert CATALOGUE["epoch-goes-back"].scope == "node"
+        strange = judge(readings, checkers=["epoch-order"])
+        run = broken_run()
+        before = [finding.type for finding in findings_of(run)]
+        together = replace(run.verdict, parts=(*run.verdict.parts, *strange.parts))
+        found = findings_of(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
+        assert [finding.type for finding in found] == ["epoch-goes-back", *before]
+        assert found[0].worst == CATALOGUE["epoch-goes-back"].worst
+    assert "epoch-goes-back" not in CATALOGUE
 
 
 def test_the_example_of_a_test_suite_passes_on_what_its_runs_find(

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
+from schemaquake.checkers.findings import catalogue
 from schemaquake.harness import registry
 
 
@@ -31,6 +33,7 @@ def distribution(folder: Path, entry_points: Mapping[str, Mapping[str, str]], *,
 def on_path(*folders: Path) -> Iterator[None]:
     """Let this process, and those it starts, import from `folders` and find the plugins there."""
     before, environment = list(sys.path), os.environ.get("PYTHONPATH")
+    loaded = set(sys.modules)
     sys.path[:0] = map(str, folders)
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([environment] if environment else [])])
     _forget()
@@ -38,6 +41,9 @@ def on_path(*folders: Path) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+        for name in set(sys.modules) - loaded:
+            if any(_lies_in(sys.modules[name], folder) for folder in folders):
+                del sys.modules[name]
         if environment is None:
             del os.environ["PYTHONPATH"]
         else:
@@ -45,8 +51,14 @@ def on_path(*folders: Path) -> Iterator[None]:
         _forget()
 
 
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    return Path(getattr(module, "__file__", None) or "/").is_relative_to(folder)
+
+
 def _forget() -> None:
     """What is installed is looked up once a process; here it changes."""
     importlib.invalidate_caches()
     registry._installed.cache_clear()
     registry._entries.cache_clear()
+    catalogue._read.cache_clear()
+    catalogue.finders.cache_clear()

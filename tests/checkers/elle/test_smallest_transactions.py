@@ -181,7 +181,9 @@ REGISTERS: dict[str, tuple[dict[str, Any], list[str], tuple[int, str]]] = {
 def test_the_smallest_list_append_history(name: str) -> None:
     models, lines, (at, line) = APPENDS[name]
     verdict = check_list_append(history(*lines), models=models)
-    assert name in {anomaly.type for anomaly in verdict.anomalies}
+    found = {anomaly.type for anomaly in verdict.anomalies}
+    assert name in found
+    assert found <= set(ListAppend().finds)
     assert verdict.valid is False
     twin = check_list_append(history(*[*lines[:at], line, *lines[at + 1 :]]), models=models)
     if name in TWIN_READS_GARBAGE:
@@ -194,7 +196,9 @@ def test_the_smallest_list_append_history(name: str) -> None:
 def test_the_smallest_rw_register_history(name: str) -> None:
     options, lines, (at, line) = REGISTERS[name]
     verdict = check_rw_register(history(*lines), **options)
-    assert name in {anomaly.type for anomaly in verdict.anomalies}
+    found = {anomaly.type for anomaly in verdict.anomalies}
+    assert name in found
+    assert found <= set(RwRegister().finds)
     twin = check_rw_register(history(*[*lines[:at], line, *lines[at + 1 :]]), **options)
     assert twin.valid is True, [anomaly.explanation for anomaly in twin.anomalies] or twin.reason
 

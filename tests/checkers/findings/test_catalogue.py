@@ -6,9 +6,11 @@ import re
 
 import pytest
 from known_bugs import BUGS, findings
-from places import ROOT
+from plugins import distribution, on_path
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, anomaly
+from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, anomaly, finders, prominence_of, scope_of
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.registry import load, load_all
 
 SEEDS = (
     "Cassandra 0.7 Live Schema Updates",
@@ -16,7 +18,6 @@ SEEDS = (
     "CEP-21 Transactional Cluster Metadata",
     "ScyllaDB, Making Schema Changes Safe with Raft",
 )
-PACKAGE = ROOT / "checkers"
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -64,15 +65,92 @@ def test_the_catalogue_cannot_be_changed() -> None:
     assert isinstance(CATALOGUE["lost-column"], AnomalyType)
 
 
-STRUCTURE = ("table_ids", "merged_definitions", "references", "divergence", "objects", "alterations")
+STRUCTURE = ("table-ids", "merged-definitions", "references", "divergence", "objects", "alterations")
 
 
-def test_what_the_structure_checkers_say_they_find_is_in_the_catalogue_and_found_by_a_known_bug() -> None:
-    promised: set[str] = set()
-    for module in STRUCTURE:
-        text = (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
-        opening = text.split('"""')[1].split("Finds:")[1].split("Source:")[0]
-        promised |= set(re.findall(r"`([a-z-]+)`", opening))
-    assert promised <= set(CATALOGUE)
+def test_what_checkers_find_is_the_catalogue() -> None:
+    found = [kind for checker in load_all("checkers").values() for kind in checker.finds]
+    assert set(found) == set(CATALOGUE)
+    for checker in load_all("checkers").values():
+        assert len(set(checker.finds)) == len(checker.finds)
+    assert finders()["unwritten-value"] == {"quorum", "batch-atomicity"}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_checker_declares_what_it_finds_in_a_known_bug(bug) -> None:
+    for name in STRUCTURE:
+        checker = load("checkers", name)
+        assert {one.type for one in checker.check(bug.records(), limit_s=10).anomalies} <= set(checker.finds)
+
+
+def test_nearly_all_that_the_structure_checkers_declare_is_found_in_some_known_bug() -> None:
+    declared = {kind for name in STRUCTURE for kind in load("checkers", name).finds}
     shown = set().union(*(findings(bug.records()) for bug in BUGS))
-    assert promised - shown == {"undead-column", "unexplained-object"}
+    assert declared - shown == {"undead-column", "unexplained-object"}
+
+
+def test_causes_are_in_the_catalogue_and_nothing_follows_from_itself() -> None:
+    def causes(kind: str, seen: frozenset[str] = frozenset()) -> None:
+        assert kind not in seen
+        for cause in CATALOGUE[kind].follows_from:
+            causes(cause, seen | {kind})
+
+    for name in CATALOGUE:
+        causes(name)
+
+
+def test_a_lost_node_is_told_first_and_what_only_sums_up_last() -> None:
+    order = sorted(CATALOGUE, key=prominence_of, reverse=True)
+    assert order[:2] == ["node-will-not-start", "node-died"]
+    assert set(order[-2:]) == {"non-linearizable-ddl", "unexpected-log-error"}
+    assert scope_of("schema-disagreement") == "cluster"
+    assert (prominence_of("described-nowhere"), scope_of("described-nowhere")) == (0, "object")
+
+
+# ── catalogues from outside the tree ─────────────────────────────────────────────────────────────────────────────────
+
+ENTRY = 'title = "T"\ndescription = "D."\nworst = "W."\n'
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """Install a package with that anomalies.toml (None: without)."""
+
+    def install(text: str | None) -> None:
+        package = tmp_path / "strange_checkers"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        if text is not None:
+            (package / "anomalies.toml").write_text(text, encoding="utf-8")
+        distribution(tmp_path, {"anomalies": {"strange": "strange_checkers"}})
+
+    with on_path(tmp_path):
+        yield install
+
+
+def test_a_type_from_outside_needs_a_title_a_description_and_what_it_does(outside) -> None:
+    outside(f"[strange-thing]\n{ENTRY}prominence = 99\n")
+    assert CATALOGUE["strange-thing"] == AnomalyType(
+        name="strange-thing", title="T", description="D.", worst="W.", prominence=99
+    )
+    assert max(CATALOGUE, key=prominence_of) == "strange-thing"
+    assert anomaly("strange-thing", explanation="…").title == "T"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (None, ("strange_checkers", "anomalies.toml")),
+        ("[strange", ("strange_checkers", "TOML")),
+        (f"[lost-column]\n{ENTRY}", ("lost-column", "strange_checkers", "schemaquake.checkers.findings")),
+        ('[strange-thing]\ntitle = "T"\n', ("strange-thing", "strange_checkers", "description")),
+        (f"[strange-thing]\n{ENTRY}colour = 1\n", ("strange-thing", "colour")),
+        (f'[strange-thing]\n{ENTRY}scope = "moon"\n', ("strange-thing", "moon", "cluster")),
+    ],
+    ids=["no file", "no TOML", "described twice", "no description", "a field that there is not", "no scope"],
+)
+def test_a_catalogue_from_outside_that_is_wrong_is_refused_by_name(outside, text, names) -> None:
+    outside(text)
+    with pytest.raises(PlanError) as refused:
+        len(CATALOGUE)
+    assert all(name in str(refused.value) for name in names)
