@@ -430,4 +430,4 @@ def test_the_harness_log_is_json_and_tells_the_phases(folder):
         "prepare",
         "main",
     ]
-    assert {line["logger"].split(".")[0] for line in lines} == {"harness"}
+    assert {line["logger"].partition(".")[0] for line in lines} == {"schemaquake"}
