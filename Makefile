@@ -15,29 +15,32 @@ ALONE := cluster|spark|browser
 WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? 2 * cores : 8)))
 SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-long coverage lint format bench matrix clean
+.PHONY: help setup demo test test-fast test-long test-setup coverage lint lock format bench matrix clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## everything that is needed, into .venv and the user's cache
-	@$(MAKE) --no-print-directory --jobs=2 .venv/fetched .venv/compiled
+	@$(MAKE) --no-print-directory --jobs=3 .venv/system .venv/fetched .venv/compiled
 	@echo "Ready: $(BIN)/schemaquake"
 
 demo: setup ## the same race on Cassandra 5.0 and 6.0, and the report
 	$(BIN)/schemaquake demo
 
-test: setup .venv/tests .venv/browser .venv/docker ## every test, on real clusters, in containers and in a browser too
+test: test-setup ## every test, on real clusters, in containers and in a browser too
 	@# What needs nothing runs first; then what mostly waits for clusters, browsers and Spark; see tests/conftest.py.
 	failed=; \
-	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --durations=10 $(PYTEST_FLAGS) || failed=yes; \
-	$(PYTEST) $(SHARED) -m "($(subst |, or ,$(ALONE))) and not long" --durations=20 $(PYTEST_FLAGS) || failed=yes; \
+	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE)) and not long" --durations=30 $(PYTEST_FLAGS) || failed=yes; \
+	$(PYTEST) $(SHARED) -m "($(subst |, or ,$(ALONE))) and not long" --durations=30 $(PYTEST_FLAGS) || failed=yes; \
 	test -z "$$failed"
 
-test-long: setup .venv/tests .venv/docker ## further cases of what `make test` shows, half a minute and more each
-	$(PYTEST) -m long $(PYTEST_FLAGS)
+test-long: test-setup ## further cases of what `make test` shows, half a minute and more each
+	$(PYTEST) -m long --durations=30 $(PYTEST_FLAGS)
 
-coverage: setup .venv/tests ## which lines the tests of one process reach; they take twice as long so
+test-setup:  # what tests need of the system is installed beside the virtual environment
+	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests
+
+coverage: test-setup ## which lines the tests of one process reach; they take twice as long so
 	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --cov --cov-report=term $(PYTEST_FLAGS)
 
 test-fast: .venv/installed ## the tests that need neither Java nor root nor a browser
@@ -65,30 +68,29 @@ clean: ## what make made; runs and the user's cache stay
 	rm -rf .venv build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+lock: .venv/installed ## the newest versions that pyproject.toml allows, into requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --generate-hashes --no-header --no-annotate --quiet --output-file requirements.lock
+
 # Each step leaves a stamp, so that the next `make` is instant. A machine that lacks something goes on without it and
 # is asked again next time.
 
-.venv/system: scripts/system-packages scripts/python
-	@if scripts/system-packages base; then mkdir -p .venv && touch $@; fi
+.venv/python: scripts/system-packages scripts/python
+	@if scripts/timed 'Python' scripts/system-packages python; then mkdir -p .venv && touch $@; fi
 
-.venv/tests: scripts/system-packages | .venv/installed
-	@if scripts/system-packages tests; then touch $@; fi
+.venv/system: scripts/system-packages | .venv/python
+	@if scripts/timed 'system packages' scripts/system-packages base; then touch $@; fi
 
-.venv/browser: scripts/system-packages | .venv/installed
-	@if scripts/system-packages browser; then touch $@; fi
+.venv/tests: scripts/system-packages | .venv/system
+	@if scripts/timed 'system packages of tests' scripts/system-packages tests browser docker; then touch $@; fi
 
-.venv/docker: scripts/system-packages | .venv/installed
-	@if scripts/system-packages docker; then touch $@; fi
-
-.venv/installed: pyproject.toml scripts/virtual-environment | .venv/system
-	scripts/virtual-environment
+.venv/installed: pyproject.toml requirements.lock scripts/virtual-environment | .venv/python
+	@scripts/timed 'virtual environment' scripts/virtual-environment
 	@touch $@
 
-.venv/fetched: clusters/systems/extra_jars.toml | .venv/installed
-	$(BIN)/schemaquake fetch $(SYSTEMS)
+.venv/fetched: clusters/systems/extra_jars.toml | .venv/installed .venv/system
+	@scripts/timed 'Cassandra' $(BIN)/schemaquake fetch $(SYSTEMS)
 	@touch $@
 
 .venv/compiled: $(shell find checkers results/formats -name '*.py') | .venv/installed
-	$(BIN)/python -m compileall -q schemaquake
-	$(BIN)/python -m schemaquake.results.formats.warming
+	@scripts/timed 'compiled searches' scripts/compiled
 	@touch $@

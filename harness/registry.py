@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.extras import lacking_extra
 
 __all__ = ["load", "load_all", "names", "resources"]
 
@@ -34,7 +35,8 @@ def names(kind: str) -> list[str]:
 def load(kind: str, name: str) -> Any:
     """The implementation of that name: the class is called without arguments, anything else is returned as it is.
 
-    Raises PlanError for an unknown name, with the nearest known one, and for one whose package is broken.
+    Raises PlanError for an unknown name, with the nearest known one, and for one whose package is broken;
+    EnvironmentLacks for one that needs an extra which is not installed.
     """
     entries = _entries(kind)
     singular = {"nemeses": "nemesis"}.get(kind, kind.removesuffix("s"))
@@ -45,6 +47,9 @@ def load(kind: str, name: str) -> Any:
     try:
         found = entries[name].load()
     except (ImportError, AttributeError) as error:
+        lack = lacking_extra(error) if isinstance(error, ModuleNotFoundError) else None
+        if lack is not None:
+            raise lack from error
         package = entries[name].dist
         raise PlanError(
             f'{singular} "{name}" of the package {package.name if package else "?"} cannot be loaded: '

@@ -6,9 +6,33 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from shared_histories import SHARED
 
 settings.register_profile("without deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("without deadline")
+
+
+# ── histories of peers ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _peers_are_here() -> bool:
+    return (SHARED / "golden").is_dir()
+
+
+def pytest_report_header() -> str:
+    found = (
+        "found" if _peers_are_here() else "absent, so tests marked `peers` are not run (SCHEMAQUAKE_SHARED names it)"
+    )
+    return f"histories of peers: {SHARED / 'golden'}: {found}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of files that may not be copied here; the header says so."""
+    if _peers_are_here():
+        return
+    left_out = [item for item in items if item.get_closest_marker("peers") is not None]
+    items[:] = [item for item in items if item.get_closest_marker("peers") is None]
+    config.hook.pytest_deselected(items=left_out)
 
 
 # ── who may run beside whom (pytest -n … --dist loadscope) ───────────────────────────────────────────────────────────

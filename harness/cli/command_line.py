@@ -12,6 +12,7 @@ import typer
 
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
+from schemaquake.harness.extras import lacking_extra
 from schemaquake.harness.history.lean_arrow import small_pages
 from schemaquake.harness.registry import load, names
 
@@ -62,6 +63,12 @@ def _run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         stderr().print("interrupted")
         return int(ExitCode.CRASHED)
+    except ModuleNotFoundError as error:
+        lack = lacking_extra(error)
+        if lack is None:
+            raise
+        stderr().print(f"schemaquake: {lack}", markup=False)
+        return int(lack.exit_code)
     except OSError as error:
         stderr().print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
         return int(ExitCode.CRASHED)

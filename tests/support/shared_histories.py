@@ -1,33 +1,35 @@
-"""Histories with known verdicts that lie beside the repository, or where SCHEMAQUAKE_SHARED says, as tables of ours."""
+"""Histories with known verdicts, as tables of ours.
+
+Generated ones, and what the original Elle says of each by eight models, are in tests/histories. Those of peers may not
+be copied: they are read where SCHEMAQUAKE_SHARED says, or beside the repository, and not collected where they are absent.
+"""
 
 from __future__ import annotations
 
 import json
+import lzma
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
+from places import ROOT
 
 from schemaquake.harness.model.records import HISTORY
 from schemaquake.results.formats import edn
 
-SHARED = Path(os.environ.get("SCHEMAQUAKE_SHARED", Path(__file__).parents[3] / "shared"))
+SHARED = Path(os.environ.get("SCHEMAQUAKE_SHARED", ROOT.parent / "shared"))
 
 
 def shared(name: str) -> Path:
-    """A file of the shared histories; skips the test where there are none."""
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f"{path} is not there (SCHEMAQUAKE_SHARED says where the histories with known verdicts are)")
-    return path
+    """Find a file of the peers' histories. Tests that ask for one are collected only where `SHARED` is."""
+    return SHARED / name
 
 
-def lines(name: str) -> Iterator[dict[str, Any]]:
-    """The documents of a file of one JSON document a line."""
-    with shared(name).open(encoding="utf-8") as file:
+def conformance(name: str) -> Iterator[dict[str, Any]]:
+    """Read tests/histories/NAME.jsonl.xz: one document a history, `{"id", "kind", "ops", "elle": {model: verdict}}`."""
+    with lzma.open(ROOT / "tests" / "histories" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from shared_histories import from_json, lines
+from shared_histories import conformance, from_json
 
 from schemaquake.checkers.elle.list_append import check_list_append
 from schemaquake.checkers.elle.models import implied_by
@@ -56,7 +56,7 @@ DIFFERENCES: Mapping[str, tuple[str, ...]] = {
 def test_every_history_is_judged_as_elle_does(file: str, check: Callable[..., Verdict]) -> None:
     different: dict[str, set[str]] = {}
     judged = 0
-    for entry in lines(f"conformance/{file}.jsonl"):
+    for entry in conformance(file):
         history = from_json(entry["ops"])
         for model, told in entry["elle"].items():
             verdict = check(history, models=[model])

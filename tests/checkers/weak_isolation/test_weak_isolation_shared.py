@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from shared_histories import SHARED, from_edn, from_json, lines, shared
+from shared_histories import SHARED, conformance, from_edn, from_json, shared
 
 from schemaquake.checkers.weak_isolation.isolation import check_weak_isolation
 from schemaquake.harness.model.verdict import Validity
@@ -25,7 +25,7 @@ def levels(history: Any) -> list[Validity]:
 @pytest.mark.parametrize("file", ["rw-register", "list-append"])
 def test_generated_histories_agree_with_the_levels_above_and_below(file: str) -> None:
     outcomes = set()
-    for entry in lines(f"conformance/{file}.jsonl"):
+    for entry in conformance(file):
         found = levels(from_json(entry["ops"]))
         told = {model: verdict["valid"] for model, verdict in entry["elle"].items()}
         if told["read-committed"] is False:
@@ -39,6 +39,7 @@ def test_generated_histories_agree_with_the_levels_above_and_below(file: str) ->
     assert {(True, True, True), (True, False, False), (True, True, False), (False, False, False)} <= outcomes
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize(
     "entry", [entry for entry in ENTRIES if entry["model"] in {"list-append", "rw-register"}], ids=lambda e: e["name"]
 )
@@ -52,5 +53,6 @@ def test_case_of_elle(entry: dict[str, Any]) -> None:
         )  # of registers it takes a promise of sequential keys, which read committed is not
 
 
+@pytest.mark.peers
 def test_a_large_history_without_snapshot_isolation_is_causal() -> None:
     assert levels(from_edn(shared("golden/elle/si-without-g-single.edn")))[0] is True

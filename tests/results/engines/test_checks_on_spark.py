@@ -11,7 +11,7 @@ import pytest
 from damage import damaged
 from plain_verdicts import plainly
 from register_histories import registers
-from shared_histories import from_json, lines
+from shared_histories import conformance, from_json
 from small_histories import table
 
 from schemaquake.checkers.elle.list_append import ListAppend
@@ -97,7 +97,7 @@ def test_text_is_read_here_and_judged_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["list-append", "rw-register"])
 def test_histories_with_known_verdicts(tmp_path: Path, kind: str) -> None:
-    chosen = [entry for entry in lines(f"conformance/{kind}.jsonl") if entry["id"][-3:] in {"214", "426", "096"}]
+    chosen = [entry for entry in conformance(kind) if entry["id"][-3:] in {"214", "426", "096"}]
     assert chosen
     for entry in chosen:
         checker: Any = ListAppend() if kind == "list-append" else RwRegister()

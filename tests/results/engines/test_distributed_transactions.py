@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_verdicts import plainly
 from serial_store import executed
-from shared_histories import from_json, lines
+from shared_histories import conformance, from_json
 from small_histories import history, table
 
 from schemaquake.checkers.elle.list_append import ListAppend
@@ -66,7 +66,7 @@ def test_histories_with_known_verdicts() -> None:
         ("list-append", [ListAppend(), ListAppend(models=("snapshot-isolation",))]),
         ("rw-register", [RwRegister(), RwRegister(models=("serializable",))]),
     ):
-        chosen = [entry for number, entry in enumerate(lines(f"conformance/{kind}.jsonl")) if number % 9 == 0]
+        chosen = [entry for number, entry in enumerate(conformance(kind)) if number % 9 == 0]
         assert len(chosen) > 25
         for number, entry in enumerate(chosen):
             events = from_json(entry["ops"])
