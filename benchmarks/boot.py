@@ -19,7 +19,7 @@ from benchmarks.figures import Figure, machine, print_table
 from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.provider import LocalProvider
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.model.plan import Plan
 
 SYSTEMS = ("cassandra:5.0.9", "cassandra:6.0-alpha2")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, finders
-from schemaquake.clusters.cql.outcomes import Outcome
+from schemaquake.clusters.systems.outcome import Outcome
 from schemaquake.harness.registry import load_all
 
 __all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]

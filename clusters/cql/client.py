@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from cassandra import AuthenticationFailed, ConsistencyLevel, OperationTimedOut
@@ -26,13 +26,13 @@ from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolic
 from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
 from cassandra.query import SimpleStatement, dict_factory
 
-from schemaquake.clusters.cql.error_words import error_words
 from schemaquake.clusters.cql.last_look import LastLook
-from schemaquake.clusters.cql.outcomes import Outcome, classify, is_already_there
+from schemaquake.clusters.cql.outcomes import classify, is_already_there
 from schemaquake.clusters.cql.queries import completion_of, prepared, reads_only
-from schemaquake.clusters.cql.schema import memory_differs, read_schema, read_version
-from schemaquake.clusters.cql.scylla_outcomes import TABLE as GROUP0_OUTCOMES
-from schemaquake.clusters.cql.scylla_rest import REST_PORT, read_barrier
+from schemaquake.clusters.cql.schema import memory_differs, read_schema
+from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.error_words import error_words
+from schemaquake.clusters.systems.outcome import Kind
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NodeUnreachable
@@ -48,8 +48,6 @@ if TYPE_CHECKING:  # a local cluster has neither, and their checks take long to 
 
 __all__ = ["CqlClient", "CqlConnector"]
 
-_OWN_OUTCOMES: Final[Mapping[str, Sequence[Outcome]]] = {"group0": GROUP0_OUTCOMES}
-"""By era, what its errors mean where that is not what they mean elsewhere."""
 _READS: Final = frozenset({"read-rows", "know-table", "read-schema"})
 _SECONDS_TO_CONNECT: Final = 20.0
 _SECONDS_TO_RECONNECT: Final = 1.5
@@ -79,12 +77,9 @@ class CqlConnector:
 
     addresses: Mapping[str, str]
     port: int
-    protocol_version: int
-    era: str
+    dialect: CqlDialect
     credentials: Credentials | None = None
     tls: Tls | None = None
-    rest_port: int = REST_PORT
-    """Where ScyllaDB's REST interface is asked for read barriers."""
 
     def connect(self, node: str, *, request_timeout_s: float) -> CqlClient:
         """A session pinned to that node; raises NodeUnreachable after 20 s, EnvironmentLacks for a secret that is not there."""
@@ -92,12 +87,10 @@ class CqlConnector:
             node,
             self.addresses[node],
             port=self.port,
-            protocol_version=self.protocol_version,
-            era=self.era,
+            dialect=self.dialect,
             request_timeout_s=request_timeout_s,
             credentials=self.credentials,
             tls=self.tls,
-            rest_port=self.rest_port,
         )
 
 
@@ -110,17 +103,14 @@ class CqlClient:
         address: str,
         *,
         port: int,
-        protocol_version: int,
-        era: str,
+        dialect: CqlDialect,
         request_timeout_s: float,
         credentials: Credentials | None = None,
         tls: Tls | None = None,
-        rest_port: int = REST_PORT,
     ) -> None:
         self._node = node
         self._address = address
-        self._era = era
-        self._rest_port = rest_port
+        self._dialect = dialect
         self._credentials = credentials
         self._login = None if credentials is None else credentials.resolve()
         self._timeout_s = request_timeout_s
@@ -136,7 +126,7 @@ class CqlClient:
             Cluster,
             [address],
             port=port,
-            protocol_version=protocol_version,
+            protocol_version=dialect.protocol_version,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
             reconnection_policy=ConstantReconnectionPolicy(0.5, max_attempts=None),
             schema_metadata_enabled=False,
@@ -189,7 +179,7 @@ class CqlClient:
         try:
             return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
         except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
-            outcome = classify(error, on=_kind(operation), own=_OWN_OUTCOMES.get(self._era, ()))
+            outcome = classify(error, on=_kind(operation), own=self._dialect.outcomes)
             words = self._without_login(error_words(error))
             return Completion(type=outcome.means, error=words, already_there=is_already_there(words))
 
@@ -248,7 +238,7 @@ class CqlClient:
         try:
             self._await_connection()
             if not complete:
-                version, epoch = read_version(self._rows, self._era)
+                version, epoch = self._dialect.schema.read_version(self._rows)
                 if version == self._last_look.version:
                     return [self._version(phase, sample, version, epoch)]
             barrier = self._barrier() if complete else None
@@ -258,12 +248,11 @@ class CqlClient:
         return observed if complete else self._last_look.changes(observed)
 
     def _barrier(self) -> JSON:
-        """Of group 0: have the node catch up before a reading that judges; null elsewhere."""
-        if self._era != "group0":
+        """Have the node catch up before a reading that judges, and render how that ended; null where none is needed."""
+        barrier = self._dialect.barrier
+        if barrier is None:
             return None
-        return read_barrier(
-            self._address, port=self._rest_port, timeout_s=min(self._timeout_s, _SECONDS_TO_READ)
-        ).told()
+        return barrier.wait(self._address, timeout_s=min(self._timeout_s, _SECONDS_TO_READ)).to_json()
 
     def _read_schema(self, phase: str, sample: int, *, complete: bool, barrier: JSON) -> Sequence[Observation]:
         """A reading during which the node's schema stood still, if it does so within a few tries.
@@ -277,22 +266,23 @@ class CqlClient:
             observed = list(
                 read_schema(
                     self._rows,
-                    era=self._era,
+                    self._dialect.schema,
                     phase=phase,
                     node=self._node,
                     sample=sample,
+                    complete=complete,
                     columns_of=columns_of,
                     barrier=barrier,
                 )
             )
             version = observed[0].id
-            if read_version(self._rows, self._era)[0] != version:
+            if self._dialect.schema.read_version(self._rows)[0] != version:
                 continue
             if not memory_differs(observed):
                 break
             with suppress(TimeoutError):
                 until(
-                    lambda: read_version(self._rows, self._era)[0] != version,  # noqa: B023 - called before it changes
+                    lambda: self._dialect.schema.read_version(self._rows)[0] != version,  # noqa: B023 - called before it changes
                     deadline_s=_SECONDS_FOR_A_MERGE,
                     what="the end of a merge",
                 )
@@ -337,7 +327,7 @@ def _is_of_credentials(refusal: BaseException | None) -> bool:
     return any(isinstance(error, AuthenticationFailed) for error in errors)
 
 
-def _kind(operation: Invoke) -> Literal["read", "write", "conditional", "schema"]:
+def _kind(operation: Invoke) -> Kind:
     if operation.f in _READS or reads_only(operation):
         return "read"
     if operation.query is not None and operation.query.serial_consistency is not None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cassandra import InvalidRequest
 from cassandra.protocol import SyntaxException
 
-from schemaquake.clusters.cql.error_words import error_words
+from schemaquake.clusters.systems.error_words import error_words
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["ColumnsOf", "Described", "Probe", "describe", "probe"]

@@ -9,22 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-__all__ = ["TABLE", "Outcome", "classify", "is_already_there"]
+from schemaquake.clusters.systems.outcome import Kind, Outcome, first_match
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One row: an error (class name and, where it matters, its text), on which operations, and what it proves."""
-
-    error: str
-    text: str
-    """A regular expression searched in the message; empty matches any."""
-    on: Literal["any", "read", "write", "conditional", "schema"]
-    means: Literal["ok", "fail", "info"]
-    because: str
+__all__ = ["TABLE", "classify", "is_already_there"]
 
 
 TABLE: Final[Sequence[Outcome]] = (
@@ -92,19 +81,9 @@ TABLE: Final[Sequence[Outcome]] = (
 )
 
 
-def classify(
-    error: BaseException, *, on: Literal["read", "write", "conditional", "schema"], own: Sequence[Outcome] = ()
-) -> Outcome:
-    """The first row for this error on this kind of operation; matches the error's class and its base classes by name.
-
-    `own` are rows of one product alone, tried first.
-    """
-    names = {cls.__name__ for cls in type(error).__mro__}
-    message = str(error)
-    for row in (*own, *TABLE):
-        if row.on in {"any", on} and (row.error == "*" or row.error in names) and re.search(row.text, message):
-            return row
-    raise AssertionError("the last row matches everything")
+def classify(error: BaseException, *, on: Kind, own: Sequence[Outcome] = ()) -> Outcome:
+    """Find the first row for this error on this kind of operation. `own` are rows of one system alone, tried first."""
+    return first_match((*own, *TABLE), error, str(error), on=on)
 
 
 _ALREADY_THERE: Final = re.compile(

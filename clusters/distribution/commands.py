@@ -16,7 +16,6 @@ from schemaquake.harness.errors import PlanError
 if TYPE_CHECKING:
     from schemaquake.clusters.distribution.distribution import Distribution
     from schemaquake.clusters.distribution.fetch import Progress
-    from schemaquake.clusters.systems.recipe import System
 
 __all__ = ["progress_to_stderr", "register"]
 
@@ -47,7 +46,7 @@ def fetch_systems(
     """Fetch distributions into the cache, so that runs need no network."""
     from schemaquake.clusters.distribution.fetch import fetch, verify  # noqa: PLC0415 - every other command would wait for it
 
-    versions = [_fetched(system).version for system in systems]
+    versions = [_version_of_jars(system) for system in systems]
     if distribution is not None and len(versions) > 1:
         raise PlanError("--distribution is one version; name one system")
     if distribution is not None and check_only:
@@ -67,14 +66,13 @@ def fetch_systems(
         typer.echo(f"cassandra {each.version} is {state}: {len(each.class_path)} jars in {each.class_path[0].parent}")
 
 
-def _fetched(text: str) -> System:
-    """What is started here is fetched; raises PlanError, with the way to have it, for what is not."""
-    from schemaquake.clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415 - as above
+def _version_of_jars(text: str) -> str:
+    """Find the version of Cassandra whose jars the system is started from. Raises PlanError for one that is not started here."""
+    from schemaquake.clusters.systems.system import parse_system, recipe_for  # noqa: PLC0415 - as above
 
     system = parse_system(text)
-    if system.product != "cassandra":
-        recipe_for(system)
-    return system
+    recipe_for(system)
+    return system.jars or system.version
 
 
 def _document(distribution: Distribution) -> dict[str, Any]:

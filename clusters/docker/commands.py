@@ -45,7 +45,7 @@ def image(
     # Not before it is needed: the SDK takes a third of a second to import.
     from schemaquake.clusters.docker.engine import DockerEngine  # noqa: PLC0415
     from schemaquake.clusters.docker.image import build_image  # noqa: PLC0415
-    from schemaquake.clusters.systems.recipe import parse_system  # noqa: PLC0415
+    from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415
 
     chosen = parse_system(system)
     engine = DockerEngine.connect(host)

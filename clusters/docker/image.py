@@ -16,7 +16,7 @@ from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.docker.debian_base import ensure_base
 from schemaquake.clusters.docker.engine import DockerEngine
 from schemaquake.clusters.docker.image_context import write_context
-from schemaquake.clusters.systems.recipe import System, recipe_for
+from schemaquake.clusters.systems.system import System, recipe_for
 from schemaquake.harness.errors import PlanError
 
 __all__ = ["DIGEST_LABEL", "SYSTEM_LABEL", "Built", "build_image", "image_name"]
@@ -54,7 +54,7 @@ def build_image(
     Raises PlanError for a version that the base's Java does not run, EnvironmentLacks, FetchError, ClusterError.
     """
     recipe = recipe_for(system)
-    jars = fetch(system.version, distribution=distribution, progress=progress)
+    jars = fetch(system.jars or system.version, distribution=distribution, progress=progress)
     if base is None:
         base, java = ensure_base(engine, suite=suite, mirror=mirror, progress=progress)
         oldest, newest = recipe.java

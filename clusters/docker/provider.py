@@ -33,13 +33,15 @@ from schemaquake.clusters.docker.image import image_name
 from schemaquake.clusters.docker.image_context import settings_of
 from schemaquake.clusters.docker.server import Image, Server, edited, server_of
 from schemaquake.clusters.docker.transport import DockerTransport
+from schemaquake.clusters.nodes.booting import carry_out_on_first
 from schemaquake.clusters.nodes.clock import FaketimeClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import DeployedNode
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import process
-from schemaquake.clusters.systems.recipe import Line, Recipe, line_for, parse_system, recipe_for
+from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
 from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
@@ -64,7 +66,6 @@ _ABOVE_THE_SERVER: Final = 1.25
 _LONGER_THAN_ANY_FAULT_S: Final = 60.0
 _REACHED_WITHIN_S: Final = 5.0
 _ANY_PORT: Final = 9
-_CMS_LIMIT_S: Final = 90.0
 _FIRST_LOG: Final = re.compile(r"system-(\d+)\.log")
 
 
@@ -106,12 +107,12 @@ class DockerProvider:
         file = _file(plan, folder)
         if file is not None:
             check_plan(plan, file)
-        line = _line(plan)
+        system = _system(plan)
         chosen = _choice(plan, file)
         host = chosen.get("host") or os.environ.get("DOCKER_HOST")
         engine = DockerEngine.connect(host)
         try:
-            name = chosen.get("image") or _usual_image(plan, line, engine)
+            name = chosen.get("image") or _usual_image(system, engine)
             image = Image(name, engine.image(name))
             if image.system not in {None, plan.system}:
                 raise PlanError(
@@ -123,7 +124,7 @@ class DockerProvider:
                 image=name,
                 image_id=image.id,
                 network=chosen.get("network"),
-                memory_mb=_megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(line),
+                memory_mb=_megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(system),
                 cpus=float(chosen["cpus"]) if "cpus" in chosen else None,
                 state="/run/schemaquake" if file is None else file.paths.state,
             )
@@ -141,10 +142,10 @@ class DockerProvider:
 
     def demands(self, plan: Plan) -> Demands:
         """The memory of all its containers, and what DDL its version knows. Raises PlanError."""
-        line = _line(plan)
+        system = _system(plan)
         chosen = _choice(plan, _file(plan))
-        each_mb = _megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(line)
-        return Demands(memory_mb=plan.nodes * each_mb, features=line.features)
+        each_mb = _megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(system)
+        return Demands(memory_mb=plan.nodes * each_mb, features=system.features)
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """None but this: when the command that started the run dies, the run heals and tears down as if it were told to."""
@@ -191,7 +192,7 @@ class _Making:
         self._record = record
         self._engine = engine
         self._file = _file(plan, folder)
-        self._line = _line(plan)
+        self._system = _system(plan)
         self._image = Image(record.image, engine.image(record.image_id))
 
     def cluster(self) -> DeployedCluster:
@@ -207,16 +208,16 @@ class _Making:
         )
         return DeployedCluster(
             nodes,
-            self._line,
+            self._system,
             self._connector(containers),
             guards,
             folder=self._folder,
             prefix=self._plan.keyspace_prefix,
-            begins=self._line.start,
+            begins=self._system.start,
             start_timeout_s=self._plan.start_timeout_s,
             keep_data=self._plan.keep_data,
             missing=_missing,
-            when_whole=partial(self._widen_metadata_service, nodes),
+            when_whole=partial(self._after_first_boot, nodes),
             ends=partial(self._end, nodes),
         )
 
@@ -278,21 +279,21 @@ class _Making:
             ),
             folder=state,
             cql_port=self._cql_port,
-            protocol_version=_protocol_version(self._line),
+            protocol_version=_dialect(self._system).protocol_version,
             tls=None if self._file is None or self._file.tls is None else self._file.tls.context(),
             logs=(),
             data=[server.data],
-            layout=self._line.layout,
+            layout=self._system.layout,
             clock=clock,
             keeps=self._folder / "nodes" / container.node,
         )
 
     def _server(self, number: int, addresses: Sequence[str]) -> Server:
         options = self._plan.options
-        demanded = _on_demand(self._line, self._plan)
+        demanded = _on_demand(self._system, self._plan)
         return server_of(
             self._image,
-            self._line,
+            self._system,
             number=number,
             addresses=addresses,
             memory_mb=self._record.memory_mb,
@@ -324,8 +325,7 @@ class _Making:
         return CqlConnector(
             {each.node: each.address for each in containers},
             self._cql_port,
-            _protocol_version(self._line),
-            self._line.era,
+            _dialect(self._system),
             credentials=None if self._file is None else self._file.credentials,
             tls=None if self._file is None else self._file.tls,
         )
@@ -336,18 +336,13 @@ class _Making:
             main_limit_s(self._plan) + _LONGER_THAN_ANY_FAULT_S if self._file is None else self._file.max_fault_seconds
         )
 
-    def _widen_metadata_service(self, nodes: Sequence[DeployedNode]) -> None:
-        """As in `schemaquake.clusters.local.provider`: a fresh 6.0 cluster commits its metadata through one node."""
-        line = self._line
-        if not isinstance(line, Recipe) or line.cms is None or len(nodes) == 1:
-            return
-        members = min(line.cms, len(nodes))
-        done = nodes[0].exec(["nodetool", "cms", "reconfigure", str(members)], timeout_s=_CMS_LIMIT_S)
-        if done.exit_code != 0:
-            raise ClusterError(
-                f"`nodetool cms reconfigure {members}` failed on {nodes[0].name}: {(done.stderr or done.stdout).strip()[-500:]}"
-            )
-        log.info("cluster metadata service widened", extra={"members": members})
+    def _after_first_boot(self, nodes: Sequence[DeployedNode]) -> None:
+        first = nodes[0]
+        carry_out_on_first(
+            self._system.after_first_boot(len(nodes)),
+            first.name,
+            lambda each: first.exec(["nodetool", *each.arguments], timeout_s=each.limit_s),
+        )
 
     def _end(self, nodes: Sequence[DeployedNode]) -> None:
         """Remove everything; with `--keep-data` the nodes' data is first copied out, as an archive each."""
@@ -380,19 +375,18 @@ def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
     return file
 
 
-def _line(plan: Plan) -> Line:
-    requirements: list[frozenset[str]] = [load("workloads", name).requires for name in plan.workloads]
-    line = line_for(parse_system(plan.system), wanted=frozenset().union(*requirements))
-    _protocol_version(line)
-    return line
+def _system(plan: Plan) -> System:
+    system = parse_system(plan.system)
+    _dialect(system)
+    return system
 
 
-def _protocol_version(line: Line) -> int:
-    if line.protocol_version is None:
+def _dialect(system: System) -> CqlDialect:
+    if system.cql is None:
         raise PlanError(
             "Cassandra up to 1.1 speaks Thrift, and nodes in containers are asked by CQL: use --cluster local"
         )
-    return line.protocol_version
+    return system.cql
 
 
 def _choice(plan: Plan, file: ClusterFile | None) -> Mapping[str, str]:
@@ -418,15 +412,14 @@ def _megabytes(text: str) -> int:
     return int(int(match[1]) * _UNITS[match[2]])
 
 
-def _usual_memory_mb(line: Line) -> int:
-    return max(_LEAST_MB, round(line.memory_mb * _ABOVE_THE_SERVER))
+def _usual_memory_mb(system: System) -> int:
+    return max(_LEAST_MB, round(system.memory_mb * _ABOVE_THE_SERVER))
 
 
-def _usual_image(plan: Plan, line: Line, engine: DockerEngine) -> str:
+def _usual_image(system: System, engine: DockerEngine) -> str:
     """The one that `schemaquake image` builds; of what is not built here, the one its makers publish."""
-    system = parse_system(plan.system)
-    if line.image is not None:
-        return f"{line.image}:{system.version}"
+    if system.container is not None:
+        return f"{system.container.image}:{system.version}"
     name = image_name(system)
     if not engine.has_image(name):
         raise EnvironmentLacks(
@@ -448,12 +441,14 @@ def _settings(options: Mapping[str, str]) -> Mapping[str, Any]:
     return found
 
 
-def _on_demand(line: Line, plan: Plan) -> Mapping[str, Any]:
+def _on_demand(system: System, plan: Plan) -> Mapping[str, Any]:
     """The settings by which the features that this plan's workloads require differ from what every image has."""
-    if not isinstance(line, Recipe):
+    if system.launch is None:
         return {}
-    usual = settings_of(recipe_for(parse_system(plan.system)))
-    return {name: entry for name, entry in settings_of(line).items() if usual.get(name) != entry}
+    requirements: list[frozenset[str]] = [load("workloads", name).requires for name in plan.workloads]
+    usual = settings_of(recipe_for(system))
+    wanted = settings_of(recipe_for(system, wanted=frozenset().union(*requirements)))
+    return {name: entry for name, entry in wanted.items() if usual.get(name) != entry}
 
 
 # ── what it needs ────────────────────────────────────────────────────────────────────────────────────────────────────

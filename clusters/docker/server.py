@@ -1,8 +1,8 @@
 """Docker server: what is started in a container, and how it is told its place in the cluster.
 
 By the image's own command and by the variables that the official image of Cassandra understands, so that an image of
-ours, the official one and one that is made upon it are started alike. ScyllaDB's image would start a supervisor that
-starts the server again whenever it ends: there the server itself is started, with the same arguments.
+ours, the official one and one that is made upon it are started alike. A system that says otherwise (`System.container`) is
+started by the command that it gives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from schemaquake.clusters.docker.image import SYSTEM_LABEL
 from schemaquake.clusters.systems.configuration import tokens
-from schemaquake.clusters.systems.recipe import Line, Recipe
+from schemaquake.clusters.systems.system import System, recipe_for
 from schemaquake.harness.errors import PlanError
 
 __all__ = ["Image", "Server", "edited", "server_of"]
@@ -29,9 +29,6 @@ _SWITCHES: Final = frozenset(
     }
 )
 """Settings that images leave off although a line's features need them."""
-_SCYLLA: Final = "/usr/bin/scylla"
-_SCYLLA_SMALLER_BY_MB: Final = 200
-"""What ScyllaDB takes beside what it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Server:
 
 def server_of(
     image: Image,
-    line: Line,
+    system: System,
     *,
     number: int,
     addresses: Sequence[str],
@@ -116,23 +113,19 @@ def server_of(
 
     `settings` and `properties` are the user's own, for `cassandra.yaml` and for the virtual machine. Raises PlanError.
     """
-    seeds = ",".join(addresses if line.start == "together" else addresses[:1])
+    seeds = ",".join(addresses if system.start == "together" else addresses[:1])
     address = addresses[number]
-    if not isinstance(line, Recipe):
+    if system.container is not None:
         if settings or properties:
             raise PlanError("-O yaml. and -O property. are Cassandra's: leave them out")
-        return Server(
-            command=_scylla(address, seeds, memory_mb),
-            environment={},
-            user=None,
-            data="/var/lib/scylla/data",
-            settings={},
-        )
+        command = system.container.command(address, seeds, memory_mb)
+        return Server(command=command, environment={}, user=None, data=system.container.data, settings={})
+    recipe = recipe_for(system)
     ours = image.system is not None
-    own: Mapping[str, str] = {name: json.dumps(entry) for name, entry in line.properties.items()}
+    own: Mapping[str, str] = {name: json.dumps(entry) for name, entry in recipe.properties.items()}
     told = {
         **own,
-        "cassandra.initial_token": str(tokens(line, len(addresses))[number]),
+        "cassandra.initial_token": str(tokens(recipe, len(addresses))[number]),
         "cassandra.auto_bootstrap": "false",  # no data yet, nothing to stream
         **properties,
     }
@@ -147,7 +140,7 @@ def server_of(
     if not ours:
         # By itself it would take its heap from the machine's memory, and be killed for that by the container's limit.
         environment |= {"MAX_HEAP_SIZE": f"{memory_mb // 2}M", "HEAP_NEWSIZE": f"{memory_mb // 8}M"}
-    switches = {} if ours else {name: entry for name, entry in line.yaml.items() if name in _SWITCHES}
+    switches = {} if ours else {name: entry for name, entry in recipe.yaml.items() if name in _SWITCHES}
     return Server(
         command=image.command,
         environment=environment,
@@ -155,18 +148,6 @@ def server_of(
         data="/var/lib/cassandra/data",
         settings={**switches, **settings},
     )
-
-
-def _scylla(address: str, seeds: str, memory_mb: int) -> list[str]:
-    """What its image's entrypoint makes of its own arguments, for a small server that shares its cores."""
-    return [
-        _SCYLLA,
-        *("--log-to-syslog", "0", "--log-to-stdout", "1", "--default-log-level", "info"),
-        *("--network-stack", "posix", "--developer-mode", "1", "--overprovisioned", "--smp", "1"),
-        *("--memory", f"{memory_mb - _SCYLLA_SMALLER_BY_MB}M"),
-        *("--listen-address", address, "--rpc-address", address, "--api-address", address),
-        *("--seed-provider-parameters", f"seeds={seeds}"),
-    ]
 
 
 def edited(text: str, settings: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from schemaquake.clusters.doctor.examination import Check, JointCheck, Seen
 from schemaquake.clusters.doctor.probe import Patient
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.ssh.login import HostKeyRefused
-from schemaquake.clusters.systems.recipe import parse_system
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.model.protocols import Executed
 from schemaquake.harness.registry import load
 
@@ -143,11 +143,7 @@ def _cql(patient: Patient) -> Seen:
 
 def _version(patient: Patient) -> Seen:
     system = None if patient.system is None else parse_system(patient.system)
-    if system is not None and system.product == "scylladb":
-        rows = patient.rows("SELECT version FROM system.versions WHERE key = 'local'")
-        served = str(rows[0]["version"]) if rows else "unknown"
-    else:
-        served = str(patient.local["release_version"])
+    served = patient.cql.dialect.schema.read_release(patient.rows)
     if system is not None and re.match(rf"{re.escape(system.version)}(?![\w.])", served) is None:
         return Seen(False, f"it is {served}, not {system.version}", "correct the system, here or in the cluster file")
     return Seen(True, served)
@@ -189,8 +185,7 @@ def _agreement(patients: Mapping[str, Patient]) -> Mapping[str, Seen]:
 def _prefix(patient: Patient) -> Seen:
     """What lies there already may be somebody's, and the end of a run drops what is under the prefix."""
     prefix = f"{patient.file.keyspace_prefix}_"
-    table = "system.schema_keyspaces" if patient.cql.era == "schema-tables" else "system_schema.keyspaces"
-    there = sorted(str(row["keyspace_name"]) for row in patient.rows(f"SELECT keyspace_name FROM {table}"))
+    there = sorted(patient.cql.dialect.schema.read_keyspaces(patient.rows))
     taken = [name for name in there if name.startswith(prefix)]
     if taken:
         remedy = "drop them if they are of an earlier run, or choose another keyspace_prefix"

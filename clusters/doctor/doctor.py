@@ -18,7 +18,9 @@ from schemaquake.clusters.doctor.examination import Check, Examination, JointChe
 from schemaquake.clusters.doctor.probe import Patient
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.ssh.transport import SshTransport
-from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.clusters.systems.cassandra.system_schema import SystemSchema
+from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.plan import Plan
 
@@ -27,8 +29,8 @@ __all__ = ["WayTo", "examine_cluster", "refuse_unless_fit", "required_checks"]
 WayTo = Callable[[ClusterFile, str], Transport]
 """The way to a node of the file, by name, as the user of the connection."""
 
-_LATEST_BEFORE_KNOWN: Final = ("system_schema", 4)
-"""Era and version of the protocol of a server of which nobody has said what it is: Cassandra 3.0 to 5.0 speak them."""
+_LATEST_BEFORE_KNOWN: Final = CqlDialect(protocol_version=4, schema=SystemSchema())
+"""The dialect of a server whose system the user has not named: that of Cassandra 3.0 to 5.0."""
 
 
 def required_checks(plan: Plan, file: ClusterFile) -> Sequence[Check[Patient] | JointCheck[Patient]]:
@@ -90,19 +92,13 @@ def _patients(file: ClusterFile, system: str | None, way_to: WayTo) -> Iterator[
 
 
 def _connector(file: ClusterFile, system: str | None) -> CqlConnector:
-    era, version = _LATEST_BEFORE_KNOWN
-    if system is not None:
-        line = line_for(parse_system(system))
-        if line.protocol_version is None:
-            raise PlanError(
-                f"{system} speaks Thrift; only clusters that speak CQL can be tested where they are deployed"
-            )
-        era, version = line.era, line.protocol_version
+    dialect = _LATEST_BEFORE_KNOWN if system is None else parse_system(system).cql
+    if dialect is None:
+        raise PlanError(f"{system} speaks Thrift; only clusters that speak CQL can be tested where they are deployed")
     return CqlConnector(
         file.addresses,
         port=file.cql_port,
-        protocol_version=version,
-        era=era,
+        dialect=dialect,
         credentials=file.credentials,
         tls=file.tls,
     )

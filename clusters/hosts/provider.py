@@ -27,7 +27,7 @@ from schemaquake.clusters.nodes.service import service_of
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.clusters.ssh.transport import SshTransport
-from schemaquake.clusters.systems.recipe import Line, line_for, parse_system
+from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME
 from schemaquake.harness.model.plan import Plan
@@ -97,18 +97,18 @@ class SshProvider:
 
 
 def _cluster(
-    file: ClusterFile, system: str, *, run: str, folder: Path, start_timeout_s: float, keep_data: bool
+    file: ClusterFile, name: str, *, run: str, folder: Path, start_timeout_s: float, keep_data: bool
 ) -> DeployedCluster:
-    line = line_for(parse_system(system))
-    version = line.protocol_version
-    if version is None:
+    system = parse_system(name)
+    if system.cql is None:
         raise PlanError(f"{system} has no CQL: clusters of such an age can be had with --cluster local only")
-    nodes = [_node(name, file, line, version, run=run, keeps=folder / "nodes" / name) for name in file.addresses]
+    version = system.cql.protocol_version
+    nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in file.addresses]
     guards = {node.name: Guard(node.transport, state=file.paths.state, run=run, verbs=node.undoing) for node in nodes}
-    cql = CqlConnector(file.addresses, file.cql_port, version, line.era, credentials=file.credentials, tls=file.tls)
+    cql = CqlConnector(file.addresses, file.cql_port, system.cql, credentials=file.credentials, tls=file.tls)
     return DeployedCluster(
         nodes,
-        line,
+        system,
         cql,
         Guards(guards, max_fault_s=file.max_fault_seconds),
         run_name=run,
@@ -121,7 +121,9 @@ def _cluster(
     )
 
 
-def _node(name: str, file: ClusterFile, line: Line, protocol_version: int, *, run: str, keeps: Path) -> DeployedNode:
+def _node(
+    name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path
+) -> DeployedNode:
     way = way_to(file, name)
     folder = f"{file.paths.state}/{run}"
     clock = _clock(file, way, folder)
@@ -136,7 +138,7 @@ def _node(name: str, file: ClusterFile, line: Line, protocol_version: int, *, ru
         tls=None if file.tls is None else file.tls.context(),
         logs=file.paths.logs,
         data=file.paths.data,
-        layout=line.layout,
+        layout=system.layout,
         clock=clock,
         keeps=keeps,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from schemaquake.clusters.local.cluster import LocalCluster
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 
 _STOP_LIMIT_S: Final = 90  # dumping an archive takes some seconds
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -14,17 +13,16 @@ from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.node import LocalNode
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.nodes import libfaketime
-from schemaquake.clusters.nodes.booting import boot_in_order
-from schemaquake.clusters.nodes.gossip_log import last_words
+from schemaquake.clusters.nodes.booting import boot_in_order, carry_out_on_first
 from schemaquake.clusters.systems.configuration import CLIENT_PORTS, tokens
-from schemaquake.clusters.systems.recipe import Recipe, System
-from schemaquake.harness.errors import ClusterError, NodeDied, StartTimeout
+from schemaquake.clusters.systems.gossip import Membership
+from schemaquake.clusters.systems.recipe import Recipe
+from schemaquake.clusters.systems.system import System
+from schemaquake.harness.errors import NodeDied, StartTimeout
 from schemaquake.harness.model.protocols import Boot, Connector
 from schemaquake.harness.wait import until
 
 __all__ = ["LocalCluster"]
-
-log = logging.getLogger(__name__)
 
 
 class LocalCluster:
@@ -51,8 +49,8 @@ class LocalCluster:
         `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
         """
         self.system = system
-        self.features = recipe.features
-        self.pull_delay_s = recipe.pull_delay_s
+        self.features = system.features
+        self.pull_delay_s = system.pull_delay_s
         self._recipe = recipe
         self._java = java
         self._class_path = class_path
@@ -67,7 +65,7 @@ class LocalCluster:
                 name=name,
                 address=address,
                 token=token,
-                seeds=addresses if recipe.start == "together" else addresses[:1],
+                seeds=addresses if system.start == "together" else addresses[:1],
                 recipe=recipe,
                 java=java,
                 class_path=class_path,
@@ -90,15 +88,19 @@ class LocalCluster:
         self._network_laid = True
         boots = boot_in_order(
             self.nodes,
-            first_alone=self._recipe.start == "first-alone",
+            first_alone=self.system.start == "first-alone",
             timeout_s=self._start_timeout_s,
             failure=self._failure,
         )
         missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
-        if self._recipe.cms is not None and len(self.nodes) > 1:
-            self._widen_metadata_service(min(self._recipe.cms, len(self.nodes)))
+        first = self.nodes[0]
+        carry_out_on_first(
+            self.system.after_first_boot(len(self.nodes)),
+            first.name,
+            lambda each: first.nodetool(*each.arguments, timeout_s=each.limit_s),
+        )
         return boots
 
     def _failure(self, node: LocalNode, boot: Boot) -> NodeDied | StartTimeout:
@@ -123,22 +125,12 @@ class LocalCluster:
         with it, and a QUORUM write is refused. What a node thinks of another it tells in its log and nowhere in CQL.
         """
         nodes = [node for node in self.nodes if node.name in names]
-        pairs = partial(_strangers, nodes)
+        pairs = partial(_strangers, nodes, self.system.membership)
         try:
             until(lambda: not pairs(), deadline_s=deadline_s, what="a whole ring", every_s=0.2)
         except TimeoutError:
             return "; ".join(f"{one} does not take {other} for alive" for one, other in pairs())
         return None
-
-    def _widen_metadata_service(self, members: int) -> None:
-        """A fresh 6.0 cluster commits its metadata through one node; three survive the loss of any one of them."""
-        finished = self.nodes[0].nodetool("cms", "reconfigure", str(members), timeout_s=90)
-        if finished.exit_code != 0:
-            raise ClusterError(
-                f"`nodetool cms reconfigure {members}` failed on {self.nodes[0].name}: "
-                f"{(finished.stderr or finished.stdout).strip()[-500:]}"
-            )
-        log.info("cluster metadata service widened", extra={"members": members})
 
     def stop(self) -> None:
         """End every node and drop its data (unless `--keep-data`); the network goes with the enclosure."""
@@ -156,12 +148,12 @@ class LocalCluster:
     def connector(self) -> Connector:
         """Sessions over the protocol of this line's clients, each pinned to one address."""
         addresses = {node.name: node.address for node in self.nodes}
-        port, era = CLIENT_PORTS[self._recipe.client], self._recipe.era
-        if self._recipe.protocol_version is not None:
-            return CqlConnector(addresses, port, self._recipe.protocol_version, era)
+        port = CLIENT_PORTS[self.system.client]
+        if self.system.cql is not None:
+            return CqlConnector(addresses, port, self.system.cql)
         # Not before it is needed: who asks by CQL shall not depend on what reads an interface definition.
         connector: Connector = import_module("schemaquake.clusters.thrift.client").ThriftConnector(
-            addresses=addresses, port=port, era=era
+            addresses=addresses, port=port, authority=self.system.authority
         )
         return connector
 
@@ -177,11 +169,11 @@ class LocalCluster:
         return f'the local cluster has no means for "{means}"'
 
 
-def _strangers(nodes: Sequence[LocalNode]) -> list[tuple[str, str]]:
+def _strangers(nodes: Sequence[LocalNode], membership: Membership) -> list[tuple[str, str]]:
     """(node, other) for every node whose log's last word on the other's address is not that it is up."""
     found = []
     for node in nodes:
-        last_word = last_words(node.log_text())
+        last_word = membership.liveness(node.log_text())
         found += [
             (node.name, other.name) for other in nodes if other is not node and last_word.get(other.address) != "UP"
         ]

@@ -21,7 +21,7 @@ from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.node import GONE, drop_data, process_state
 from schemaquake.clusters.local.startup_archive import ensure_archive
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
@@ -49,9 +49,9 @@ class LocalProvider:
         """
         system = parse_system(plan.system)
         recipe = recipe_for(system)
-        _require_memory(plan.nodes * recipe.memory_mb)
+        _require_memory(plan.nodes * system.memory_mb)
         java = find_java(*recipe.java)
-        distribution = fetch(system.version, distribution=plan.distribution)
+        distribution = fetch(system.jars or system.version, distribution=plan.distribution)
         _require_disk(folder)
         ensure_archive(plan.system, java.path, distribution.class_path)
         document = {
@@ -69,8 +69,9 @@ class LocalProvider:
 
     def demands(self, plan: Plan) -> Demands:
         """The memory of all its nodes, and what DDL its version knows. Raises PlanError."""
-        recipe = recipe_for(parse_system(plan.system))
-        return Demands(memory_mb=plan.nodes * recipe.memory_mb, features=recipe.features)
+        system = parse_system(plan.system)
+        recipe_for(system)
+        return Demands(memory_mb=plan.nodes * system.memory_mb, features=system.features)
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """The private namespaces in which the run's process lives."""

@@ -1,4 +1,4 @@
-"""Booting: servers of one ring started in the order that their line wants."""
+"""Booting: servers of one ring started in the order that their line wants, and what a new cluster is told then."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from schemaquake.harness.errors import NodeDied, StartTimeout
-from schemaquake.harness.model.protocols import Boot, Node
+from schemaquake.clusters.systems.system import ToolCommand
+from schemaquake.harness.errors import ClusterError, NodeDied, StartTimeout
+from schemaquake.harness.model.protocols import Boot, Executed, Node
 
-__all__ = ["boot_in_order"]
+__all__ = ["boot_in_order", "carry_out_on_first"]
 
 log = logging.getLogger(__name__)
 
@@ -35,3 +36,12 @@ def boot_in_order(
             log.info("node serves clients", extra={"node": node.name, "seconds": round(boot.seconds, 1)})
             boots.append(boot)
     return boots
+
+
+def carry_out_on_first(commands: Sequence[ToolCommand], name: str, nodetool: Callable[[ToolCommand], Executed]) -> None:
+    """Carry out a new cluster's commands on its first node, `name`. Raises ClusterError for one that fails."""
+    for each in commands:
+        done = nodetool(each)
+        if done.exit_code != 0:
+            raise ClusterError(f"`{each}` failed on {name}: {(done.stderr or done.stdout).strip()[-500:]}")
+        log.info("carried out on the new cluster", extra={"node": name, "command": str(each)})

@@ -19,11 +19,10 @@ from schemaquake.clusters.cql.client import CqlClient, CqlConnector
 from schemaquake.clusters.cql.prefix_guard import PrefixGuard
 from schemaquake.clusters.nodes import keyspaces
 from schemaquake.clusters.nodes.booting import boot_in_order
-from schemaquake.clusters.nodes.gossip_log import last_words
 from schemaquake.clusters.nodes.guard import Guards
 from schemaquake.clusters.nodes.node import DeployedNode
-from schemaquake.clusters.nodes.read_barrier import catch_up
-from schemaquake.clusters.systems.recipe import Line
+from schemaquake.clusters.systems.gossip import Membership
+from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError, NodeDied, NodeUnreachable, StartTimeout
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
@@ -43,7 +42,6 @@ _REQUEST_LIMIT_S: Final = 20.0
 _AGREEMENT_LIMIT_S: Final = 30.0
 _WHOLE_LIMIT_S: Final = 30.0
 _BARRIER_LIMIT_S: Final = 10.0
-_PEERS: Final = "SELECT peer, rpc_address FROM system.peers"
 
 
 class DeployedCluster:
@@ -52,7 +50,7 @@ class DeployedCluster:
     def __init__(
         self,
         nodes: Sequence[DeployedNode],
-        line: Line,
+        system: System,
         cql: CqlConnector,
         guards: Guards,
         *,
@@ -75,8 +73,10 @@ class DeployedCluster:
         self.run_name = run_name
         """By what the nodes know this run; in the ledger, for whoever heals from it alone."""
         self._nodes = nodes
-        self.features = line.features
-        self.pull_delay_s = line.pull_delay_s
+        self.features = system.features
+        self.pull_delay_s = system.pull_delay_s
+        self._membership = system.membership
+        self._barrier = None if system.cql is None else system.cql.barrier
         self.max_fault_s = guards.max_fault_s
         self._cql = cql
         self._guards = guards
@@ -242,20 +242,21 @@ class DeployedCluster:
             others = [other for other in nodes if other is not node]
             try:
                 with self._session(node.name) as client:
-                    known = {str(address) for row in client.read(_PEERS) for address in row.values()}
+                    known = self._membership.read_peers(client.read)
             except NodeUnreachable as error:
                 return [str(error)]
             unknown = [f"{node.name} does not know {other.name}" for other in others if other.address not in known]
-            return unknown or _taken_for_dead(node, others)
+            return unknown or _taken_for_dead(node, others, self._membership)
 
         return of
 
     def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
-        """Have each of these nodes apply all that was committed before; by name whether it did. Of group 0 only."""
-        if self._cql.era != "group0":
+        """Have each of these nodes apply all that was committed before; by name whether it did. Empty without barriers."""
+        barrier = self._barrier
+        if barrier is None:
             return {}
         nodes = [node for node in self._nodes if node.name in names]
-        return self._on_all(lambda node: catch_up(node, timeout_s=_BARRIER_LIMIT_S).told(), nodes)
+        return self._on_all(lambda node: barrier.wait_on(node, timeout_s=_BARRIER_LIMIT_S).to_json(), nodes)
 
     # ── what is asked of it ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -366,9 +367,9 @@ def _unwell(node: DeployedNode) -> Sequence[str]:
     return [f"{node.name} does not answer {node.asked}"]
 
 
-def _taken_for_dead(node: DeployedNode, others: Sequence[DeployedNode]) -> Sequence[str]:
+def _taken_for_dead(node: DeployedNode, others: Sequence[DeployedNode], membership: Membership) -> Sequence[str]:
     """By its log; a server whose log does not speak of the others has said nothing."""
-    said = last_words(node.log_text())
+    said = membership.liveness(node.log_text())
     dead = [other for other in others if said.get(other.address, "UP") != "UP"]
     unheard = [other for other in others if other.address not in said] if said and node.started_here else []
     return [f"{node.name} does not take {other.name} for alive" for other in (*dead, *unheard)]

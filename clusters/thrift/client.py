@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import is_already_there
+from schemaquake.clusters.systems.dialect import Authority
 from schemaquake.clusters.thrift.changes import NotInThisEra, carry_out
 from schemaquake.clusters.thrift.connection import Connection, NotConnected, words
 from schemaquake.clusters.thrift.outcomes import classify
@@ -33,33 +34,32 @@ _READS: Final = frozenset({"read-rows", "know-table"})
 _SECONDS_TO_CONNECT: Final = 20.0
 _SECONDS_TO_RECONNECT: Final = 1.5
 _READINGS_MAX: Final = 4
-_MERGED_ROWS: Final = "merged-rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThriftConnector:
     """Where the nodes are; picklable. Which interface they speak they say themselves.
 
-    `era` is "migrations" (0.7–1.0) or "merged-rows" (1.1, whose schema is in tables that can be read).
+    `authority` is the source that decides their schema: their memory (0.7–1.0), or tables on their disk (1.1).
     """
 
     addresses: Mapping[str, str]
     port: int = 9160
-    era: str
+    authority: Authority
 
     def connect(self, node: str, *, request_timeout_s: float) -> ThriftClient:
         """A connection with that node; raises NodeUnreachable after 20 s."""
         return ThriftClient(
-            node, self.addresses[node], port=self.port, era=self.era, request_timeout_s=request_timeout_s
+            node, self.addresses[node], port=self.port, authority=self.authority, request_timeout_s=request_timeout_s
         )
 
 
 class ThriftClient:
     """The connection. Not thread-safe: a worker's own."""
 
-    def __init__(self, node: str, address: str, *, port: int, era: str, request_timeout_s: float) -> None:
+    def __init__(self, node: str, address: str, *, port: int, authority: Authority, request_timeout_s: float) -> None:
         self._node = node
-        self._era = era
+        self._authority = authority
         self._connection = Connection(address, port, timeout_s=request_timeout_s)
         self._last_look = LastLook()
         try:
@@ -115,7 +115,7 @@ class ThriftClient:
                     self._connection.call,
                     self._connection.dialect,
                     address=self._connection.address,
-                    has_schema_tables=self._era == _MERGED_ROWS,
+                    has_schema_tables=self._authority == "disk",
                     phase=phase,
                     node=self._node,
                     sample=sample,

@@ -10,11 +10,10 @@ error, as it does when the stage died half-way: nobody can tell the one from the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from schemaquake.clusters.cql.outcomes import Outcome
+from schemaquake.clusters.systems.outcome import Outcome, first_match
 from schemaquake.clusters.thrift.connection import CallFailed, words
 
 __all__ = ["TABLE", "classify"]
@@ -66,9 +65,5 @@ TABLE: Final[Sequence[Outcome]] = (
 def classify(error: BaseException, *, on: Literal["read", "write", "schema"]) -> Outcome:
     """The first row for this error on this kind of operation; what a call raised counts as that, by its class's names."""
     raised = error.error if isinstance(error, CallFailed) else error
-    names = {cls.__name__ for cls in type(raised).__mro__}
     message = str(error) if isinstance(error, CallFailed) else words(error)
-    for row in TABLE:
-        if row.on in {"any", on} and (row.error == "*" or row.error in names) and re.search(row.text, message):
-            return row
-    raise AssertionError("the last row matches everything")
+    return first_match(TABLE, raised, message, on=on)

@@ -39,7 +39,11 @@ def _list(
     rows: dict[str, str] | dict[str, Mapping[str, str | int]]
     match kind:
         case "systems":
-            rows = {name: row for table in load_all("systems").values() for name, row in table().items()}
+            rows = {
+                str(system): system.facts()
+                for product, family in load_all("systems").items()
+                for system in (family.parse(f"{product}:{version}") for version in family.known_versions)
+            }
         case "anomalies":
             texts = resources("anomalies", "anomalies.toml").values()
             rows = {name: entry["description"] for text in texts for name, entry in tomllib.loads(text).items()}

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from schemaquake.clusters.docker.provider import OPTIONS as OF_CONTAINERS
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.cli.command_line import application
 from schemaquake.harness.cli.commands import _KINDS
 from schemaquake.harness.model.plan import Plan

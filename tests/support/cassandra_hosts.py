@@ -17,10 +17,10 @@ from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.local.startup_archive import archive_arguments, ensure_archive
 from schemaquake.clusters.nodes import libfaketime
-from schemaquake.clusters.nodes.gossip_log import last_words
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.configuration import Place, command, tokens, write_configuration
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.gossip import last_words
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.wait import until
 
 _STATE = "/run/schemaquake"

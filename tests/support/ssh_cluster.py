@@ -19,7 +19,7 @@ from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import DeployedNode
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.ssh.transport import SshTransport
-from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.faults.executor import FaultExecutor
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.protocols import Fault
@@ -47,11 +47,11 @@ def build(document):
     """The cluster of a document, as whoever has the document sees it."""
     nodes = [_node(name, document) for name in document["hosts"]]
     guards = {node.name: Guard(node.transport, state=STATE, run=RUN, verbs=node.undoing) for node in nodes}
-    line = line_for(parse_system("cassandra:5.0.9"))
+    system = parse_system("cassandra:5.0.9")
     return DeployedCluster(
         nodes,
-        line,
-        CqlConnector(document["hosts"], 9042, 4, line.era),
+        system,
+        CqlConnector(document["hosts"], 9042, system.cql),
         Guards(guards, max_fault_s=document["max_fault_s"]),
         folder=Path(document["folder"]),
         prefix="sq",

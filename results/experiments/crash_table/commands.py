@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from schemaquake.results.experiments.crash_table.table import Row
 
 __all__ = ["register"]
-
-_ERA: Final = "migrations"
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +46,7 @@ def _crash_table(
     """Kill one node in the middle of schema changes, start it, and hold what happened against the 0.7 document's table."""
     configure_logging(verbose=verbose)
     # Not before they are needed: every other command of schemaquake would wait for them.
-    from schemaquake.clusters.systems.recipe import parse_system, recipe_for  # noqa: PLC0415
+    from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
     from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
@@ -56,7 +54,7 @@ def _crash_table(
 
     if tries < 1:
         raise PlanError(f"--tries must be at least 1, not {tries}")
-    if recipe_for(parse_system(system)).era != _ERA:
+    if not parse_system(system).applies_in_order:
         raise PlanError(f"{system} does not apply migrations in order; a crash table is of Cassandra 0.7 to 1.0")
     store = Store.create(runs, "crash-table", system)
     plan = Plan(

@@ -16,6 +16,7 @@ from cassandra.protocol import SyntaxException
 
 from schemaquake.clusters.cql import client as cql_client
 from schemaquake.clusters.cql.client import CqlConnector
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.ddl import rows
 from schemaquake.harness.ddl import schema_changes as ddl
 from schemaquake.harness.errors import NodeUnreachable
@@ -99,7 +100,7 @@ def client(node, monkeypatch):
             return node
 
     monkeypatch.setattr(cql_client, "Cluster", Driver)
-    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, protocol_version=4, era="system_schema")
+    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, dialect=parse_system("cassandra:5.0.9").cql)
     client = connector.connect("n1", request_timeout_s=7)
     yield client
     client.close()
@@ -128,13 +129,13 @@ def test_nothing_is_ever_sent_twice(client, kind):
 
 
 def test_a_connector_goes_to_other_processes(client):
-    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, protocol_version=4, era="tcm")
+    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, dialect=parse_system("cassandra:6.0-alpha2").cql)
     assert pickle.loads(pickle.dumps(connector)) == connector  # noqa: S301 - our own
 
 
 def test_a_node_that_accepts_no_session_is_unreachable(monkeypatch):
     monkeypatch.setattr(cql_client, "_SECONDS_TO_CONNECT", 0.5)  # time for a second attempt
-    connector = CqlConnector(addresses={"n1": "127.0.0.1"}, port=1, protocol_version=4, era="tcm")
+    connector = CqlConnector(addresses={"n1": "127.0.0.1"}, port=1, dialect=parse_system("cassandra:6.0-alpha2").cql)
     with pytest.raises(NodeUnreachable, match=r"node n1 did not accept a session at 127\.0\.0\.1:1 within"):
         connector.connect("n1", request_timeout_s=1)
 
@@ -151,7 +152,7 @@ def test_a_node_that_refuses_at_first_is_tried_again_with_a_driver_of_its_own(mo
             return node
 
     monkeypatch.setattr(cql_client, "Cluster", Driver)
-    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, protocol_version=4, era="tcm")
+    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, dialect=parse_system("cassandra:6.0-alpha2").cql)
     client = connector.connect("n1", request_timeout_s=1)
     assert [driver.is_shutdown for driver in drivers] == [True, False]
     assert client.invoke(ddl.drop_table("ks", "t")).type == "ok"

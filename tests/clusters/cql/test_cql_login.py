@@ -24,6 +24,7 @@ from schemaquake.clusters.cluster_file.tls import Tls
 from schemaquake.clusters.cql import client as cql_client
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.cql.protocol import answers_cql
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.ddl import schema_changes as ddl
 from schemaquake.harness.errors import EnvironmentLacks, NodeUnreachable
 
@@ -101,7 +102,7 @@ def credentials(monkeypatch, tmp_path):
 
 
 def connector(port, **more):
-    return CqlConnector({"n1": "127.0.0.1"}, port=port, protocol_version=4, era="system_schema", **more)
+    return CqlConnector({"n1": "127.0.0.1"}, port=port, dialect=parse_system("cassandra:5.0.9").cql, **more)
 
 
 @pytest.fixture(scope="module")

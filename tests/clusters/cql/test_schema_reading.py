@@ -8,7 +8,9 @@ from uuid import UUID
 import orjson
 import pytest
 
-from schemaquake.clusters.cql.schema import digest, read_schema, read_version
+from schemaquake.clusters.cql.schema import digest, read_schema
+from schemaquake.clusters.systems.cassandra.metadata_log import MetadataLog
+from schemaquake.clusters.systems.cassandra.system_schema import SystemSchema
 from schemaquake.harness.model.observation import KINDS, Observation
 
 TABLE_ID = UUID("5a1c395e-4d04-11ef-b4c5-c1b2e1a1f0aa")
@@ -32,6 +34,9 @@ def table(name, identity=TABLE_ID, keyspace="ks", **options):
     return {"keyspace_name": keyspace, "table_name": name, "id": identity, **options}
 
 
+SYSTEM_SCHEMA = SystemSchema()
+
+
 class FakeNode:
     """Answers the reader's statements from the rows of a node; a table it was not given is empty."""
 
@@ -53,33 +58,33 @@ class FakeNode:
         return list(self.tables.get(name, ()))
 
 
-def reading(node, era="system_schema"):
-    return list(read_schema(node, era=era, phase="settled", node="n1", sample=7))
+def reading(node, schema=SYSTEM_SCHEMA):
+    return list(read_schema(node, schema, phase="settled", node="n1", sample=7))
 
 
-def of_kind(kind, node, era="system_schema"):
-    return {(o.keyspace, o.name): o for o in reading(node, era) if o.kind == kind}
+def of_kind(kind, node, schema=SYSTEM_SCHEMA):
+    return {(o.keyspace, o.name): o for o in reading(node, schema) if o.kind == kind}
 
 
 # ── version and epoch ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_before_6_0_a_version_is_a_digest_and_there_is_no_epoch():
-    assert read_version(FakeNode(), "system_schema") == (str(VERSION), None)
+    assert SYSTEM_SCHEMA.read_version(FakeNode()) == (str(VERSION), None)
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 31, 2**40])
 def test_on_6_0_the_version_is_the_epoch(epoch):
     node = FakeNode(version=UUID(int=epoch))
-    assert read_version(node, "tcm") == (str(UUID(int=epoch)), epoch)
+    assert MetadataLog().read_version(node) == (str(UUID(int=epoch)), epoch)
 
 
 def test_a_node_that_has_no_version_yet_has_an_empty_one():
-    assert read_version(FakeNode(version=None), "system_schema") == ("", None)
+    assert SYSTEM_SCHEMA.read_version(FakeNode(version=None)) == ("", None)
 
 
 def test_a_reading_begins_with_the_version():
-    first = reading(FakeNode(version=UUID(int=12)), era="tcm")[0]
+    first = reading(FakeNode(version=UUID(int=12)), schema=MetadataLog())[0]
     assert (first.kind, first.id, first.definition) == ("version", str(UUID(int=12)), {"epoch": 12})
     assert (first.phase, first.node, first.sample, first.keyspace) == ("settled", "n1", 7, None)
 

@@ -11,7 +11,7 @@ import pytest
 from schemaquake.clusters.docker import provider as docker_provider
 from schemaquake.clusters.docker.engine import Container, DockerEngine
 from schemaquake.clusters.docker.provider import DockerProvider
-from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, FaultNotAllowed, HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Fault, Guarded, Undo
@@ -133,7 +133,7 @@ def test_what_a_plan_will_take_is_told_beforehand():
     demands = DockerProvider().demands(plan(nodes=5, options={"memory": "2g"}))
     assert demands.memory_mb == 5 * 2048
     assert "views" in demands.features
-    scylladb = line_for(parse_system("scylladb:6.2.0"))
+    scylladb = parse_system("scylladb:6.2.0")
     assert DockerProvider().demands(plan(system="scylladb:6.2.0", nodes=1)).memory_mb == 1.25 * scylladb.memory_mb
 
 

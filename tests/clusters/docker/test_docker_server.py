@@ -7,7 +7,7 @@ import json
 import pytest
 
 from schemaquake.clusters.docker.server import Image, edited, server_of
-from schemaquake.clusters.systems.recipe import line_for, parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import PlanError
 
 OFFICIAL = {
@@ -39,9 +39,7 @@ ADDRESSES = ["10.79.0.11", "10.79.0.12", "10.79.0.13"]
 
 def server(attributes, system="cassandra:5.0.9", number=1, **more):
     options = {"memory_mb": 1024, "settings": {}, "properties": {}, **more}
-    return server_of(
-        Image("i:1", attributes), line_for(parse_system(system)), number=number, addresses=ADDRESSES, **options
-    )
+    return server_of(Image("i:1", attributes), parse_system(system), number=number, addresses=ADDRESSES, **options)
 
 
 def test_the_official_image_starts_its_own_command_and_is_told_its_place_by_its_own_variables():

@@ -22,7 +22,7 @@ from schemaquake.clusters.docker.engine import DockerEngine
 from schemaquake.clusters.docker.image import build_image
 from schemaquake.clusters.docker.image_context import write_context
 from schemaquake.clusters.systems.configuration import Place, command
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks, FetchError, PlanError
 
 SYSTEM = parse_system("cassandra:5.0.9")

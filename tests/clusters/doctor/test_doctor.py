@@ -108,10 +108,10 @@ def hosts(tmp_path, monkeypatch):
     hosts = Hosts(tmp_path)
 
     class Connector:
-        def __init__(self, addresses, *, port, protocol_version, era, credentials, tls):
+        def __init__(self, addresses, *, port, dialect, credentials, tls):
             assert addresses == hosts.file.addresses
             assert (port, credentials, tls) == (hosts.file.cql_port, hosts.file.credentials, hosts.file.tls)
-            self.era, self.protocol_version = era, protocol_version
+            self.dialect = dialect
 
         connect = staticmethod(hosts.connect)
 

@@ -22,7 +22,7 @@ from schemaquake.clusters.local import provider as local_provider
 from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.nodes import libfaketime
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.run_process import process_start_time
@@ -288,8 +288,9 @@ def test_an_old_node_is_asked_by_thrift_and_a_new_one_by_cql_of_its_version(clus
 
 def test_clients_of_every_line_are_connected_by_its_protocol(cluster_of):
     thrift, cql = (cluster_of(system=f"cassandra:{version}").connector() for version in ("0.8.10", "2.0.17"))
-    assert (type(thrift).__name__, thrift.port, thrift.era) == ("ThriftConnector", 9160, "migrations")
-    assert (type(cql).__name__, cql.port, cql.protocol_version, cql.era) == ("CqlConnector", 9042, 2, "schema-tables")
+    assert (type(thrift).__name__, thrift.port, thrift.authority) == ("ThriftConnector", 9160, "memory")
+    assert (type(cql).__name__, cql.port, cql.dialect.protocol_version) == ("CqlConnector", 9042, 2)
+    assert type(cql.dialect.schema).__name__ == "SchemaTables"
     assert thrift.addresses == cql.addresses == {"n1": "10.77.0.1"}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from schemaquake.clusters.local.provider import _properties, _settings
 from schemaquake.clusters.systems.configuration import Place, command
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 
 
 def test_options_under_yaml_are_settings_and_keep_their_type():

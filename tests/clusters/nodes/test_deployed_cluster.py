@@ -4,6 +4,7 @@ import itertools
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -19,7 +20,8 @@ from schemaquake.clusters.nodes.keyspaces import made_by
 from schemaquake.clusters.nodes.mending import mend
 from schemaquake.clusters.nodes.node import DeployedNode
 from schemaquake.clusters.nodes.service import process
-from schemaquake.clusters.systems.recipe import line_for, parse_system
+from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
+from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.faults.executor import FaultExecutor
 from schemaquake.harness.faults.healing import heal_open
@@ -30,7 +32,7 @@ from schemaquake.nemeses.process.kill import Kill
 from schemaquake.nemeses.process.pause import Pause
 
 SERVER = SUPPORT / "stand_in_server.py"
-LINE = line_for(parse_system("cassandra:5.0.9"))
+CASSANDRA = parse_system("cassandra:5.0.9")
 PORTS = itertools.count(47000 + os.getpid() % 3000)
 AGREED = {"_AGREEMENT_LIMIT_S": 0.3, "_WHOLE_LIMIT_S": 0.3}
 
@@ -45,6 +47,7 @@ class Ring:
         self.ways = {name: HereTransport(place) for name, place in self.places.items()}
         addresses = {name: f"127.0.77.{name[1:]}" for name in self.places}
         self.cql = ScriptedCql(addresses)
+        self.system = CASSANDRA
         self.max_fault_s = max_fault_s
         (self.folder / "journals").mkdir(parents=True)
         for name in self.places:
@@ -81,7 +84,7 @@ class Ring:
             for node in nodes
         }
         settings = {"folder": self.folder, "prefix": "sq", "begins": "serving", "start_timeout_s": 20, **changes}
-        return DeployedCluster(nodes, LINE, self.cql, Guards(guards, max_fault_s=self.max_fault_s), **settings)
+        return DeployedCluster(nodes, self.system, self.cql, Guards(guards, max_fault_s=self.max_fault_s), **settings)
 
     def made(self, *keyspaces: str) -> None:
         """The run writes down that it asks for these, and they come into being."""
@@ -373,20 +376,24 @@ def test_servers_that_the_harness_restarts_are_started_by_the_nodes_if_it_dies(r
 # ── ScyllaDB ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nodes_of_group_0_are_had_to_catch_up_on_the_nodes_themselves(ring, monkeypatch):
+def scylladb(port):
+    """ScyllaDB whose REST interface is at that port."""
+    system = parse_system("scylladb:6.2")
+    return replace(system, cql=replace(system.cql, barrier=Group0Barrier(port)))
+
+
+def test_nodes_of_group_0_are_had_to_catch_up_on_the_nodes_themselves(ring):
     rest = Rest()
     with serving(rest) as (_, port):
-        monkeypatch.setattr("schemaquake.clusters.nodes.read_barrier.REST_PORT", port)
-        ring.cql.era = "group0"
+        ring.system = scylladb(port)
         told = ring.cluster().catch_up(["n1", "n3"])
     assert {name: how["passed"] for name, how in told.items()} == {"n1": True, "n3": True}
     assert rest.asked == [("POST", "/raft/read_barrier?timeout=10")] * 2
 
 
-def test_who_could_not_catch_up_says_why(ring, monkeypatch):
-    ring.cql.era = "group0"
+def test_who_could_not_catch_up_says_why(ring):
     with serving(Rest(quorum=False)) as (_, port):
-        monkeypatch.setattr("schemaquake.clusters.nodes.read_barrier.REST_PORT", port)
+        ring.system = scylladb(port)
         told = ring.cluster().catch_up(["n1"])["n1"]
         assert told["passed"] is False
         assert "500" in told["why"]

@@ -19,7 +19,7 @@ from schemaquake.clusters.systems.configuration import (
     yaml,
 )
 from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 
 THIRD = 2**127 // 3
 JARS = [Path("/lib/cassandra-all.jar"), Path("/lib/jamm-0.3.2.jar"), Path("/lib/jamming-1.jar")]

@@ -34,7 +34,7 @@ def port(node):
 
 @pytest.fixture
 def client(port):
-    client = ThriftConnector(addresses={"n1": OWN}, port=port, era="migrations").connect("n1", request_timeout_s=5)
+    client = ThriftConnector(addresses={"n1": OWN}, port=port, authority="memory").connect("n1", request_timeout_s=5)
     yield client
     client.close()
 
@@ -64,7 +64,9 @@ def test_the_server_says_which_interface_it_speaks(client, node):
 @pytest.mark.parametrize(("interface", "dialect"), [("19.10.0", "0.8"), ("19.30.0", "1.1"), ("19.18.0", "1.0")])
 def test_an_early_release_of_a_line_speaks_that_line_s_interface(interface, dialect):
     with served(ThriftNode(BY_NAME[dialect], interface=interface)) as port:
-        client = ThriftConnector(addresses={"n1": OWN}, port=port, era="migrations").connect("n1", request_timeout_s=5)
+        client = ThriftConnector(addresses={"n1": OWN}, port=port, authority="memory").connect(
+            "n1", request_timeout_s=5
+        )
         assert client._connection.dialect.name == dialect
         client.close()
 
@@ -72,11 +74,11 @@ def test_an_early_release_of_a_line_speaks_that_line_s_interface(interface, dial
 @pytest.mark.parametrize("interface", ["19.36.0", "20.1.0", "one"])
 def test_a_server_of_another_interface_is_not_spoken_to(interface):
     with served(ThriftNode(DIALECTS[0], interface=interface)) as port, pytest.raises(ClusterError, match="Thrift"):
-        ThriftConnector(addresses={"n1": OWN}, port=port, era="migrations").connect("n1", request_timeout_s=5)
+        ThriftConnector(addresses={"n1": OWN}, port=port, authority="memory").connect("n1", request_timeout_s=5)
 
 
 def test_a_connector_goes_to_other_processes():
-    connector = ThriftConnector(addresses={"n1": "10.77.0.1"}, era="migrations")
+    connector = ThriftConnector(addresses={"n1": "10.77.0.1"}, authority="memory")
     assert pickle.loads(pickle.dumps(connector)) == connector  # noqa: S301 - our own
     assert connector.port == 9160
 
@@ -84,7 +86,7 @@ def test_a_connector_goes_to_other_processes():
 def test_a_node_that_accepts_no_connection_is_unreachable(monkeypatch):
     monkeypatch.setattr(thrift_client, "_SECONDS_TO_CONNECT", 0.3)
     with pytest.raises(NodeUnreachable, match=r"node n1 did not accept a connection at 127\.0\.0\.1:1 within"):
-        ThriftConnector(addresses={"n1": OWN}, port=1, era="migrations").connect("n1", request_timeout_s=1)
+        ThriftConnector(addresses={"n1": OWN}, port=1, authority="memory").connect("n1", request_timeout_s=1)
 
 
 @only("1.0")
@@ -107,7 +109,7 @@ def test_a_request_on_which_the_connection_breaks_is_not_sent_again(client, node
 
 @only("1.0")
 def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one_s(port, node):
-    client = ThriftConnector(addresses={"n1": OWN}, port=port, era="migrations").connect("n1", request_timeout_s=0.3)
+    client = ThriftConnector(addresses={"n1": OWN}, port=port, authority="memory").connect("n1", request_timeout_s=0.3)
     client.invoke(ddl.create_keyspace("ks", replication_factor=3))
     release = threading.Event()
     node.system_add_column_family = lambda _definition: release.wait(5) and "late"

@@ -47,7 +47,7 @@ def node():
 @pytest.fixture
 def client(node):
     with served(node) as port:
-        client = ThriftConnector(addresses={"n1": OWN}, port=port, era="merged-rows").connect("n1", request_timeout_s=5)
+        client = ThriftConnector(addresses={"n1": OWN}, port=port, authority="disk").connect("n1", request_timeout_s=5)
         yield client
         client.close()
 

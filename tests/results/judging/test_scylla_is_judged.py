@@ -12,6 +12,7 @@ from histories import events
 from scylla_node import ScyllaNode, ddl, state_id
 
 from schemaquake.clusters.cql.schema import read_schema
+from schemaquake.clusters.systems.scylladb.group0 import Group0
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.model.records import OBSERVATIONS, Records
 from schemaquake.results.judging.judge import judge
@@ -82,7 +83,7 @@ def records(*nodes, barrier=PASSED):
     for name, one in zip(NODES, nodes, strict=True):
         began = time.monotonic_ns()
         for observation in read_schema(
-            one, era="group0", phase="settled", node=name, sample=1, columns_of=None, barrier=barrier
+            one, Group0(), phase="settled", node=name, sample=1, complete=barrier is not None, barrier=barrier
         ):
             row = asdict(observation) | {"time": 700_000_000 + observation.time - began}
             row["definition"] = None if row["definition"] is None else orjson.dumps(row["definition"]).decode()

@@ -7,7 +7,7 @@ import re
 import pytest
 from matrices import SYSTEMS
 
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.results.matrix.eras import ERAS, Era, Versions, era_of
 
 IDS = [era.name for era in ERAS]

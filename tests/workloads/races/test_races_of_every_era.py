@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from crew_at_work import carry_out, whole_run
 
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.protocols import Context, Mode
 from schemaquake.harness.model.steps import Invoke, Require, Wait

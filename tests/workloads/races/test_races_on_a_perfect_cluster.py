@@ -11,7 +11,7 @@ import pytest
 from perfect_races import perfect_run
 from told_by_eras import LINES
 
-from schemaquake.clusters.systems.recipe import parse_system, recipe_for
+from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.protocols import Context, Mode
 from schemaquake.harness.model.records import OBSERVATIONS, Records

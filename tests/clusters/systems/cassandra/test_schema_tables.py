@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from schemaquake.clusters.cql.schema_tables import read_schema_tables
+from schemaquake.clusters.systems.cassandra.schema_tables import read_schema_tables
 
 VERSIONS = ("1.2.19", "2.0.17", "2.1.22", "2.2.19")
 RECORDED = Path(__file__).with_name("schema_rows")

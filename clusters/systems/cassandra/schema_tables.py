@@ -8,15 +8,18 @@ before, a server computes it from the names, and writes it nowhere, so it stays 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
-from schemaquake.clusters.cql.marshal_types import components, cql_type
+from schemaquake.clusters.systems.cassandra import system_schema
+from schemaquake.clusters.systems.cassandra.design import Design
+from schemaquake.clusters.systems.cassandra.marshal_types import components, cql_type
+from schemaquake.clusters.systems.dialect import Query, Stored
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["read_schema_tables"]
+__all__ = ["DESIGN", "SchemaTables", "read_schema_tables"]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -32,10 +35,42 @@ _NO_OPTION: Final = frozenset(
 )
 
 
-def read_schema_tables(
-    query: Callable[[str], Iterable[Mapping[str, Any]]],
-) -> Iterator[tuple[str, str, str | None, str | None, JSON]]:
-    """(kind, keyspace, name, id, definition) of every object on the node's disk, the server's own keyspaces included."""
+class SchemaTables:
+    """The reading of 1.2 to 2.2."""
+
+    describes_memory = False
+
+    def read_version(self, query: Query) -> tuple[str, int | None]:
+        """Read the digest of the schema tables' rows; versions are not ordered, so there is no epoch."""
+        version = system_schema.schema_version(query)
+        return ("" if version is None else str(version)), None
+
+    def read_schema(self, query: Query) -> Iterator[Stored]:
+        """Read `system.schema_*`."""
+        return read_schema_tables(query)
+
+    def read_state(self, query: Query) -> Mapping[str, JSON]:  # noqa: ARG002 - other designs ask
+        """Read nothing: there is no more than the version."""
+        return {}
+
+    def read_log(self, query: Query) -> JSON | None:  # noqa: ARG002 - other designs ask
+        """Read no log: changes leave none."""
+        return None
+
+    def read_keyspaces(self, query: Query) -> Sequence[str]:
+        """Read `system.schema_keyspaces`."""
+        return [str(row["keyspace_name"]) for row in query("SELECT keyspace_name FROM system.schema_keyspaces")]
+
+    def read_release(self, query: Query) -> str:
+        """Read `system.local`."""
+        return system_schema.release_version(query)
+
+
+DESIGN: Final = Design(authority="disk", schema=SchemaTables())
+
+
+def read_schema_tables(query: Query) -> Iterator[Stored]:
+    """Read every object on the node's disk, the server's own keyspaces included."""
     heads = list(query("SELECT * FROM system.schema_columnfamilies"))
     columns = list(query("SELECT * FROM system.schema_columns"))
     for row in query("SELECT * FROM system.schema_keyspaces"):
@@ -62,7 +97,7 @@ def read_schema_tables(
             yield "aggregate", row["keyspace_name"], row["aggregate_name"], None, _aggregate(row)
 
 
-def _tables(heads: Rows, columns: Rows) -> Iterator[tuple[str, str, str, str | None, JSON]]:
+def _tables(heads: Rows, columns: Rows) -> Iterator[Stored]:
     """Every table; halves of a headless one as they are."""
     head_of = {(row["keyspace_name"], row["columnfamily_name"]): row for row in heads}
     columns_of: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

@@ -10,31 +10,17 @@ Source: ScyllaDB, Making Schema Changes Safe with Raft, "a special Raft read bar
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 from urllib.parse import urlencode
 
-from schemaquake.clusters.cql.error_words import error_words
+from schemaquake.clusters.systems.dialect import Barrier
+from schemaquake.clusters.systems.error_words import error_words
 
-__all__ = ["REST_PORT", "Barrier", "read_barrier"]
+__all__ = ["REST_PORT", "read_barrier"]
 
 REST_PORT: Final = 10000
 _SAID_MOST: Final = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Barrier:
-    """How asking for a barrier ended: passed or not, after how long, and if not, why not."""
-
-    passed: bool
-    seconds: float
-    why: str | None = None
-
-    def told(self) -> dict[str, bool | float | str]:
-        """As a `version` observation tells it."""
-        told: dict[str, bool | float | str] = {"passed": self.passed, "seconds": round(self.seconds, 3)}
-        return told if self.why is None else {**told, "why": self.why}
 
 
 def read_barrier(address: str, *, port: int = REST_PORT, timeout_s: float) -> Barrier:

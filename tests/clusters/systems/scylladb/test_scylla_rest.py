@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 from scylla_node import GROUP, Rest, ScyllaNode, serving, state_id
 
 from schemaquake.clusters.cql import client as cql_client
 from schemaquake.clusters.cql.client import CqlConnector
-from schemaquake.clusters.cql.scylla_rest import read_barrier
+from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
+from schemaquake.clusters.systems.scylladb.rest import read_barrier
+from schemaquake.clusters.systems.system import parse_system
 
 
 def test_a_barrier_is_asked_for_once_and_in_time_for_the_servers_own_words():
@@ -18,13 +21,13 @@ def test_a_barrier_is_asked_for_once_and_in_time_for_the_servers_own_words():
     with serving(rest) as (address, port):
         barrier = read_barrier(address, port=port, timeout_s=8)
     assert barrier.passed
-    assert set(barrier.told()) == {"passed", "seconds"}
+    assert set(barrier.to_json()) == {"passed", "seconds"}
     assert rest.asked == [("POST", "/raft/read_barrier?timeout=7")]
 
 
 def test_without_a_majority_there_is_none_and_the_server_says_why():
     with serving(Rest(quorum=False)) as (address, port):
-        told = read_barrier(address, port=port, timeout_s=8).told()
+        told = read_barrier(address, port=port, timeout_s=8).to_json()
     assert told["passed"] is False
     assert "there is no raft quorum" in str(told["why"])
     assert ": 500 " in str(told["why"])
@@ -33,7 +36,7 @@ def test_without_a_majority_there_is_none_and_the_server_says_why():
 def test_an_interface_that_cannot_be_reached_is_no_error():
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
-        told = read_barrier("127.0.0.1", port=taken.getsockname()[1], timeout_s=2).told()
+        told = read_barrier("127.0.0.1", port=taken.getsockname()[1], timeout_s=2).to_json()
     assert told["passed"] is False
     assert "ConnectionRefusedError" in str(told["why"])
 
@@ -59,7 +62,7 @@ def test_what_is_no_http_is_no_barrier():
 
         thread = threading.Thread(target=speak)
         thread.start()
-        told = read_barrier("127.0.0.1", port=other.getsockname()[1], timeout_s=2).told()
+        told = read_barrier("127.0.0.1", port=other.getsockname()[1], timeout_s=2).to_json()
         thread.join()
     assert "BadStatusLine" in str(told["why"])
 
@@ -86,13 +89,16 @@ class Session:
 def client(monkeypatch):
     """A client of that node, whose REST interface is at that port."""
 
-    def connect(node, port, era="group0"):
+    def connect(node, port, system="scylladb:6.2"):
         class Driver(cql_client.Cluster):
             def connect(self):
                 return Session(node)
 
         monkeypatch.setattr(cql_client, "Cluster", Driver)
-        connector = CqlConnector({"n1": "127.0.0.1"}, 9042, 4, era, rest_port=port)
+        dialect = parse_system(system).cql
+        if dialect.barrier is not None:
+            dialect = replace(dialect, barrier=Group0Barrier(port))
+        connector = CqlConnector({"n1": "127.0.0.1"}, 9042, dialect)
         return connector.connect("n1", request_timeout_s=4)
 
     return connect
@@ -126,7 +132,7 @@ def test_a_reading_without_a_barrier_is_taken_all_the_same_and_says_so(client):
 def test_a_node_of_cassandra_is_never_asked_for_a_barrier(client):
     rest = Rest()
     with serving(rest) as (_, port):
-        reader = client(ScyllaNode(), port, era="system_schema")
+        reader = client(ScyllaNode(), port, system="cassandra:3.11.19")
         observed = reader.observe(phase="settled", sample=1, complete=True)
         reader.close()
     assert rest.asked == []

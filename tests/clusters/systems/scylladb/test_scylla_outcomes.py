@@ -7,7 +7,7 @@ from cassandra import AlreadyExists, InvalidRequest
 from cassandra.protocol import ConfigurationException, ServerError
 
 from schemaquake.clusters.cql import outcomes
-from schemaquake.clusters.cql.scylla_outcomes import TABLE
+from schemaquake.clusters.systems.scylladb.outcomes import TABLE
 from schemaquake.harness.registry import load
 
 GROUP = "group [2e8b1b70-93d5-11ee-8b41-d3a3a9d6e1c1] "

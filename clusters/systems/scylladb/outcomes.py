@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from schemaquake.clusters.cql.outcomes import Outcome
+from schemaquake.clusters.systems.outcome import Outcome
 
 __all__ = ["TABLE"]
 

@@ -8,15 +8,17 @@ import pytest
 from cassandra import InvalidRequest
 from scylla_node import GROUP, SERVERS, TABLE_ID, VERSION, ScyllaNode, ddl, state_id
 
-from schemaquake.clusters.cql.group0 import CHANGES_MOST, group0_log, group0_state, last_change
-from schemaquake.clusters.cql.schema import read_schema, read_version
+from schemaquake.clusters.cql.schema import read_schema
+from schemaquake.clusters.systems.scylladb.group0 import CHANGES_MOST, Group0, group0_log, group0_state, last_change
 
 CREATE = ddl("CREATE TABLE ks.t (k int PRIMARY KEY)")
 HISTORY = [(30, CREATE), (10, "Starting new topology coordinator c0ffee00"), (20, ddl("CREATE KEYSPACE ks"))]
 
 
 def reading(node, *, barrier=None):
-    return list(read_schema(node, era="group0", phase="settled", node="n1", sample=4, columns_of=None, barrier=barrier))
+    return list(
+        read_schema(node, Group0(), phase="settled", node="n1", sample=4, complete=barrier is not None, barrier=barrier)
+    )
 
 
 def test_states_made_for_these_tests_are_time_based_and_in_order():
@@ -101,8 +103,8 @@ def test_of_a_long_log_the_newest_changes_are_told():
 def test_the_epoch_is_the_time_of_the_newest_state():
     node = ScyllaNode(history=HISTORY)
     assert last_change(node) == state_id(30)
-    assert read_version(node, "group0") == (str(VERSION), state_id(30).time)
-    assert read_version(ScyllaNode(), "group0") == (str(VERSION), None)
+    assert Group0().read_version(node) == (str(VERSION), state_id(30).time)
+    assert Group0().read_version(ScyllaNode()) == (str(VERSION), None)
 
 
 # ── the whole reading ────────────────────────────────────────────────────────────────────────────────────────────────

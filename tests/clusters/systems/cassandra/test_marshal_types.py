@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemaquake.checkers.evidence.cql_types import canonical, user_types
-from schemaquake.clusters.cql.marshal_types import components, cql_type
+from schemaquake.clusters.systems.cassandra.marshal_types import components, cql_type
 
 
 def marshal(text):

@@ -9,23 +9,62 @@ Source: ScyllaDB's docs/dev/raft-in-scylla.md and system_keyspace.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from cassandra import InvalidRequest
 
-from schemaquake.clusters.cql.error_words import error_words
+from schemaquake.clusters.systems.cassandra import system_schema
+from schemaquake.clusters.systems.dialect import Query, Stored
+from schemaquake.clusters.systems.error_words import error_words
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["CHANGES_MOST", "group0_log", "group0_state", "last_change", "own_of_tables"]
-
-Query = Callable[[str], Iterable[Mapping[str, Any]]]
+__all__ = ["CHANGES_MOST", "Group0", "group0_log", "group0_state", "last_change", "own_of_tables"]
 
 CHANGES_MOST: Final = 5000
 """How many changes of the log are read, the newest: it may be that of a cluster in use."""
 
 _OF_TOPOLOGY: Final = ("fence_version", "transition_state", "upgrade_state", "version")
+
+
+class Group0:
+    """The reading of ScyllaDB: `system_schema`, what only ScyllaDB knows of a table, and the log of group 0."""
+
+    describes_memory = True
+
+    def read_version(self, query: Query) -> tuple[str, int | None]:
+        """Read the version, and the time of the newest state as the epoch: it is later than that of the state before."""
+        version = system_schema.schema_version(query)
+        if version is None:
+            return "", None
+        state = last_change(query)
+        return str(version), None if state is None else state.time
+
+    def read_schema(self, query: Query) -> Iterator[Stored]:
+        """Read `system_schema`; a table's and a view's definition has what only ScyllaDB knows of it."""
+        own = own_of_tables(query)
+        for kind, keyspace, name, identity, definition in system_schema.stored_objects(query):
+            found = own.get((keyspace, name or "")) if kind in {"table", "view"} else None
+            shown = {**definition, "scylla": system_schema.cell_as_json(found)} if found else definition
+            yield kind, keyspace, name, identity, shown
+
+    def read_state(self, query: Query) -> Mapping[str, JSON]:
+        """Read which group the node is in, its members and its topology."""
+        return {"group0": group0_state(query)}
+
+    def read_log(self, query: Query) -> JSON | None:
+        """Read the newest changes of the group's log."""
+        return group0_log(query)
+
+    def read_keyspaces(self, query: Query) -> Sequence[str]:
+        """Read `system_schema.keyspaces`."""
+        return system_schema.keyspace_names(query)
+
+    def read_release(self, query: Query) -> str:
+        """Read `system.versions`: in `system.local` it says which Cassandra it is compatible with."""
+        rows = query("SELECT version FROM system.versions WHERE key = 'local'")
+        return next((str(row["version"]) for row in rows), "unknown")
 
 
 def last_change(query: Query) -> UUID | None:

@@ -1,0 +1,106 @@
+"""Dialect: what a CQL client needs to know of the system that it talks to.
+
+A client asks each of its questions through these values and compares no name of a system. All of them are pickled into
+the workers' processes, so an implementation is a frozen dataclass of small fields, or a class without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+from schemaquake.clusters.systems.outcome import Outcome
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Node
+
+__all__ = ["Authority", "Barrier", "CqlDialect", "Query", "ReadBarrier", "SchemaReading", "Stored"]
+
+Query: TypeAlias = Callable[[str], Iterable[Mapping[str, Any]]]
+"""Runs one statement on the pinned node at consistency ONE and returns its rows as mappings."""
+
+Stored: TypeAlias = tuple[str, str, str | None, str | None, JSON]
+"""(kind, keyspace, name, id, definition) of one object; `schemaquake.harness.model.observation` says what each kind has."""
+
+Authority: TypeAlias = Literal["memory", "disk", "log", "group0"]
+"""The source that decides what a node's schema is.
+
+- `memory`: what the node remembers, for what it stores cannot be read by clients
+- `disk`: rows of schema tables, each node's own, merged in any order
+- `log`: one log of changes for the whole cluster, committed by Paxos
+- `group0`: one log of changes for the whole cluster, committed by a Raft group
+"""
+
+
+class SchemaReading(Protocol):
+    """How one node's own account of its schema is read by CQL."""
+
+    @property
+    def describes_memory(self) -> bool:
+        """Whether `DESCRIBE SCHEMA` is worth asking for; a release that does not know it is asked table by table."""
+        ...
+
+    def read_version(self, query: Query) -> tuple[str, int | None]:
+        """Read (schema version, epoch of the last change); the version is "" and the epoch null where none is stored.
+
+        Epochs order the changes of the whole cluster; they are null in a system that does not order them.
+        """
+        ...
+
+    def read_schema(self, query: Query) -> Iterator[Stored]:
+        """Read every object on the node's disk; the server's own keyspaces may be among them."""
+        ...
+
+    def read_state(self, query: Query) -> Mapping[str, JSON]:
+        """Read what else belongs into a reading's `version` row, by name; empty where there is nothing."""
+        ...
+
+    def read_log(self, query: Query) -> JSON | None:
+        """Read the newest changes of the log that the node keeps, in the shape of a `log` row; None if it keeps none."""
+        ...
+
+    def read_keyspaces(self, query: Query) -> Sequence[str]:
+        """Read the names of all keyspaces."""
+        ...
+
+    def read_release(self, query: Query) -> str:
+        """Read the release that the server says it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """How asking for a barrier ended: passed or not, after how long, and if not, why not."""
+
+    passed: bool
+    seconds: float
+    why: str | None = None
+
+    def to_json(self) -> dict[str, bool | float | str]:
+        """Render it as a `version` observation has it."""
+        document: dict[str, bool | float | str] = {"passed": self.passed, "seconds": round(self.seconds, 3)}
+        return document if self.why is None else {**document, "why": self.why}
+
+
+class ReadBarrier(Protocol):
+    """How a node is had to apply all that was committed before. Neither verb raises: a failure is in the answer."""
+
+    def wait(self, address: str, *, timeout_s: float) -> Barrier:
+        """Ask the node from afar."""
+        ...
+
+    def wait_on(self, node: Node, *, timeout_s: float) -> Barrier:
+        """Ask the node by a command that is carried out on it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CqlDialect:
+    """What a CQL client needs to know of a system; picklable."""
+
+    protocol_version: int
+    schema: SchemaReading
+    outcomes: Sequence[Outcome] = ()
+    """What its errors prove where that is not what they prove elsewhere; tried before the table of all CQL."""
+    barrier: ReadBarrier | None = None
+    """Asked before each reading that judges; None where a reading needs none."""

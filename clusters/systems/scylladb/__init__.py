@@ -1,0 +1,1 @@
+"""ScyllaDB: its lines of releases, group 0, read barriers, and what its errors prove."""

@@ -1,0 +1,58 @@
+"""ScyllaDB: one line from 5.2 on, whose schema is the log of group 0.
+
+It goes by its documentation, and was never run here. Before 5.2 group 0 is behind a switch that cannot be undone, so
+nothing is known of those. User-defined functions are behind a switch in all versions, and left out. Views, indexes,
+conditional writes and counters are without one for keyspaces without tablets, which those of SimpleStrategy are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.scylladb.container import CONTAINER
+from schemaquake.clusters.systems.scylladb.group0 import Group0
+from schemaquake.clusters.systems.scylladb.outcomes import TABLE
+from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
+from schemaquake.clusters.systems.system import System, split_system
+from schemaquake.harness.errors import PlanError
+
+__all__ = ["DIALECT", "ScyllaDb"]
+
+_FIRST_LINE: Final = (5, 2)  # 6.2 is followed by 2025.1
+_FEATURES: Final = frozenset(
+    {
+        *("keyspaces", "tables", "columns", "options", "indexes", "types", "views"),
+        *("cql", "collections", "rename", "column-drops", "conditional-writes"),
+    }
+)
+_MEMORY_MB: Final = 1500
+"""The least memory that its documentation gives a container."""
+
+DIALECT: Final = CqlDialect(protocol_version=4, schema=Group0(), outcomes=TABLE, barrier=Group0Barrier())
+
+
+class ScyllaDb:
+    """The family `scylladb`."""
+
+    title = "ScyllaDB"
+    known_versions = ("5.2", "5.4", "6.0", "6.1", "6.2", "2025.1")  # any version of a line is spoken to alike
+
+    def parse(self, text: str) -> System:
+        """Make the system of `scylladb:6.2.3`. Raises PlanError for a version before group 0."""
+        product, version, line = split_system(text)
+        if line < _FIRST_LINE:
+            raise PlanError(f"nothing is known of {text}; known is {self.title} 5.2 and later")
+        return System(
+            product=product,
+            version=version,
+            era="group0",
+            features=_FEATURES,
+            authority="group0",
+            cql=DIALECT,
+            start="first-alone",  # up to 5.4 nodes join one at a time; from 6.0 on they need not
+            layout="folders-with-ids",
+            memory_mb=_MEMORY_MB,
+            pull_delay_s=0,
+            container=CONTAINER,
+        )
