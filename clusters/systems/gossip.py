@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from schemaquake.clusters.systems.dialect import Query
@@ -25,6 +26,7 @@ class Membership(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class Gossip:
     """The membership of servers that gossip, from `system.peers` and from what they log."""
 

@@ -7,6 +7,7 @@ whose low 64 bits count and can be ordered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from schemaquake.clusters.systems.cassandra import system_schema
@@ -21,6 +22,7 @@ _MEMBERS_MAX: Final = 3
 _LIMIT_S: Final = 90.0
 
 
+@dataclass(frozen=True, slots=True)
 class MetadataLog:
     """The reading of 6.0: `system_schema`, and versions that are epochs."""
 

@@ -9,6 +9,7 @@ before, a server computes it from the names, and writes it nowhere, so it stays 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -35,6 +36,7 @@ _NO_OPTION: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class SchemaTables:
     """The reading of 1.2 to 2.2."""
 

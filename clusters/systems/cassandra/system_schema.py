@@ -7,6 +7,7 @@ same in 6.0, and ScyllaDB has them, too: their modules read them through `stored
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -29,6 +30,7 @@ __all__ = [
 _IDENTITY: Final = frozenset({"keyspace_name", "table_name", "view_name", "id", "base_table_id", "base_table_name"})
 
 
+@dataclass(frozen=True, slots=True)
 class SystemSchema:
     """The reading of 3.0 to 5.0."""
 

@@ -10,6 +10,7 @@ Source: ScyllaDB's docs/dev/raft-in-scylla.md and system_keyspace.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -28,6 +29,7 @@ CHANGES_MOST: Final = 5000
 _OF_TOPOLOGY: Final = ("fence_version", "transition_state", "upgrade_state", "version")
 
 
+@dataclass(frozen=True, slots=True)
 class Group0:
     """The reading of ScyllaDB: `system_schema`, what only ScyllaDB knows of a table, and the log of group 0."""
 
