@@ -185,7 +185,11 @@ def _check(
         str | None, typer.Option(help="what the history is of, for example cas-register, set-full, list-append")
     ] = None,
     history_format: Annotated[
-        str | None, typer.Option("--format", help="edn, json or parquet, if the file's name does not say so")
+        str | None,
+        typer.Option(
+            "--format",
+            help="edn, json, parquet or another (schemaquake list formats), if the file's name does not say so",
+        ),
     ] = None,
     independent: Annotated[bool, typer.Option(help="every value is [key value]: judge each key apart")] = False,
     initial: Annotated[str | None, typer.Option(help="the value before the first operation, as JSON")] = None,

@@ -20,7 +20,7 @@ from schemaquake.harness.registry import load_all, resources
 
 __all__ = ["register"]
 
-_KINDS = ("workloads", "nemeses", "checkers", "clusters", "systems", "anomalies", "errors")
+_KINDS = ("workloads", "nemeses", "checkers", "clusters", "systems", "formats", "anomalies", "errors")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def _list(
     kind: Annotated[str, typer.Argument(help=f"one of {', '.join(_KINDS)}")] = "workloads",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
-    """List what is installed: workloads, nemeses, checkers, clusters, systems, anomalies, errors."""
+    """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors."""
     if kind not in _KINDS:
         raise PlanError(f'cannot list "{kind}"; lists there are: {", ".join(_KINDS)}')
     rows: dict[str, str] | dict[str, Mapping[str, str | int]]

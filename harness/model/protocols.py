@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion
@@ -35,6 +35,7 @@ __all__ = [
     "Fault",
     "Foretelling",
     "Guarded",
+    "HistoryFormat",
     "Mending",
     "Mode",
     "Nemesis",
@@ -448,6 +449,26 @@ class Guarded(Protocol):
         """What guards of this fault have done by themselves so far, by node; empty before any has and after `disarm`.
 
         `{"after_s": since arming, "done": [{"argv", "exit_code"}]}`. Raises ClusterError, NodeUnreachable.
+        """
+        ...
+
+
+# ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class HistoryFormat(Protocol):
+    """A notation in which `schemaquake check` reads histories that came from elsewhere."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    """Ends of the names of its files, each with its dot."""
+
+    def events(self, file: BinaryIO, name: str) -> Iterator[tuple[int, Mapping[str, JSON]]]:
+        """Read the events in their order, each with the line it begins on (`name` is the file's, for errors).
+
+        An event is a map with `type` (invoke, ok, fail, info) and `f`, and as far as the file says it `process`, `time` (ns),
+        `index`, `node`, `key`, `value` and `error`; a `value` that is a list of `[f, key, value]` is a transaction.
+        Raises HistoryError, with line and reason, for a file that is none of this format.
         """
         ...
 

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.protocols import HistoryFormat
 from schemaquake.harness.model.records import HISTORY
-from schemaquake.results.formats import edn, elle_json
+from schemaquake.harness.registry import load, names
+from schemaquake.results.formats.notations import ELLE_JSON, Notation
 from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
 from schemaquake.results.formats.sequence import sequenced
 from schemaquake.results.store.atomic import replacing
@@ -19,25 +21,41 @@ from schemaquake.results.store.parquet_options import parquet_options
 from schemaquake.results.store.regrouping import stretches
 from schemaquake.results.store.store import increases, read_table, write_table
 
-__all__ = ["FORMATS", "format_of", "read_history", "spill_history"]
+__all__ = ["format_of", "known_formats", "read_history", "spill_history"]
 
-FORMATS: Final = ("edn", "json", "parquet")
-_BY_SUFFIX: Final = {".edn": "edn", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
-_NOTATIONS: Final = {"edn": edn, "json": elle_json}
+_PARQUET: Final = "parquet"
+"""The format of a table that has our columns already; every other one is a `HistoryFormat`, found through entry points."""
 _WHO_DID_WHAT_WHEN: Final = frozenset({"line", "index", "time", "process", "type", "f"})
 _SPILLED_ROWS: Final = 1 << 17
 _SPILLED_BYTES: Final = 1 << 25
 _SCANNED_FROM: Final = 1 << 20  # bytes; from there on the scanner has paid for the second it may take to load
 
 
+def known_formats() -> list[str]:
+    """Name the formats that can be read here."""
+    return sorted([*names("formats"), _PARQUET])
+
+
 def format_of(path: Path, asked: str | None) -> str:
-    """The format asked for, or the one that the file's name tells. Raises PlanError."""
-    if asked is not None and asked not in FORMATS:
-        raise PlanError(f'format "{asked}" cannot be read; known are {", ".join(FORMATS)}')
-    found = asked or _BY_SUFFIX.get(path.suffix)
+    """Name the format asked for, or the one that the file's name tells. Raises PlanError."""
+    known = known_formats()
+    if asked is not None and asked not in known:
+        raise PlanError(f'format "{asked}" cannot be read; known are {", ".join(known)}')
+    found = asked or _format_by_suffix(path.suffix)
     if found is None:
-        raise PlanError(f"{path}: its name does not tell its format; say --format {', '.join(FORMATS)}")
+        raise PlanError(f"{path}: its name does not tell its format; say --format {', '.join(known)}")
     return found
+
+
+def _format_by_suffix(suffix: str) -> str | None:
+    """Find the format that claims this end of a file's name, first the one that has its name, so that others stay unloaded."""
+    if suffix == f".{_PARQUET}":
+        return _PARQUET
+    for name in sorted(names("formats"), key=lambda name: f".{name}" != suffix):
+        file_format: HistoryFormat = load("formats", name)
+        if suffix in file_format.suffixes:
+            return name
+    return None
 
 
 def read_history(path: Path, *, file_format: str | None = None, independent: bool = False) -> pa.Table:
@@ -47,13 +65,13 @@ def read_history(path: Path, *, file_format: str | None = None, independent: boo
     reason, for what no history is, and PlanError for what cannot be read at all.
     """
     chosen = _format_of_file(path, file_format)
-    if chosen == "parquet":
+    if chosen == _PARQUET:
         if independent:
             raise PlanError("--independent is for files in which a value is [key value]; our Parquet has a column key")
         return read_table(path, HISTORY, order="index")
-    names = Names()
-    batches = list(_batches(path, chosen, independent=independent, names=names))
-    table = pa.Table.from_batches(batches, schema=RAW).replace_schema_metadata(names.metadata())
+    numbered = Names()
+    batches = list(_batches(path, chosen, independent=independent, numbered=numbered))
+    table = pa.Table.from_batches(batches, schema=RAW).replace_schema_metadata(numbered.metadata())
     return sequenced(table, str(path))
 
 
@@ -70,21 +88,21 @@ def spill_history(path: Path, to: Path, *, file_format: str | None = None, indep
     another order than that of their indices, or do not all name a process, is read as a whole.
     """
     chosen = _format_of_file(path, file_format)
-    names = Names()
+    numbered = Names()
     raw = to.with_name(f"{to.name}.raw")
     try:
         nothing = {field.name: pa.nulls(0, field.type) for field in RAW if field.name not in _WHO_DID_WHAT_WHEN}
         narrow: list[pa.RecordBatch] = []
         with pq.ParquetWriter(raw, RAW, compression="lz4") as writer:
-            for batch in _batches(path, chosen, independent=independent, names=names):
+            for batch in _batches(path, chosen, independent=independent, numbered=numbered):
                 writer.write_batch(batch)
                 narrow.append(_narrow(batch, nothing))
         events = pa.Table.from_batches(narrow, schema=RAW)
         if events["process"].null_count or not increases(events["index"]):
-            whole = pq.read_table(raw).cast(RAW).replace_schema_metadata(names.metadata())
+            whole = pq.read_table(raw).cast(RAW).replace_schema_metadata(numbered.metadata())
             write_table(to, sequenced(whole, str(path)))
         else:
-            _write_sequenced(raw, sequenced(events, str(path)), names, to)
+            _write_sequenced(raw, sequenced(events, str(path)), numbered, to)
     finally:
         raw.unlink(missing_ok=True)
 
@@ -102,9 +120,9 @@ def _narrow(batch: pa.RecordBatch, nothing: dict[str, pa.Array]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(columns, schema=RAW)
 
 
-def _write_sequenced(raw: Path, sequenced_events: pa.Table, names: Names, to: Path) -> None:
+def _write_sequenced(raw: Path, sequenced_events: pa.Table, numbered: Names, to: Path) -> None:
     """A history from its events as they stood in the file, a row group at a time, and from who did what when."""
-    schema = HISTORY.with_metadata(names.metadata() or None)
+    schema = HISTORY.with_metadata(numbered.metadata() or None)
     begin = 0
     with (
         replacing(to) as draft,
@@ -123,17 +141,17 @@ def _write_sequenced(raw: Path, sequenced_events: pa.Table, names: Names, to: Pa
     assert begin == len(sequenced_events)
 
 
-def _batches(path: Path, file_format: str, *, independent: bool, names: Names) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names) -> Iterator[pa.RecordBatch]:
     """The file's events (`RAW`) as they stand there."""
-    rows = Rows(independent=independent, names=names)
-    notation = _NOTATIONS[file_format]
+    rows = Rows(independent=independent, names=numbered)
+    chosen: HistoryFormat = load("formats", file_format)
     with path.open("rb") as file:
-        if path.stat().st_size >= _SCANNED_FROM:
+        if isinstance(chosen, Notation) and path.stat().st_size >= _SCANNED_FROM:
             from schemaquake.results.formats.fast_reading import batches  # noqa: PLC0415 - half a second to load
 
-            yield from batches(file, str(path), notation, rows, json=notation is elle_json)
+            yield from batches(file, str(path), chosen.module, rows, json=chosen is ELLE_JSON)
             return
-        for line, op in notation.forms(file, str(path)):
+        for line, op in chosen.events(file, str(path)):
             _add(rows, op, line, path)
             if rows.full:
                 yield rows.take()

@@ -1,0 +1,31 @@
+"""Notations: the history formats of ours that are text, EDN as Jepsen writes it and elle-cli's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import BinaryIO, Final
+
+from schemaquake.harness.model.operation import JSON
+from schemaquake.results.formats import edn, elle_json
+
+__all__ = ["EDN", "ELLE_JSON", "Notation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """A `schemaquake.harness.model.protocols.HistoryFormat` that the scanner of large files knows, too."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: ModuleType
+    """Reads the notation: `forms`, and for the scanner `opening`, `ops` and `closing`."""
+
+    def events(self, file: BinaryIO, name: str) -> Iterator[tuple[int, Mapping[str, JSON]]]:
+        """Read every operation of the file with its line. Raises HistoryError."""
+        return self.module.forms(file, name)  # type: ignore[no-any-return]
+
+
+EDN: Final = Notation("edn", (".edn",), edn)
+ELLE_JSON: Final = Notation("json", (".json", ".jsonl"), elle_json)
