@@ -6,7 +6,7 @@ import orjson
 import pytest
 from test_racing_ddl_on_real_clusters import schemaquake
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 def test_a_node_killed_at_every_step_starts_and_has_what_its_remains_say(tmp_path):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_racing_ddl_on_real_clusters import schemaquake
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 SYSTEM = "cassandra:1.2.19"
 RACES = ("--workload", "drop-alter", "--races", "3", "--seed", "1")

@@ -83,7 +83,7 @@ def test_three_nodes_boot_serve_and_are_paused_skewed_killed_and_read_back(prepa
     assert (folder / "nodes" / "n1" / "system-0.log").stat().st_size > 1000, "the logs stay"
 
 
-@pytest.mark.parametrize("system", ["cassandra:1.0.12", "cassandra:1.2.19"])
+@pytest.mark.parametrize("system", ["cassandra:1.0.12", pytest.param("cassandra:1.2.19", marks=pytest.mark.long)])
 def test_old_lines_live_die_and_live_again(prepared, system):
     """The lightest one that is spoken to by Thrift, and the lightest by CQL: seconds each."""
     told = told_from_inside("return-of-the-dead", prepared(system=system, nodes=3))
@@ -96,6 +96,7 @@ def test_old_lines_live_die_and_live_again(prepared, system):
     assert all(f"10.77.0.{number} " in told["nodetool"] for number in (1, 2, 3))
 
 
+@pytest.mark.long
 def test_two_runs_side_by_side_do_not_collide_and_sigterm_ends_only_the_one_it_was_sent_to(prepared, running):
     first_folder = prepared(nodes=1, restart="none", time_limit_s=120, nemeses=("pause",))
     second_folder = prepared(nodes=1, restart="none", time_limit_s=8)
@@ -145,6 +146,7 @@ def test_sigkill_of_the_harness_leaves_no_process_and_heal_sweeps_up_the_rest(pr
     assert sum(e["f"] == "insert" and e["type"] == "ok" for e in history) >= 5, "what was written is whole"
 
 
+@pytest.mark.long
 def test_an_ordinary_user_boots_a_node_too(prepared):
     try:
         ordinary = user("ordinary user")

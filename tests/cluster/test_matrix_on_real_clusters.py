@@ -16,7 +16,7 @@ from schemaquake.harness.wait import until
 from schemaquake.results.matrix.matrix_folder import MatrixFolder
 from schemaquake.results.matrix.tally import Matrix
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 SYSTEMS = ("cassandra:1.2.19", "cassandra:2.0.17")
 

@@ -142,6 +142,7 @@ def schemaquake_check(run: Path) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.long
 def test_across_a_cut_5_0_9_breaks_every_time_and_6_0_refuses_the_minority(runs: Path) -> None:
     arguments = ("--workload", "drop-type,drop-keyspace", "--races", "4", "--mode", "partition", "--restart", "none")
     affected = schemaquake("run", "--system", AFFECTED, *arguments, runs=runs, expected=1)

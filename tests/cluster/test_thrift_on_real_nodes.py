@@ -14,7 +14,7 @@ from schemaquake.clusters.local.provider import LocalProvider
 pytestmark = pytest.mark.cluster
 
 INSIDE = str(SUPPORT / "inside_thrift.py")
-VERSIONS = ["0.7.10", "0.8.10", "1.0.12", "1.1.0", "1.1.12"]
+VERSIONS = ["1.1.12", *(pytest.param(v, marks=pytest.mark.long) for v in ("0.7.10", "0.8.10", "1.0.12", "1.1.0"))]
 
 
 def told(prepared, version, scenario):

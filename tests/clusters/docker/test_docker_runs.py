@@ -79,6 +79,7 @@ def test_races_break_5_0_9_in_containers_as_they_do_locally(run):
     assert "Starting listening for CQL clients" in logs[0].read_text()
 
 
+@pytest.mark.long
 def test_reads_and_writes_hold_under_every_kind_of_fault(run):
     document = run(
         *("--workload", "register", "--nemesis", "partition,kill,pause,clock", "--time-limit", "60"),
@@ -148,6 +149,7 @@ class Killed:
         return found
 
 
+@pytest.mark.long
 def test_heal_removes_what_a_killed_harness_left(engine, tmp_path):
     killed = Killed(tmp_path, "--cluster", "docker", "--system", SYSTEM, "--nemesis", "partition", "--time-limit", "60")
     killed.kill_when_broken()

@@ -67,6 +67,7 @@ def test_the_doctor_finds_such_hosts_fit(ring, tmp_path):
     assert json.loads(schemaquake("doctor", "--cluster", file, "--json").stdout)["ok"] is True
 
 
+@pytest.mark.long
 def test_reads_and_writes_hold_under_every_kind_of_fault(run):
     document = run(
         *("--workload", "register", "--nemesis", "partition,kill,pause,clock", "--time-limit", "60"),
@@ -86,7 +87,7 @@ def test_a_fault_that_is_not_allowed_is_refused_before_anything_is_touched(ring,
     assert list((tmp_path / "runs").glob("2*")) == []
 
 
-@pytest.mark.parametrize("nemesis", ["partition", "kill"])
+@pytest.mark.parametrize("nemesis", ["partition", pytest.param("kill", marks=pytest.mark.long)])
 def test_a_harness_that_is_killed_is_healed_for_from_its_ledger_alone(ring, tmp_path, nemesis):
     file = ring.cluster_file(tmp_path / "cluster.toml", allow=ALLOWED)
     run = subprocess.Popen(

@@ -255,7 +255,7 @@ def healed_from_the_ledger(field):
     return mended.done
 
 
-@pytest.mark.parametrize("kinds", TOGETHER)
+@pytest.mark.parametrize("kinds", short(TOGETHER[0], TOGETHER))
 def test_a_killed_harness_leaves_every_node_whole_in_time(field, kinds):
     with field.harness(kinds) as harness:
         assert said(harness) == "injected"
@@ -271,6 +271,7 @@ def test_a_killed_harness_leaves_every_node_whole_in_time(field, kinds):
 
 
 @pytest.mark.parametrize("kinds", short(TOGETHER[0], TOGETHER))
+@pytest.mark.long
 def test_a_harness_that_is_cut_off_and_dies_leaves_every_node_whole_in_time(field, kinds):
     with field.harness(kinds) as harness:
         assert said(harness) == "injected"
@@ -300,6 +301,7 @@ def test_healing_at_once_does_what_the_guards_would_have_done(field, kinds):
 
 
 @pytest.mark.parametrize("kinds", short("partition+pause", ["strobe"]))
+@pytest.mark.long
 def test_a_harness_that_comes_back_after_a_cut_tells_that_its_faults_expired(field, kinds):
     with field.harness(kinds) as harness:
         assert said(harness) == "injected"
@@ -328,6 +330,7 @@ def test_a_harness_that_is_killed_at_any_instant_of_an_injection_leaves_nothing(
     assert field.guards() == {}
 
 
+@pytest.mark.long
 def test_guards_outlive_the_sessions_that_set_them(field):
     with field.harness("partition+kill") as harness:
         assert said(harness) == "injected"

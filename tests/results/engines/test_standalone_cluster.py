@@ -94,6 +94,7 @@ def test_a_cluster_of_two_workers_gives_the_local_verdict(cluster: StandaloneClu
     assert ended(begun(cluster, registers_file, "linearizable")) == here(registers_file, "linearizable")
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster: StandaloneCluster, tmp_path: Path) -> None:
     file = stored(tmp_path, table(damaged(22, "rw-register", count=300, keys=6, share=0.05)), rows=100)
     process = begun(cluster, file, "rw-register")

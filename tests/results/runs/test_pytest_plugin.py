@@ -298,6 +298,7 @@ def test_race_that_breaks_a_real_cluster_fails_a_test_of_somebody_elses(pytester
 
 
 @pytest.mark.cluster
+@pytest.mark.long
 def test_same_race_on_a_real_cluster_that_holds_passes(pytester, monkeypatch):
     monkeypatch.setenv("SCHEMAQUAKE_CACHE", str(CACHE))
     result = _somebody_elses_suite(pytester, "cassandra:6.0-alpha2", "run.valid is True and run.report.exists()")
