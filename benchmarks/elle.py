@@ -75,8 +75,8 @@ done = time.process_time()
 # Not by getrusage, which has the peak of the process that started this one, too.
 peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())
 print(json.dumps({
-    "valid": verdict.valid, "reason": verdict.reason, "anomalies": verdict.stats["anomaly-types"],
-    "parts": {name: value for name, value in verdict.stats.items() if name.endswith("_s")},
+    "valid": verdict.valid, "reason": verdict.reason, "anomalies": verdict.figures["anomaly-types"],
+    "parts": {name: value for name, value in verdict.figures.items() if name.endswith("_s")},
     "read_cpu_s": read - began, "load_cpu_s": loaded - read, "check_cpu_s": done - loaded,
     "memory_gb": int(peak[1]) / 2**20,
 }))

@@ -26,7 +26,7 @@ from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.records import OBSERVATIONS, Records, plain
 from schemaquake.harness.model.steps import Invoke
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Verdict, make_stats
 from schemaquake.results.engines.engine import ENGINES
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
@@ -53,12 +53,13 @@ class Rows:
 
     name: str = "rows"
     scope: str = "keyspace"
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - never late
         history = plain(records.history)
         acknowledged = history.filter(pc.and_(pc.equal(history["f"], "insert"), pc.equal(history["type"], "ok")))
         texts = len(set(acknowledged["value"].to_pylist()))
-        return Verdict(valid=True, checker=self.name, stats={"rows": texts})
+        return Verdict(valid=True, checker=self.name, stats=make_stats({"rows": texts}))
 
 
 def work(folder: Path, number: int, workers: int, operations: int) -> None:

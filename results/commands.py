@@ -272,7 +272,7 @@ def _check(
         for path, verdict in verdicts:
             sys.stdout.write(f"{path}\t{str(verdict.valid).lower()}\n")
     for path, verdict in verdicts:
-        if verdict.stats.get("disagreement"):
+        if verdict.figures.get("disagreement"):
             stderr().print(f"{path}: {verdict.reason}", style="bold red", markup=False)
         elif verdict.valid == "unknown" and not as_json:
             stderr().print(f"{path}: {verdict.reason}", markup=False)

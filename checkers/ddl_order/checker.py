@@ -38,14 +38,14 @@ from schemaquake.checkers.ddl_order.model import change
 from schemaquake.checkers.ddl_order.observation import observation
 from schemaquake.checkers.ddl_order.variables import Change
 from schemaquake.checkers.ddl_order.vocabulary import vocabulary
-from schemaquake.checkers.ddl_order.witness import explained, shortened
+from schemaquake.checkers.ddl_order.witness import explained
 from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema, final_readings
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation, operations
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import Records, keyspace_of, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, combine, make_stats
 
 __all__ = ["SchemaLinearizability"]
 
@@ -61,6 +61,7 @@ class SchemaLinearizability:
     name: str = "schema-linearizability"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("non-linearizable-ddl",)
+    vouches: bool = True
     configurations_max: int = 150_000
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -84,16 +85,16 @@ class SchemaLinearizability:
         if len(verdicts) == 1:
             return verdicts[0]
         if not verdicts:
-            reason = "nothing to judge: no schema change may have taken effect"
+            doubt = Doubt("nothing-to-judge", "no schema change may have taken effect")
             if any(operation.f == "cql" and operation.possible for operation in changes.all):
-                reason = "no schema change but raw cql, whose meaning is not known"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+                doubt = Doubt("undecided", "no schema change but raw cql, whose meaning is not known")
+            return Verdict.unknown(self.name, doubt)
         return Verdict(
             valid=combine(verdict.valid for verdict in verdicts),
             checker=self.name,
             anomalies=tuple(found for verdict in verdicts for found in verdict.anomalies),
-            stats={"keyspaces": len(verdicts), "operations": sum(map(len, possible.values()))},
-            reason="; ".join(verdict.reason for verdict in verdicts if verdict.reason is not None) or None,
+            stats=make_stats({"keyspaces": len(verdicts), "operations": sum(map(len, possible.values()))}),
+            doubts=tuple(doubt for verdict in verdicts for doubt in verdict.doubts),
         )
 
 
@@ -170,12 +171,14 @@ class _Questions:
     def verdict(self, checker: str, *, deadline: float, configurations_max: int) -> Verdict:
         """Every component's answer, combined."""
         findings: list[Anomaly] = []
-        doubts: list[str] = []
+        doubts: list[Doubt] = []
         configurations = 0
         for number, component in enumerate(self._components):
             now = time.monotonic()
             if now > deadline:
-                doubts.append(f"the time limit was reached after {number} of {len(self._components)} parts")
+                doubts.append(
+                    Doubt("time", f"the time limit was reached after {number} of {len(self._components)} parts")
+                )
                 break
             doubt = self._doubt(component)
             if doubt is not None:
@@ -187,37 +190,45 @@ class _Questions:
             if decision.outcome.found is False:
                 findings.append(explained(decision, deadline=share))
             elif decision.outcome.found == "unknown":
-                size = f"{len(component.events)} changes and readings of {shortened(component.objects)}"
-                doubts.append(f"{size}: {decision.outcome.reason}")
+                limit = decision.outcome.limit or Doubt("undecided", "not decided")
+                text = f"{len(component.events)} changes and readings: {limit.text}"
+                doubts.append(Doubt(limit.kind, text, component.objects))
         doubts += self._unread()
+        largest = max((len(component.events) for component in self._components), default=0)
         return Verdict(
             valid=False if findings else "unknown" if doubts else True,
             checker=checker,
             anomalies=tuple(findings),
-            stats={
-                "operations": len(self._possible),
-                "components": len(self._components),
-                "largest_component": max((len(component.events) for component in self._components), default=0),
-                "configurations": configurations,
-            },
-            reason="; ".join(doubts) or None,
+            stats=make_stats(
+                {
+                    "operations": len(self._possible),
+                    "components": len(self._components),
+                    "largest_component": Stat(largest, merge="max"),
+                    "configurations": configurations,
+                }
+            ),
+            doubts=tuple(doubts),
         )
 
-    def _unread(self) -> Iterable[str]:
+    def _unread(self) -> Iterable[Doubt]:
         if not self._readings.of("settled"):
-            yield f"no node's settled reading of {self._words.keyspace}: only the answers could be judged"
+            yield Doubt(
+                "unread", f"no node's settled reading of {self._words.keyspace}: only the answers could be judged"
+            )
         for unread in self._readings.unread:
             if unread.phase == "settled":
-                yield f"{unread.node} could not be read in phase settled: {unread.error}"
+                yield Doubt("unread", f"{unread.node} could not be read in phase settled: {unread.error}")
 
-    def _doubt(self, component: Component) -> str | None:
+    def _doubt(self, component: Component) -> Doubt | None:
         """Why this component cannot be judged although it could be searched."""
         names = {variable.name for variable in component.variables} - {""}
         for operation in self._texts:
             text = str(operation.argument.get("statement", "")).lower()
             if re.search(r"\bkeyspace\b", text) or names & set(re.findall(r"\w+", text)):
-                return f"op {operation.index} is raw cql and may change {shortened(component.objects)}: its meaning is not known"
+                text = f"op {operation.index} is raw cql, whose meaning is not known, and may change them"
+                return Doubt("undecided", text, component.objects)
         for variable in component.variables:
             if variable.kind == "routine" and len(self._words.routines[variable.name]) > 1:
-                return f"{variable.object} is declared with several argument types: overloads are not modelled"
+                text = "declared with several argument types: overloads are not modelled"
+                return Doubt("undecided", text, (variable.object,))
         return None

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
+from schemaquake.harness.model.verdict import Doubt
+
 __all__ = ["Branch", "Outcome", "Problem", "State", "Step", "after", "restricted", "search", "without_idle_steps"]
 
 State: TypeAlias = tuple[int, ...]
@@ -157,12 +159,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`order`: labels in an order that works. `found` unknown: `reason` names the limit that was reached."""
+    """`order`: labels in an order that works. `found` unknown: `limit` is the one that was reached."""
 
     found: Literal[True, False, "unknown"]
     order: tuple[int, ...] = ()
     configurations: int = 0
-    reason: str | None = None
+    limit: Doubt | None = None
 
 
 def search(problem: Problem, *, repeatable: bool = False, deadline: float, configurations_max: int) -> Outcome:
@@ -193,9 +195,9 @@ def search(problem: Problem, *, repeatable: bool = False, deadline: float, confi
             return Outcome(True, (*order, label), memo.size)
         if not memo.remember(taken, state):
             continue
-        reason = _limit_reached(memo.size, configurations_max, deadline)
-        if reason is not None:
-            return Outcome("unknown", (), memo.size, reason)
+        limit = _limit_reached(memo.size, configurations_max, deadline)
+        if limit is not None:
+            return Outcome("unknown", (), memo.size, limit)
         order.append(label)
         stack.append(walk.successors(taken, state))
     return Outcome(False, (), memo.size)
@@ -220,11 +222,11 @@ class _Memo:
         return True
 
 
-def _limit_reached(configurations: int, configurations_max: int, deadline: float) -> str | None:
+def _limit_reached(configurations: int, configurations_max: int, deadline: float) -> Doubt | None:
     if configurations >= configurations_max:
-        return f"{configurations_max:,} configurations did not suffice"
+        return Doubt("memory", f"{configurations_max:,} configurations did not suffice")
     if configurations % _CONFIGURATIONS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and time.monotonic() > deadline:
-        return "the time limit was reached"
+        return Doubt("time", "the time limit was reached")
     return None
 
 

@@ -47,6 +47,7 @@ class ListAppend:
         "lost-update",
         *CYCLE_ANOMALIES,
     )
+    vouches: bool = True
     models: tuple[str, ...] = ("strict-serializable",)
 
     def warm(self) -> None:

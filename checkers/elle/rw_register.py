@@ -46,6 +46,7 @@ class RwRegister:
         "cyclic-versions",
         *CYCLE_ANOMALIES,
     )
+    vouches: bool = True
     models: tuple[str, ...] = ("strict-serializable",)
     sequential_keys: bool | None = None
     linearizable_keys: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,16 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.harness.history.gather import gather
-from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, combine, merge_doubts
 
 __all__ = ["of_each_table", "of_tables"]
 
-_NOTHING: Final = "nothing to judge"
 _TABLES_MOST: Final = 100  # whose statistics are told
 _ANOMALIES_MOST: Final = 200
-_DOUBTS_MOST: Final = 10
 _FEW: Final = 8
 
 
@@ -47,39 +45,35 @@ def of_tables(verdicts: Iterable[tuple[str, Verdict]]) -> Verdict:
     first: Verdict | None = None
     checker = ""
     validities = set()
-    stats: dict[str, JSON] = {}
+    stats: dict[str, Stat] = {}
     anomalies: list[Anomaly] = []
-    doubts: list[str] = []
-    judged = found = doubted = 0
+    doubts: list[Doubt] = []
+    judged = found = 0
     for name, verdict in verdicts:
         first = first or verdict
-        if (verdict.reason or "").startswith(_NOTHING):
+        if verdict.judged_nothing:
             continue
         judged += 1
         found += len(verdict.anomalies)
-        doubted += verdict.reason is not None
         checker = verdict.checker
         validities.add(verdict.valid)
         anomalies += verdict.anomalies[: _ANOMALIES_MOST - len(anomalies)]
         if len(stats) < _TABLES_MOST:
-            stats[name] = dict(verdict.stats)
-        if verdict.reason is not None and len(doubts) < _DOUBTS_MOST:
-            doubts.append(f"{name}: {verdict.reason}")
+            stats[name] = Stat(verdict.figures)
+        doubts += [replace(doubt, objects=doubt.objects or (name,)) for doubt in verdict.doubts]
     assert first is not None
     if not judged:
         return first
     if judged > len(stats):
-        stats["tables_left_out"] = judged - len(stats)
+        stats["tables_left_out"] = Stat(judged - len(stats))
     if found > len(anomalies):
-        stats["anomalies_left_out"] = found - len(anomalies)
-    if doubted > len(doubts):
-        doubts.append(f"and {doubted - len(doubts)} more")
+        stats["anomalies_left_out"] = Stat(found - len(anomalies))
     return Verdict(
         valid=combine(validities),
         checker=checker,
         anomalies=tuple(anomalies),
         stats=stats,
-        reason="; ".join(doubts) or None,
+        doubts=merge_doubts(doubts),
     )
 
 
@@ -97,8 +91,9 @@ def _verdicts(
     for number, table in enumerate(tables):
         left_s = deadline - time.monotonic()
         if number and left_s <= 0:
-            reason = f"the time limit of {limit_s:g} s passed before they were looked at"
-            yield f"{len(tables) - number} tables", Verdict(valid="unknown", checker=checker, reason=reason)
+            left = tuple(str(name) for name in tables[number:])
+            doubt = Doubt("time", f"the time limit of {limit_s:g} s passed before they were looked at", left)
+            yield f"{len(tables) - number} tables", Verdict.unknown(checker, doubt)
             return
         verdict = judge(gather(history, order[starts[number] : starts[number + 1]]), left_s)
         checker = verdict.checker

@@ -18,7 +18,7 @@ from schemaquake.checkers.elle.models import Order, model, order_of, prohibited,
 from schemaquake.checkers.elle.register_evidence import RegisterEvidence
 from schemaquake.checkers.elle.transactions import FAIL, OK, Transactions, transactions
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Validity, Verdict, make_stats
 
 __all__ = [
     "SHOWN_MOST",
@@ -60,7 +60,7 @@ class Question:
 
     def nothing(self, why: str, stats: Mapping[str, JSON]) -> Verdict:
         """There was nothing that the question applies to."""
-        return Verdict(valid="unknown", checker=self.checker, stats=stats, reason=f"nothing to judge: {why}")
+        return Verdict.unknown(self.checker, Doubt("nothing-to-judge", why), stats=make_stats(stats))
 
 
 def of_list_append(history: pa.Table, question: Question) -> Verdict:
@@ -110,9 +110,9 @@ def of_rw_register(history: pa.Table, question: Question, promises: Collection[s
 def with_undecided(verdict: Verdict, question: Question) -> Verdict:
     """The verdict on registers, with the models that are kept only as far as the order of versions is known."""
     # Nothing was found, but where the order of versions is not known there may be cycles that nobody can see.
-    silent = verdict.stats["unordered-keys"] and verdict.valid is True
+    silent = verdict.stats["unordered-keys"].value and verdict.valid is True
     undecided = sorted({model(name).name for name in question.models}) if silent else []
-    return replace(verdict, stats={**verdict.stats, "not-decided": undecided})
+    return replace(verdict, stats={**verdict.stats, "not-decided": Stat(undecided)})
 
 
 def _judged(
@@ -170,23 +170,27 @@ def concluded(findings: Findings, question: Question) -> Verdict:
         **findings.stats,
         **question.seconds,
     }
-    valid, reason = _answer(findings, found, question)
-    if reason is not None and reason.startswith("nothing to judge"):
-        return Verdict(valid="unknown", checker=question.checker, stats=told, reason=reason)
-    return Verdict(
-        valid=valid, checker=question.checker, anomalies=tuple(findings.anomalies), stats=told, reason=reason
+    valid, doubts = _answer(findings, found, question)
+    verdict = Verdict(
+        valid=valid,
+        checker=question.checker,
+        anomalies=tuple(findings.anomalies),
+        stats=make_stats(told),
+        doubts=doubts,
     )
+    return replace(verdict, anomalies=()) if verdict.judged_nothing else verdict
 
 
-def _answer(findings: Findings, found: set[str], question: Question) -> tuple[Validity, str | None]:
+def _answer(findings: Findings, found: set[str], question: Question) -> tuple[Validity, tuple[Doubt, ...]]:
     """What that makes together, and why it is unknown."""
     if found & question.forbidden:
-        return False, None
+        return False, ()
     if findings.cycles.late:
-        return "unknown", f"the time limit of {question.limit_s:g} s passed before every cycle was looked at"
+        text = f"the time limit of {question.limit_s:g} s passed before every cycle was looked at"
+        return "unknown", (Doubt("time", text),)
     if not findings.related():
-        return "unknown", "nothing to judge: no committed transaction depends on another one"
-    return True, None
+        return "unknown", (Doubt("nothing-to-judge", "no committed transaction depends on another one"),)
+    return True, ()
 
 
 def dependent(of: Transactions, graph: Graph, *, unknown: bool) -> bool:

@@ -110,7 +110,7 @@ def _relabelled(outcome: Outcome, labels: _Numbers) -> Outcome:
         states=outcome.states,
         stuck=None if outcome.stuck is None else int(labels[outcome.stuck]),
         configurations=outcome.configurations,
-        reason=outcome.reason,
+        limit=outcome.limit,
     )
 
 
@@ -129,7 +129,7 @@ def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tupl
                 states=states,
                 stuck=None if outcome.stuck is None else int(order[outcome.stuck]),
                 configurations=outcome.configurations,
-                reason=outcome.reason,
+                limit=outcome.limit,
             ),
         )
 

@@ -94,7 +94,7 @@ def _shifted(outcome: Outcome, shift: int) -> Outcome:
         states=outcome.states,
         stuck=None if outcome.stuck is None else outcome.stuck + shift,
         configurations=outcome.configurations,
-        reason=outcome.reason,
+        limit=outcome.limit,
     )
 
 

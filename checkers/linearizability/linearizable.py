@@ -35,13 +35,15 @@ from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, make_stats, merge_doubts
 
 __all__ = ["TOLD_MOST", "Linearizable"]
 
 TOLD_MOST: Final = 20
 """Objects of which is told why they are not linearizable; the others are counted."""
 _DEFAULT: Final = (Register(), Mutex())
+_NOT_DECIDED: Final = Doubt("undecided", "not decided")
+_LEFT: Final = Doubt("undecided", "not decided, once another object was refuted")
 _EASY_BYTES: Final = 10 << 20
 """An object of a model that needs more memory than this is a hard one."""
 
@@ -56,6 +58,7 @@ class Linearizable:
     name: str = "linearizable"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("non-linearizable",)
+    vouches: bool = True
     model: Register | Mutex | HistoryModel | None = None
     memory_bytes: int = 1 << 29
 
@@ -90,14 +93,14 @@ class _Found:
         self.asked = False
         """Whether there is any operation on the model asked for: if all of them failed, that is linearizable."""
         self.stats = {"keys": 0, "calls": 0, "by_zones": 0, "by_search": 0, "refuted": 0, "configurations_max": 0}
-        self._doubts: dict[str, list[str]] = {}
+        self._doubts: list[Doubt] = []
 
     def searched(self, outcome: Outcome) -> None:
         self.stats["by_search"] += 1
         self.stats["configurations_max"] = max(self.stats["configurations_max"], outcome.configurations)
 
-    def doubt(self, reason: str, key: str | None) -> None:
-        self._doubts.setdefault(reason, []).append("the history" if key is None else f"key {key}")
+    def doubt(self, limit: Doubt | None, key: str | None) -> None:
+        self._doubts.append(replace(limit or _NOT_DECIDED, objects=() if key is None else (key,)))
 
     def refuted(self, told: Anomaly | None) -> None:
         self.stats["refuted"] += 1
@@ -111,18 +114,14 @@ class _Found:
 
     def verdict(self, checker: str) -> Verdict:
         if not self.stats["calls"] and not self.asked:
-            reason = "nothing to judge: no call on such an object is in the history"
-            return Verdict(valid="unknown", checker=checker, reason=reason)
-        reasons = [
-            f"{reason} for {', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}"
-            for reason, keys in self._doubts.items()
-        ]
+            nothing = Doubt("nothing-to-judge", "no call on such an object is in the history")
+            return Verdict.unknown(checker, nothing)
         return Verdict(
-            valid=False if self.anomalies else "unknown" if reasons else True,
+            valid=False if self.anomalies else "unknown" if self._doubts else True,
             checker=checker,
             anomalies=tuple(self.anomalies),
-            stats=self.stats,
-            reason="; ".join(reasons) or None,
+            stats=make_stats({**self.stats, "configurations_max": Stat(self.stats["configurations_max"], merge="max")}),
+            doubts=merge_doubts(self._doubts),
         )
 
 
@@ -159,7 +158,7 @@ def _judge_guarded(
     for key, outcome in sorted(outcomes, key=lambda one: calls.keys[one[0]] or ""):
         found.searched(outcome)
         if outcome.linearizable == "unknown":
-            found.doubt(outcome.reason or "not decided", calls.keys[key])
+            found.doubt(outcome.limit, calls.keys[key])
         elif outcome.linearizable is False:
             found.refuted(_of_search(operations, rest, key, outcome, model) if found.room else None)
 
@@ -224,7 +223,7 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
             return False
         found.searched(outcome)
         if outcome.linearizable == "unknown":
-            found.doubt(outcome.reason or "not decided", key)
+            found.doubt(outcome.limit, key)
         elif outcome.linearizable is False:
             states = [described(state) for state in outcome.states]
             found.refuted(_told(operations, key, outcome, states, lambda label: label) if found.room else None)
@@ -235,7 +234,7 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
     hard = [(key, calls) for (key, _), calls in objects.items() if not settled(key, calls, easy)]
     for number, (key, calls) in enumerate(hard):
         if found.anomalies:
-            found.doubt("not decided, once another object was refuted,", key)
+            found.doubt(_LEFT, key)
             continue
         now = time.monotonic()
         settled(key, calls, replace(limits, deadline=now + (limits.deadline - now) / (len(hard) - number)))

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from schemaquake.harness.model.verdict import Doubt
+
 __all__ = ["Action", "Call", "Limits", "Model", "Outcome", "search"]
 
 Action: TypeAlias = Any
@@ -69,13 +71,13 @@ class Limits:
     def reached(self, which: Literal["memory", "time"], configurations: int) -> Outcome:
         """The outcome of a search that was given up."""
         how = f" of {self.memory_bytes >> 20:,} MiB" if which == "memory" else ""
-        reason = f"the {which} limit{how} was reached"
-        return Outcome(linearizable="unknown", configurations=configurations, reason=reason)
+        doubt = Doubt(which, f"the {which} limit{how} was reached")
+        return Outcome(linearizable="unknown", configurations=configurations, limit=doubt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a search found. Unknown: `reason` says which limit was reached.
+    """What a search found. Unknown: `limit` says which one was reached.
 
     `order`: labels in an order that works, or, where none does, the longest that does; then `states` are what the
     object could be after it, and `stuck` is the call whose answer no order explains.
@@ -86,7 +88,7 @@ class Outcome:
     states: tuple[State, ...] = ()
     stuck: int | None = None
     configurations: int = 0
-    reason: str | None = None
+    limit: Doubt | None = None
 
 
 def search(model: Model, calls: Sequence[Call], limits: Limits) -> Outcome:

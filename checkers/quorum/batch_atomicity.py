@@ -27,7 +27,7 @@ from schemaquake.checkers.findings.explanation import explain, listing, seconds
 from schemaquake.checkers.quorum.operations import replicas_of, replication_factors
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["BatchAtomicity"]
 
@@ -42,17 +42,18 @@ class BatchAtomicity:
     name = "batch-atomicity"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the readings
         """Judge every batch. Raises HistoryError for two batches of one number, and for what is no batch."""
         batches, readings = _read(records.history)
         if not batches or not readings:
             missing = "batch was asked for" if not batches else "table of batches was read"
-            return Verdict(valid="unknown", checker=self.name, reason=f"nothing to judge: no {missing}")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
         factors = replication_factors(records.history)
         if len(factors) != 1:
-            reason = "how many replicas the keyspace keeps cannot be told, so neither what a reading must show"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            text = "how many replicas the keyspace keeps is not known, so neither is what a reading must show"
+            return Verdict.unknown(self.name, Doubt("undecided", text))
         found = _Found(batches, readings, copies=next(iter(factors)))
         found.judge()
         stats = {
@@ -67,8 +68,8 @@ class BatchAtomicity:
             valid=False if anomalies else "unknown" if found.doubts else True,
             checker=self.name,
             anomalies=anomalies,
-            stats=stats,
-            reason="; ".join(found.doubts) or None,
+            stats=make_stats(stats),
+            doubts=tuple(found.doubts),
         )
 
 
@@ -151,7 +152,7 @@ class _Found:
         self.wrong: dict[str, list[_Wrong]] = {
             kind: [] for kind in ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value")
         }
-        self.doubts: list[str] = []
+        self.doubts: list[Doubt] = []
 
     def judge(self) -> None:
         """Look at every batch, and at every number that is none."""
@@ -169,15 +170,17 @@ class _Found:
                     self._of_unknown_outcome(number, batch, unread, replaying)
         self._unwritten()
         if unread:
-            self.doubts.append(
+            text = (
                 f"{len(unread)} batches have a table that no reading shows that must meet them, the first is op "
                 f"{unread[0].operation.index}"
             )
+            self.doubts.append(Doubt("unread", text))
         if replaying:
-            self.doubts.append(
+            text = (
                 f"{len(replaying)} batches of unknown outcome were seen in part, too late to tell whether for good; the "
                 f"first is op {replaying[0].operation.index}"
             )
+            self.doubts.append(Doubt("undecided", text))
 
     def _of(self, table: str) -> Sequence[_Reading]:
         return self._readings.get(table, ())

@@ -30,7 +30,7 @@ from schemaquake.checkers.quorum.operations import quorum_operations, replicatio
 from schemaquake.checkers.quorum.violations import violations
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, Stat, Verdict, make_stats
 
 __all__ = ["Quorum"]
 
@@ -47,6 +47,7 @@ class Quorum:
         "shadowed-write",
         "unwritten-value",
     )
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - sorts of a few arrays
         """Judge every key. Raises HistoryError for operations that have no meaning (see `quorum_operations`)."""
@@ -54,28 +55,27 @@ class Quorum:
         of = quorum_operations(records.history, replication_factor=max(factors, default=1))
         if not len(of.acknowledged_puts) or not len(of.gets) + len(of.probes):
             what = "put was acknowledged" if len(of.gets) + len(of.probes) else "get or probe was answered"
-            return Verdict(valid="unknown", checker=self.name, reason=f"nothing to judge: no {what}")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {what}"))
         if len(factors) != 1:
             shown = f"it was told {', '.join(map(str, sorted(factors)))}" if factors else "no CREATE KEYSPACE is known"
-            reason = f"how many replicas the keyspace keeps cannot be told: {shown}"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            text = f"how many replicas the keyspace keeps is not known: {shown}"
+            return Verdict.unknown(self.name, Doubt("undecided", text))
         (copies,) = factors
         found = violations(of, Notes(records.history), copies=copies)
         anomalies = tuple(told(of, found))
-        reasons = found.doubts
         stats: dict[str, JSON] = {
             "puts": len(of.puts),
             "acknowledged": len(of.acknowledged_puts),
             "gets": len(of.gets),
             "probes": len(of.probes),
             "keys": len(of.keys),
-            "replicas_max": copies,
+            "replicas_max": Stat(copies, merge="max"),
             **found.counts,
         }
         return Verdict(
-            valid=False if anomalies else "unknown" if reasons else True,
+            valid=False if anomalies else "unknown" if found.doubts else True,
             checker=self.name,
             anomalies=anomalies,
-            stats=stats,
-            reason="; ".join(reasons) or None,
+            stats=make_stats(stats),
+            doubts=tuple(found.doubts),
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -19,10 +18,9 @@ from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import Operations
 from schemaquake.checkers.quorum.versions import Versions
+from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Probed", "UnderReplicated", "under_replicated"]
-
-_NAMED_MOST: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class Probed:
     """What the probes tell: what is on too few replicas, what could not be told, and how many values were asked about."""
 
     found: Sequence[UnderReplicated]
-    doubts: Sequence[str]
+    doubts: Sequence[Doubt]
     judged: int
 
 
@@ -100,7 +98,6 @@ def _groups(of: Operations, notes: Notes) -> Iterator[tuple[str, int, Mapping[st
             yield PHASES[phase], key, dict(sorted(answers.items()))
 
 
-def _told(undecided: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _told(undecided: Mapping[str, Sequence[str]]) -> Iterator[Doubt]:
     for phase, keys in undecided.items():
-        named = ", ".join(keys[:_NAMED_MOST]) + (" and others" if len(keys) > _NAMED_MOST else "")
-        yield f"{phase_text(phase)} too few probes were answered to count the replicas of {named}"
+        yield Doubt("unread", f"{phase_text(phase)} too few probes were answered to count the replicas", tuple(keys))

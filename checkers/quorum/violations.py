@@ -18,6 +18,7 @@ from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated, under_replicated
 from schemaquake.checkers.quorum.versions import Versions, versions
+from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["Violations", "violations"]
 
@@ -40,7 +41,7 @@ class Violations:
     """Of a shadowed put: the first read begun after it that shows a version from before it, if there is one."""
     under_replicated: Sequence[UnderReplicated]
     unwritten: Sequence[int]
-    doubts: Sequence[str]
+    doubts: Sequence[Doubt]
     counts: Mapping[str, int]
 
 
@@ -163,11 +164,12 @@ def _undecided(of: Operations, copies: int, late: set[int], hidden: Sequence[int
     return sorted(found, key=lambda pair: pair[1])
 
 
-def _told_undecided(of: Operations, undecided: Pairs) -> Iterator[str]:
+def _told_undecided(of: Operations, undecided: Pairs) -> Iterator[Doubt]:
     if undecided:
         put, get = undecided[0]
-        yield (
+        yield Doubt(
+            "undecided",
             f"{len(undecided)} gets show a value from before a put that was acknowledged, and whether the clocks hide it or "
             f"it was missed cannot be told, for nobody saw its writetime; the first: op {of.index[get]} after "
-            f"op {of.index[put]} through {of.nodes[of.node[put]]}"
+            f"op {of.index[put]} through {of.nodes[of.node[put]]}",
         )

@@ -28,7 +28,7 @@ from schemaquake.checkers.rows.row_operations import RowOperations, consistency,
 from schemaquake.checkers.schema.judge import Case, Findings, judge
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["AckedRows"]
 
@@ -43,12 +43,13 @@ class AckedRows:
     name = "acked-rows"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("lost-rows", "lost-rows-after-restart", "resurrected-rows")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that rows were written to or read from. Unknown if there is none."""
         rows = RowOperations(records.history)
         if not rows.tables:
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no row was written or read")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no row was written or read"))
         return judge(self.name, records, partial(_find, rows=rows), limit_s=limit_s)
 
 
@@ -69,7 +70,7 @@ def _phases(case: Case, rows: RowOperations) -> Sequence[str]:
 # ── missing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | str]:
+def _missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
     gone_before: set[int] = set()
     for of in phases:
         due = rows.due(of)
@@ -82,9 +83,11 @@ def _missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | str]:
                 yield _lost(rows, kind, of, some, due, fates)
         untold = [insert for insert in due if fates[insert.index].told == "untold"]
         if untold:
-            yield (
-                f"{len(untold)} of {len(due)} acknowledged rows of {rows.table.key} could not be looked for "
-                f"{phase_text(of)}: {_why_untold(rows, of)}"
+            yield Doubt(
+                "unread",
+                f"{len(untold)} of {len(due)} acknowledged rows could not be looked for {phase_text(of)}: "
+                f"{_why_untold(rows, of)}",
+                (rows.table.key,),
             )
 
 

@@ -29,7 +29,7 @@ from schemaquake.checkers.rows.serving import without_service
 from schemaquake.checkers.rows.table_certainty import TableCertainty
 from schemaquake.checkers.schema.judge import Case, Findings, judge
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Writability"]
 
@@ -47,6 +47,7 @@ class Writability:
     name = "writability"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("unwritable-table", "unreadable-table")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that was probed in a final phase. Unknown if none was."""
@@ -58,8 +59,8 @@ class Writability:
             if mine:
                 probes[table] = sorted(mine, key=lambda operation: operation.index)
         if not probes:
-            reason = "nothing to judge: no table was probed after the cluster settled"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            nothing = Doubt("nothing-to-judge", "no table was probed after the cluster settled")
+            return Verdict.unknown(self.name, nothing)
         absent = without_service(records.history)
         return judge(self.name, records, partial(_find, probes=probes, absent=absent), limit_s=limit_s)
 
@@ -112,11 +113,13 @@ def _judgement(
     return "broken" if table.must_serve(probe, fault) else "fine"
 
 
-def _undecided(table: SchemaObject, f: str, probes: Sequence[PairedOperation]) -> str:
+def _undecided(table: SchemaObject, f: str, probes: Sequence[PairedOperation]) -> Doubt:
     first = probes[0]
-    return (
-        f"{len(probes)} probes could not {_VERBS[f]} {table.key}, which its schema need not explain; the first, through "
-        f"{first.node}: {in_short(first.error or 'no answer before the run ended')}"
+    return Doubt(
+        "undecided",
+        f"{len(probes)} probes could not {_VERBS[f]} the table, which its schema need not explain; the first, through "
+        f"{first.node}: {in_short(first.error or 'no answer before the run ended')}",
+        (table.key,),
     )
 
 

@@ -23,7 +23,7 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, make_stats
 
 __all__ = ["Availability"]
 
@@ -43,6 +43,7 @@ class Availability:
     name: str = "availability"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("unavailable",)
+    vouches: bool = False
     longest_s: float = 30
     attempts: int = 3
 
@@ -52,7 +53,7 @@ class Availability:
         nodes = sorted(node for node in pc.unique(plain(history)["node"]).to_pylist() if node is not None)
         invocation, completion = ends(history)
         if not len(invocation):
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no client did anything")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client did anything"))
         whole = _Whole(history, nodes)
         calls = _Calls(history, invocation, completion)
         operations = OperationLines(history)
@@ -75,7 +76,13 @@ class Availability:
             valid=not anomalies,
             checker=self.name,
             anomalies=tuple(anomalies[:_TOLD_MOST]),
-            stats={"longest_without_answer_s": longest, "nodes": len(nodes), "windows": len(anomalies)},
+            stats=make_stats(
+                {
+                    "longest_without_answer_s": Stat(longest, "s", "max"),
+                    "nodes": Stat(len(nodes), merge="max"),
+                    "windows": len(anomalies),
+                }
+            ),
         )
 
 

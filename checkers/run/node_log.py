@@ -24,7 +24,7 @@ from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, patterns_bel
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["NOTED", "NodeLog"]
 
@@ -57,6 +57,7 @@ class NodeLog:
     name = "node-log"
     scope: Literal["keyspace", "run"] = "run"
     finds: tuple[str, ...] = ("unexpected-log-error",)
+    vouches: bool = True
     noted = NOTED
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -65,14 +66,15 @@ class NodeLog:
         nemeses = Notes(records.history).nemeses
         entries = [_entry(row) for row in plain(records.logs).to_pylist()]
         if not entries:
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no log of any node")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
         found: dict[str, tuple[LogRule, list[_Entry]]] = {}
-        doubts: list[str] = []
+        doubts: list[Doubt] = []
         # A server may say the same a hundred thousand times.
         decided: dict[tuple[str, str, int], LogRule | None] = {}
         for number, entry in enumerate(entries):
             if number % _ENTRIES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and time.monotonic() > ends:
-                doubts.append(f"the time limit of {limit_s:g} s passed after {number} of {len(entries)} entries")
+                text = f"the time limit of {limit_s:g} s passed after {number} of {len(entries)} entries"
+                doubts.append(Doubt("time", text))
                 break
             said = (entry.text, entry.level, entry.boot)
             if said not in decided:
@@ -94,8 +96,8 @@ class NodeLog:
             valid=False if anomalies else "unknown" if doubts else True,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats={"entries": len(entries), "by_rule": _counts(found.values())},
-            reason="; ".join(doubts) or None,
+            stats=make_stats({"entries": len(entries), "by_rule": _counts(found.values())}),
+            doubts=tuple(doubts),
         )
 
 
@@ -126,9 +128,10 @@ def _counts(found: Iterable[tuple[LogRule, Sequence[_Entry]]]) -> Mapping[str, i
     return dict(sorted(counts.items()))
 
 
-def _doubted(group: Sequence[_Entry], failed: Iterable[str]) -> str:
+def _doubted(group: Sequence[_Entry], failed: Iterable[str]) -> Doubt:
     nodes = sorted({entry.node for entry in group} & set(failed))
-    return f"exceptions of {listing(nodes)} prove nothing, because the machine failed there: {_told(group[0])}"
+    text = f"exceptions of {listing(nodes)} prove nothing, because the machine failed there: {_told(group[0])}"
+    return Doubt("undecided", text)
 
 
 def _reported(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> Anomaly:

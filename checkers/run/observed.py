@@ -23,7 +23,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 
 __all__ = ["Observed"]
 
@@ -37,6 +37,7 @@ class Observed:
     name = "observed"
     scope: Literal["keyspace", "run"] = "run"
     finds: tuple[str, ...] = ()
+    vouches: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - counting takes one pass
         """True or unknown, with what was counted. Raises HistoryError."""
@@ -44,21 +45,23 @@ class Observed:
         counts = _counts(paired)
         changed = _acknowledged_changes(paired)
         written = sum(counts.get(f, {}).get("ok", 0) for f in _WRITES)
-        doubts = [] if changed or written else ["no schema change and no write was acknowledged"]
+        doubts = [] if changed or written else [Doubt("undecided", "no schema change and no write was acknowledged")]
         doubts += _unread(records)
         if counts.get("insert", {}).get("ok", 0) and not _rows_were_read(paired):
-            doubts.append("rows were written and never read after the cluster settled")
+            doubts.append(Doubt("unread", "rows were written and never read after the cluster settled"))
         return Verdict(
             valid="unknown" if doubts else True,
             checker=self.name,
-            stats={
-                "operations": len(paired),
-                "by_f": counts,
-                "errors": _errors(paired),
-                "acknowledged_changes": changed,
-                "acknowledged_writes": written,
-            },
-            reason="; ".join(doubts) or None,
+            stats=make_stats(
+                {
+                    "operations": len(paired),
+                    "by_f": counts,
+                    "errors": _errors(paired),
+                    "acknowledged_changes": changed,
+                    "acknowledged_writes": written,
+                }
+            ),
+            doubts=tuple(doubts),
         )
 
 
@@ -90,7 +93,7 @@ def _acknowledged_changes(paired: pa.Table) -> int:
     return sum(not (isinstance(value, dict) and value.get("applied") is False) for value in values)
 
 
-def _unread(records: Records) -> Iterable[str]:
+def _unread(records: Records) -> Iterable[Doubt]:
     """The nodes of which a final phase lacks a complete reading, with what they said instead.
 
     Those that took part are the booted ones; a history without notes of boots tells them by its coordinators. After
@@ -106,13 +109,13 @@ def _unread(records: Records) -> Iterable[str]:
     }
     readings = final_readings(records.observations, nodes=expected["settled"] | expected["restarted"])
     if not readings.of("settled"):
-        yield "no node was read after the cluster settled"
+        yield Doubt("unread", "no node was read after the cluster settled")
         return
     errors = {(unread.phase, unread.node): unread.error for unread in readings.unread}
     for phase, nodes in expected.items():
         for node in sorted(nodes - {schema.node for schema in readings.of(phase)}):
             told = errors.get((phase, node), "no reading of it was recorded")
-            yield f"{node} was not read {phase_text(phase)}: {told}"
+            yield Doubt("unread", f"{node} was not read {phase_text(phase)}: {told}")
 
 
 def _rows_were_read(paired: pa.Table) -> bool:

@@ -20,7 +20,7 @@ from schemaquake.checkers.run.log_rules import rule_of
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Validity, Verdict, make_stats
 
 __all__ = ["Restart"]
 
@@ -46,6 +46,7 @@ class Restart:
     name = "restart"
     scope: Final = "run"
     finds: tuple[str, ...] = ("node-will-not-start", "node-died")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """Judge every start but the first, and every death. Unknown if no node was started again. Raises HistoryError."""
@@ -54,15 +55,19 @@ class Restart:
         ends: list[_End] = [*(start for start in again if not start.served), *notes.deaths]
         bad = [end for end in ends if _of_the_machine(end) is None]
         anomalies = _anomalies(bad, records) if bad else []
-        reasons = [f"{end.node} did not serve: {told}" for end in ends if (told := _of_the_machine(end)) is not None]
-        reasons += _doubts(notes.starts, ends)
-        valid: Validity = False if anomalies else "unknown" if reasons else True
+        doubts = [
+            Doubt("undecided", f"{end.node} did not serve: {told}")
+            for end in ends
+            if (told := _of_the_machine(end)) is not None
+        ]
+        doubts += _doubts(notes.starts, ends)
+        valid: Validity = False if anomalies else "unknown" if doubts else True
         return Verdict(
             valid=valid,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats=_stats(again),
-            reason="; ".join(reasons) or None,
+            stats=make_stats(_stats(again)),
+            doubts=tuple(doubts),
         )
 
 
@@ -76,16 +81,17 @@ def _of_the_machine(end: _End) -> str | None:
     return None
 
 
-def _doubts(starts: Sequence[NodeStart], ends: Sequence[_End]) -> list[str]:
+def _doubts(starts: Sequence[NodeStart], ends: Sequence[_End]) -> list[Doubt]:
     """Why the nodes that did not end are not cleared either."""
     if all(start.phase not in _STARTED_AGAIN for start in starts):
-        return [] if ends else ["nothing to judge: no node was restarted"]
+        return [] if ends else [Doubt("nothing-to-judge", "no node was restarted")]
     restarted = {start.node for start in starts if start.phase == "restart"}
     booted = {start.node for start in starts if start.phase == "boot" and start.served}
     left_out = sorted(booted - restarted - {end.node for end in ends})
     if not restarted or not left_out:
         return []
-    return [f"{listing(left_out)} served once and {'was' if len(left_out) == 1 else 'were'} never restarted"]
+    text = f"{listing(left_out)} served once and {'was' if len(left_out) == 1 else 'were'} never restarted"
+    return [Doubt("undecided", text)]
 
 
 def _stats(again: Sequence[NodeStart]) -> Mapping[str, JSON]:

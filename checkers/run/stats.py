@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 
 __all__ = ["Stats"]
 
@@ -34,12 +34,13 @@ class Stats:
     name: str = "stats"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ()
+    vouches: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
         """Count. Raises HistoryError."""
         invocation, completion = ends(records.history)
         if not len(invocation):
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no client did anything")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client did anything"))
         events = plain(records.history.select(["index", "type", "f", "error"]))
         functions = events["f"].take(pa.array(invocation))
         answers = events.take(pa.array(completion, mask=completion < 0))
@@ -52,14 +53,16 @@ class Stats:
         return Verdict(
             valid=True if succeeded else "unknown",
             checker=self.name,
-            stats={
-                "operations": len(invocation),
-                "ok": succeeded,
-                "by_function": by_function,
-                "never_succeeded": [f for f, counts in by_function.items() if not counts["ok"]],
-                "unhandled": _unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
-            },
-            reason=None if succeeded else "no operation succeeded",
+            stats=make_stats(
+                {
+                    "operations": len(invocation),
+                    "ok": succeeded,
+                    "by_function": by_function,
+                    "never_succeeded": [f for f, counts in by_function.items() if not counts["ok"]],
+                    "unhandled": _unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
+                }
+            ),
+            doubts=() if succeeded else (Doubt("undecided", "no operation succeeded"),),
         )
 
 

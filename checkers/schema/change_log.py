@@ -36,7 +36,7 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["ChangeLog"]
 
@@ -84,22 +84,21 @@ class ChangeLog:
     name = "change-log"
     scope: Literal["keyspace", "run"] = "run"
     finds: tuple[str, ...] = ("forked-log", "forgotten-change", "unlogged-change", "divided-group")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge logs, epochs and groups. Stats: entries by phase and node, and how many readings had a barrier."""
         logs = _logs(records)
         if not logs:
-            reason = "nothing to judge: no node keeps a log of changes"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            nothing = Doubt("nothing-to-judge", "no node keeps a log of changes")
+            return Verdict.unknown(self.name, nothing)
         verdict = judge(self.name, records, partial(_find, logs), limit_s=limit_s)
         entries: dict[str, dict[str, int]] = {}
         for log in logs:
             entries.setdefault(log.phase, {})[log.node] = len(log.changes)
         barriers = sum(log.caught_up for log in logs)
-        return replace(
-            verdict,
-            stats={**verdict.stats, "entries": entries, "readings": len(logs), "readings_after_a_barrier": barriers},
-        )
+        counts = {"entries": entries, "readings": len(logs), "readings_after_a_barrier": barriers}
+        return replace(verdict, stats={**verdict.stats, **make_stats(counts)})
 
 
 def _find(logs: Sequence[NodeLog], case: Case) -> Findings:
@@ -248,17 +247,19 @@ def _unlogged(logs: Sequence[NodeLog], case: Case) -> Findings:
     ]
     lacking: dict[str, list[tuple[NodeLog, int]]] = {}
     asked: dict[str, Sequence[PairedOperation]] = {}
-    doubts: dict[str, None] = {}
+    doubts: dict[Doubt, None] = {}
     for copies, due in _must_have(logs, acknowledged, notes):
         young = [one for one in due if not copies[0].cut and copies[0].began - one.invoked < _KEPT_NS]
         if len(young) < len(due):
-            doubts[f"{len(due) - len(young)} changes may be older than the log of {copies[0].node}"] = None
+            text = f"{len(due) - len(young)} changes may be older than the log of {copies[0].node}"
+            doubts[Doubt("unread", text)] = None
         told = Counter[str]()
         for log in copies:
             told |= log.statements
         by_text = _by_text(young)
         if by_text and not told.keys() & by_text.keys():
-            doubts[f"the log of {listing(log.node for log in copies)} names none of the statements"] = None
+            text = f"the log of {listing(log.node for log in copies)} names none of the statements"
+            doubts[Doubt("undecided", text)] = None
             continue
         for text, operations in by_text.items():
             asked[text] = operations
@@ -337,10 +338,10 @@ def _divided(logs: Sequence[NodeLog]) -> Findings:
     """A finding for each phase in which nodes tell of different groups, members or states of the ring's nodes."""
     for log in logs:
         if "error" in log.group:
-            yield f"{log.node} did not tell its group: {log.group['error']}"
+            yield Doubt("unread", f"{log.node} did not tell its group: {log.group['error']}")
         state = log.group.get("upgrade_state")
         if state is not None and state != _IN_USE:
-            yield f"group 0 is not in use on {log.node}, which says {state}"
+            yield Doubt("undecided", f"group 0 is not in use on {log.node}, which says {state}")
     for phase in PHASES:
         of_phase = [log for log in logs if log.phase == phase and log.group and "error" not in log.group]
         # Without a barrier a node may not have heard yet of the last change of members.

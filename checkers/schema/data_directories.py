@@ -23,7 +23,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, names, phase_text
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["DataDirectories"]
 
@@ -65,22 +65,17 @@ class DataDirectories:
     name = "data-directories"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("divided-data-directory", "unexplained-snapshot")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that the history creates. Unknown if no disk was looked at. Raises HistoryError."""
         ends = time.monotonic() + limit_s
         found = _directories(records)
         if not found:
-            return Verdict(
-                valid="unknown",
-                checker=self.name,
-                reason="nothing to judge: no data directory of any table was observed",
-            )
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no data directory of any table was observed"))
         if all(directory.id is None for directories in found.values() for directory in directories):
-            return Verdict(
-                valid="unknown",
-                checker=self.name,
-                reason="nothing to judge: no data directory bears an id, so a table can only have one",
+            return Verdict.unknown(
+                self.name, Doubt("nothing-to-judge", "no data directory bears an id, so a table can only have one")
             )
         changes = SchemaChanges(records.history)
         readings = final_readings(records.observations)
@@ -89,7 +84,7 @@ class DataDirectories:
         judged = 0
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
-                doubts.append(f"the time limit of {limit_s:g} s passed after {judged} tables")
+                doubts.append(Doubt("time", f"the time limit of {limit_s:g} s passed after {judged} tables"))
                 break
             table = _table(keyspace, name, directories, changes)
             if table is None:
@@ -97,13 +92,13 @@ class DataDirectories:
             judged += 1
             anomalies += [finding for finding in (_divided(table, readings), _dropped(table)) if finding is not None]
         if not judged and not doubts:
-            doubts.append("nothing to judge: the history creates none of the tables on disk")
+            doubts.append(Doubt("nothing-to-judge", "the history creates none of the tables on disk"))
         return Verdict(
             valid=False if anomalies else "unknown" if doubts else True,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats={"tables": judged, "directories": sum(map(len, found.values()))},
-            reason="; ".join(doubts) or None,
+            stats=make_stats({"tables": judged, "directories": sum(map(len, found.values()))}),
+            doubts=tuple(doubts),
         )
 
 
@@ -122,12 +117,12 @@ def _directories(records: Records) -> Mapping[tuple[str, str], Sequence[_Directo
     return dict(sorted(found.items()))
 
 
-def _unobserved(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[str]:
+def _unobserved(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
     """The nodes that show tables and whose disk was not looked at: a table has its directory from the first moment."""
     looked_at = {(directory.phase, directory.node) for directories in found.values() for directory in directories}
     for schema in readings.schemas:
         if schema.tables and (schema.phase, schema.node) not in looked_at:
-            yield f"{phase_text(schema.phase)} nobody looked at the disk of {schema.node}"
+            yield Doubt("unread", f"{phase_text(schema.phase)} nobody looked at the disk of {schema.node}")
 
 
 def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import orjson
@@ -25,7 +26,7 @@ from schemaquake.checkers.findings.explanation import explain, listing, phase_te
 from schemaquake.checkers.schema.judge import Case, Findings, judge
 from schemaquake.harness.model.operation import JSON, NEMESIS
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Verdict, make_stats
 
 __all__ = ["Divergence"]
 
@@ -41,6 +42,7 @@ class Divergence:
     name = "divergence"
     scope: Literal["keyspace", "run"] = "run"
     finds: tuple[str, ...] = ("schema-disagreement", "hidden-divergence", "memory-disk-divergence")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge versions, disks and memories. Unknown if a node could not be read after the cluster settled.
@@ -48,13 +50,7 @@ class Divergence:
         Stats: versions and epochs by phase and node, and how long agreement took, from the conductor's `settle` notes.
         """
         verdict = judge(self.name, records, _find, limit_s=limit_s, needs_changes=True)
-        return Verdict(
-            valid=verdict.valid,
-            checker=verdict.checker,
-            anomalies=verdict.anomalies,
-            stats={**verdict.stats, **_stats(records)},
-            reason=verdict.reason,
-        )
+        return replace(verdict, stats={**verdict.stats, **make_stats(_stats(records))})
 
 
 def _find(case: Case) -> Findings:

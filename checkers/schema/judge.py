@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.node_schemas import FinalReadings, final_readings
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Validity, Verdict, make_stats
 
 __all__ = ["Case", "Findings", "judge"]
 
-Findings: TypeAlias = Iterator[Anomaly | str | None]
+Findings: TypeAlias = Iterator[Anomaly | Doubt | None]
 """One element for each thing that was judged: what was found, or None; a text says why it could not be decided."""
 
 
@@ -46,34 +46,33 @@ def judge(
     nodes = frozenset(node for node in pc.unique(plain(records.history)["node"]).to_pylist() if node is not None)
     case = Case(SchemaChanges(records.history), final_readings(records.observations, nodes=nodes), records)
     if not case.readings.schemas:
-        return Verdict(valid="unknown", checker=checker, reason="nothing to judge: no final reading of any node")
+        return Verdict.unknown(checker, Doubt("nothing-to-judge", "no final reading of any node"))
     if needs_changes and not case.changes.acknowledged:
-        return Verdict(valid="unknown", checker=checker, reason="nothing to judge: no schema change was acknowledged")
+        return Verdict.unknown(checker, Doubt("nothing-to-judge", "no schema change was acknowledged"))
     anomalies: list[Anomaly] = []
     judged = 0
-    reasons: list[str] = _unread(case.readings)
+    doubts = _unread(case.readings)
     late = False
     for finding in find(case):
         if late:
-            reasons.append(f"the time limit of {limit_s:g} s passed after {judged} objects")
+            doubts.append(Doubt("time", f"the time limit of {limit_s:g} s passed after {judged} objects"))
             break
         judged += 1
-        if isinstance(finding, str):
-            reasons.append(finding)
+        if isinstance(finding, Doubt):
+            doubts.append(finding)
         elif finding is not None:
             anomalies.append(finding)
         late = time.monotonic() > ends
-    valid: Validity = False if anomalies else "unknown" if reasons else True
-    stats = {"judged": judged, "nodes": len({schema.node for schema in case.readings.schemas})}
-    return Verdict(
-        valid=valid, checker=checker, anomalies=tuple(anomalies), stats=stats, reason="; ".join(reasons) or None
-    )
+    valid: Validity = False if anomalies else "unknown" if doubts else True
+    nodes_read = len({schema.node for schema in case.readings.schemas})
+    stats = make_stats({"judged": judged, "nodes": Stat(nodes_read, merge="max")})
+    return Verdict(valid=valid, checker=checker, anomalies=tuple(anomalies), stats=stats, doubts=tuple(doubts))
 
 
-def _unread(readings: FinalReadings) -> list[str]:
+def _unread(readings: FinalReadings) -> list[Doubt]:
     """Nodes without a reading in the first final phase. One that did not survive the restart is judged elsewhere."""
     return [
-        f"{unread.node} could not be read in phase {unread.phase}: {unread.error}"
+        Doubt("unread", f"{unread.node} could not be read in phase {unread.phase}: {unread.error}")
         for unread in readings.unread
         if unread.phase == readings.phases[0]
     ]

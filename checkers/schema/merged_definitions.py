@@ -33,6 +33,7 @@ class MergedDefinitions:
     name = "merged-definitions"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("merged-definitions",)
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge the columns of every table. Unknown without final readings."""

@@ -45,6 +45,7 @@ class References:
         "headless-table",
         "bad-primary-key",
     )
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every definition of every node. Unknown without final readings."""

@@ -30,6 +30,7 @@ class TableIds:
     name = "table-ids"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("conflicting-table-ids", "changing-table-id", "shared-table-id")
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge ids of tables and views. Unknown without final readings."""

@@ -20,7 +20,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.values.data_calls import calls_by_key, key_of
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["Bank"]
 
@@ -39,6 +39,7 @@ class Bank:
     name: str = "bank"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("wrong-total", "negative-balance")
+    vouches: bool = True
     total: int | None = None
     overdraft: bool = False
     transfers_only: bool = True
@@ -57,12 +58,12 @@ class Bank:
                 if len(anomalies) < _TOLD_MOST:
                     anomalies.append(found())
         if not judged:
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no read of all balances")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no read of all balances"))
         return Verdict(
             valid=not wrong,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats={"reads": judged, "wrong_reads": wrong},
+            stats=make_stats({"reads": judged, "wrong_reads": wrong}),
         )
 
     def _findings(

@@ -21,7 +21,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.values.data_calls import calls_by_key, key_of
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["Counter"]
 
@@ -37,6 +37,7 @@ class Counter:
     name: str = "counter"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("counter-out-of-bounds",)
+    vouches: bool = True
     start: int = 0
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
@@ -47,8 +48,8 @@ class Counter:
             if _is_counter(calls)
         }
         if not counters:
-            reason = "nothing to judge: no counter was added to and read"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            nothing = Doubt("nothing-to-judge", "no counter was added to and read")
+            return Verdict.unknown(self.name, nothing)
         operations = OperationLines(records.history)
         anomalies: list[Anomaly] = []
         out_of_bounds = reads = additions = 0
@@ -60,13 +61,13 @@ class Counter:
             out_of_bounds += len(wrong)
             reads += len(bounds.reads)
             additions += len(calls) - len(bounds.reads)
-        stats = {"counters": len(counters), "reads": reads, "additions": additions, "out_of_bounds": out_of_bounds}
+        counts = {"counters": len(counters), "reads": reads, "additions": additions, "out_of_bounds": out_of_bounds}
         return Verdict(
             valid=False if anomalies else True if reads else "unknown",
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats=stats,
-            reason=None if reads else "no read of a counter was answered",
+            stats=make_stats(counts),
+            doubts=() if reads else (Doubt("undecided", "no read of a counter was answered"),),
         )
 
 

@@ -25,7 +25,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation, operations
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, seconds
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["LateWrites"]
 
@@ -40,20 +40,23 @@ class LateWrites:
     name = "late-writes"
     scope: Literal["keyspace", "run"] = "keyspace"
     finds: tuple[str, ...] = ("late-write",)
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the reads
         """Judge every write of a value of its own that timed out on its coordinator. Unknown if there is none."""
         keys = _keys(records.history)
         given_up = sum(len(key.given_up) for key in keys.values())
         if not given_up:
-            reason = "nothing to judge: no write of a value of its own to a register timed out on its coordinator"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            nothing = Doubt(
+                "nothing-to-judge", "no write of a value of its own to a register timed out on its coordinator"
+            )
+            return Verdict.unknown(self.name, nothing)
         late = [found for name, key in keys.items() for found in _late(name, key)]
         return Verdict(
             valid=not late,
             checker=self.name,
             anomalies=tuple(_anomaly(found) for found in late[:_TOLD_MOST]),
-            stats={"given_up": given_up, "seen_later": _seen_later(keys), "late": len(late)},
+            stats=make_stats({"given_up": given_up, "seen_later": _seen_later(keys), "late": len(late)}),
         )
 
 

@@ -22,7 +22,7 @@ from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["LongFork"]
 
@@ -46,14 +46,15 @@ class LongFork:
     name: str = "long-fork"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("long-fork",)
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
         """Judge every group of two or more keys that was read more than once. Raises HistoryError."""
         groups, rewritten = _groups(records.history)
         judged = {keys: reads for keys, reads in groups.items() if len(reads) > 1}
         if not judged:
-            reason = "nothing to judge: no group of keys, each written once, was read twice"
-            return Verdict(valid="unknown", checker=self.name, reason=reason)
+            nothing = Doubt("nothing-to-judge", "no group of keys, each written once, was read twice")
+            return Verdict.unknown(self.name, nothing)
         names = orjson.loads((records.history.schema.metadata or {}).get(b"names", b"{}"))
         operations = OperationLines(records.history)
         anomalies: list[Anomaly] = []
@@ -63,12 +64,13 @@ class LongFork:
                 forks += 1
                 if len(anomalies) < _TOLD_MOST:
                     anomalies.append(_told(keys, one, other, operations, names))
+        text = "written more than once, which is not for this check"
         return Verdict(
             valid=False if anomalies else "unknown" if rewritten else True,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats={"groups": len(judged), "reads": sum(map(len, judged.values())), "forks": forks},
-            reason=f"key {rewritten[0]} was written more than once: not for this check" if rewritten else None,
+            stats=make_stats({"groups": len(judged), "reads": sum(map(len, judged.values())), "forks": forks}),
+            doubts=(Doubt("undecided", text, (str(rewritten[0]),)),) if rewritten else (),
         )
 
 

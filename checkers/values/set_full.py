@@ -32,13 +32,12 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.values.data_calls import calls_by_key, key_of
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, make_stats
 
 __all__ = ["SetFull"]
 
 _TOLD_MOST: Final = 10  # of one kind in one set
 _ALL_MOST: Final = 100  # in all sets; of those beyond nothing is told
-_UNREAD_MOST: Final = 3
 _EVIDENCE_MOST: Final = 100
 
 
@@ -53,6 +52,7 @@ class SetFull:
     name: str = "set-full"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("lost-element", "stale-element", "duplicated-element", "unexpected-element")
+    vouches: bool = True
     fresh: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -64,16 +64,19 @@ class SetFull:
             if _is_set(calls)
         }
         if not sets:
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no set was added to and read")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no set was added to and read"))
         operations = OperationLines(records.history)
         anomalies: list[Anomaly] = []
-        reasons: list[str] = []
+        doubts: list[Doubt] = []
         unread: list[str] = []
+        never_read = 0
         stats: Counter[str] = Counter()
         latencies: list[int] = []
         for number, (key, calls) in enumerate(sets.items()):
             if time.monotonic() > deadline:
-                reasons.append(f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets")
+                doubts.append(
+                    Doubt("time", f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets")
+                )
                 break
             timeline = _Timeline(calls)
             if len(anomalies) < _ALL_MOST:
@@ -81,18 +84,16 @@ class SetFull:
             stats.update(timeline.counts())
             latencies += timeline.latencies()
             if not timeline.reads:
-                unread.append(key or "the set")
-        if unread:
-            more = f" and {len(unread) - _UNREAD_MOST} more" if len(unread) > _UNREAD_MOST else ""
-            reasons.append(
-                f"{', '.join(unread[:_UNREAD_MOST])}{more} {'was' if len(unread) == 1 else 'were'} never read"
-            )
+                unread += [] if key is None else [key]
+                never_read += 1
+        if never_read:
+            doubts.append(Doubt("undecided", f"{never_read} of {len(sets)} sets were never read", tuple(unread)))
         return Verdict(
-            valid=False if anomalies else "unknown" if reasons else True,
+            valid=False if anomalies else "unknown" if doubts else True,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats={"sets": len(sets), **stats, **_quantiles(latencies)},
-            reason="; ".join(reasons) or None,
+            stats=make_stats({"sets": len(sets), **stats, **_quantiles(latencies)}),
+            doubts=tuple(doubts),
         )
 
 
@@ -101,12 +102,13 @@ def _is_set(calls: Sequence[PairedOperation]) -> bool:
     return all(isinstance(call.value, list | None) for call in calls if call.f == "read" and call.type == "ok")
 
 
-def _quantiles(latencies: Sequence[int]) -> Mapping[str, JSON]:
+def _quantiles(latencies: Sequence[int]) -> Mapping[str, Stat]:
     """How long it took until every read showed an element, in ms."""
     if not latencies:
         return {}
     found = np.quantile(np.array(latencies), [0.5, 0.99, 1.0]) / 1e6
-    return dict(zip(("stable_median_ms", "stable_p99_ms", "stable_slowest_ms"), found.round(3).tolist(), strict=True))
+    names = ("stable_median_ms", "stable_p99_ms", "stable_slowest_ms")
+    return {name: Stat(time, "ms", "max") for name, time in zip(names, found.round(3).tolist(), strict=True)}
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.values.data_calls import calls_by_key, key_of
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["UniqueIds"]
 
@@ -32,6 +32,7 @@ class UniqueIds:
     name: str = "unique-ids"
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ("duplicate-id",)
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
         """Judge every answered `generate`. Raises HistoryError."""
@@ -51,8 +52,8 @@ class UniqueIds:
                 _told(key, identity.decode(), of, operations) for identity, of in twice[: _TOLD_MOST - len(anomalies)]
             ]
         if not given:
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no id was given out")
-        stats = {"given_out": given, "duplicated": duplicated}
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no id was given out"))
+        stats = make_stats({"given_out": given, "duplicated": duplicated})
         return Verdict(valid=not duplicated, checker=self.name, anomalies=tuple(anomalies), stats=stats)
 
 

@@ -23,7 +23,7 @@ from schemaquake.checkers.weak_isolation.evidence import Witnesses
 from schemaquake.checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Question
 from schemaquake.checkers.weak_isolation.readings import Found, Readings
 from schemaquake.checkers.weak_isolation.violations import Violations
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["of_violations"]
 
@@ -59,16 +59,14 @@ def of_violations(
     anomalies = _shown(of, readings, found, appends, steps, order, violations, question)
     question.lap("explanations", now)
     assert violations.weakest is not None, "no order of commits, but nothing that prevents one"
-    stats = {
-        **question.stats(of.count, violations.counts, violations.weakest),
-        **({"not-looked-at": doubt} if doubt else {}),
-    }
-    return Verdict(valid=False, checker=CHECKER, anomalies=tuple(anomalies), stats=stats)
+    stats = make_stats(question.stats(of.count, violations.counts, violations.weakest))
+    doubts = () if doubt is None else (doubt,)
+    return Verdict(valid=False, checker=CHECKER, anomalies=tuple(anomalies), stats=stats, doubts=doubts)
 
 
 def _causal(
     readings: Readings, known: Ints, steps: dict[str, Ints], violations: Violations, question: Question
-) -> tuple[Ints | None, str | None]:
+) -> tuple[Ints | None, Doubt | None]:
     """Look at causality, too, and return the order in which that was done; or why it was not."""
     # What happened before what is known even where read atomic puts it in a circle.
     for steps_so_far in (steps["read-atomic"], known):
@@ -76,11 +74,11 @@ def _causal(
         if order is not None:
             break
     else:
-        return None, "causality: reads and sessions themselves lead in a circle"
+        return None, Doubt("undecided", "causality was not looked at: reads and sessions themselves lead in a circle")
     try:
         more = of_causality(readings, order, late=question.late, memory_bytes=MEMORY_BYTES)
     except TooMuch as much:
-        return None, f"causality: {question.too_much(much)}"
+        return None, question.too_much(much)
     steps["causal"] = np.concatenate([steps["read-atomic"], more])
     violations.of_axiom("causal", steps["causal"])
     return order, None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,11 +25,9 @@ from schemaquake.checkers.elle.example import example_history
 from schemaquake.checkers.elle.tables import of_each_table
 from schemaquake.checkers.weak_isolation.levels import strongest
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.harness.model.verdict import Stat, Verdict, combine
 
 __all__ = ["WeakIsolation", "check_weak_isolation"]
-
-_NOTHING: Final = "nothing to judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +53,7 @@ class WeakIsolation:
         "fractured-read",
         "causality-violation",
     )
+    vouches: bool = True
     models: tuple[str, ...] = ("causal",)
 
     def __post_init__(self) -> None:
@@ -85,17 +84,17 @@ def check_weak_isolation(history: pa.Table, *, models: Sequence[str] = ("causal"
 
     level = strongest(models)
     verdicts = [of_transactions(history, "rw-register", level, limit_s=limit_s)]
-    if verdicts[0].stats.get("transactions") != _invoked(history):
+    if verdicts[0].figures.get("transactions") != _invoked(history):
         verdicts.append(of_transactions(history, "list-append", level, limit_s=limit_s))
-    judged = [verdict for verdict in verdicts if not (verdict.reason or "").startswith(_NOTHING)]
+    judged = [verdict for verdict in verdicts if not verdict.judged_nothing]
     if len(judged) <= 1:
         return judged[0] if judged else verdicts[0]
     return Verdict(
         valid=combine(verdict.valid for verdict in judged),
         checker=judged[0].checker,
         anomalies=tuple(anomaly for verdict in judged for anomaly in verdict.anomalies),
-        stats={str(verdict.stats["kind"]): dict(verdict.stats) for verdict in judged},
-        reason="; ".join(verdict.reason for verdict in judged if verdict.reason) or None,
+        stats={str(verdict.stats["kind"].value): Stat(verdict.figures) for verdict in judged},
+        doubts=tuple(doubt for verdict in judged for doubt in verdict.doubts),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from schemaquake.checkers.weak_isolation.causality import TooMuch
 from schemaquake.checkers.weak_isolation.levels import LEVELS, Level, ruled_out
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.verdict import Doubt
 
 __all__ = ["CHECKER", "MEMORY_BYTES", "Kind", "Question"]
 
@@ -40,11 +41,14 @@ class Question:
         """Whether the time is up."""
         return time.monotonic() > self.began + self.limit_s
 
-    def too_much(self, much: TooMuch) -> str:
-        """Of what it was too much."""
+    def too_much(self, much: TooMuch) -> Doubt:
+        """Name the limit that was reached."""
         if str(much) == "time":
-            return f"the time limit of {self.limit_s:g} s passed before it was known what happened before what"
-        return f"to know what happened before what would take more than {MEMORY_BYTES >> 30} GiB of memory"
+            return Doubt(
+                "time", f"the time limit of {self.limit_s:g} s passed before it was known what happened before what"
+            )
+        text = f"to know what happened before what would take more than {MEMORY_BYTES >> 30} GiB of memory"
+        return Doubt("memory", text)
 
     def stats(self, transactions: int, counts: Mapping[str, int], weakest: Level | None) -> dict[str, JSON]:
         """The statistics of a verdict: what was found how often, and the weakest level that this rules out."""

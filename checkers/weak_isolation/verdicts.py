@@ -15,7 +15,7 @@ from schemaquake.checkers.weak_isolation.commit_order import commit_order
 from schemaquake.checkers.weak_isolation.levels import Level
 from schemaquake.checkers.weak_isolation.question import CHECKER, MEMORY_BYTES, Kind, Question
 from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings, of_lists, of_registers
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 
 __all__ = ["of_transactions"]
 
@@ -28,9 +28,7 @@ def of_transactions(history: pa.Table, kind: Kind, level: Level, *, limit_s: flo
     now = question.lap("transactions", now)
     things = "lists" if kind == "list-append" else "registers"
     if not (of.f != READ).any() and not of.given.any() and not (of.begin < of.end).any():
-        return Verdict(
-            valid="unknown", checker=CHECKER, reason=f"nothing to judge: no transaction writes {things} or reads one"
-        )
+        return Verdict.unknown(CHECKER, Doubt("nothing-to-judge", f"no transaction writes {things} or reads one"))
     appends, known = None, np.zeros((0, 4), np.int32)
     if kind == "list-append":
         readings, found, appends, known = of_lists(of)
@@ -38,23 +36,20 @@ def of_transactions(history: pa.Table, kind: Kind, level: Level, *, limit_s: flo
         readings, found = of_registers(of)
     now = question.lap("readings", now)
     if not len(readings.read_key) and not found.places:
-        why = f"nothing to judge: no committed transaction read {things} that another one may have written"
-        return Verdict(valid="unknown", checker=CHECKER, reason=why)
+        nothing = Doubt("nothing-to-judge", f"no committed transaction read {things} that another one may have written")
+        return Verdict.unknown(CHECKER, nothing)
     repeated = len(found.repeated) > 0 and level != "read-committed"
     try:
         fulfilled = _fulfilled(readings, known, level, question.late)
     except TooMuch as much:
         if not (found.places or repeated):
-            return Verdict(
-                valid="unknown",
-                checker=CHECKER,
-                reason=question.too_much(much),
-                stats=question.stats(of.count, {}, None),
+            return Verdict.unknown(
+                CHECKER, question.too_much(much), stats=make_stats(question.stats(of.count, {}, None))
             )
         fulfilled = False
     question.lap("axioms", now)
     if fulfilled and not (found.places or repeated):
-        return Verdict(valid=True, checker=CHECKER, stats=question.stats(of.count, {}, None))
+        return Verdict(valid=True, checker=CHECKER, stats=make_stats(question.stats(of.count, {}, None)))
     # Most histories are clean, and do without the modules that explain.
     from schemaquake.checkers.weak_isolation.findings import of_violations  # noqa: PLC0415
 

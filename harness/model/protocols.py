@@ -484,11 +484,15 @@ class Checker(Protocol):
 
     `finds` are the anomaly types that its verdicts may hold, each described in a registered `anomalies.toml`; empty for
     a checker that only counts or doubts.
+
+    `vouches`: a `valid` of this checker is good news about the cluster. That of one which counts operations, or looks
+    whether faults were injected and nodes were read, says only that there was something to judge.
     """
 
     name: str
     scope: Literal["keyspace", "run"]
     finds: tuple[str, ...]
+    vouches: bool
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge. Ends within about `limit_s` with an `unknown` that says why, if it cannot decide sooner."""

@@ -62,7 +62,7 @@ def main() -> int:
         Conductor(Plan.read(folder), folder).run()
         outcome = {"completed": True, "error": None, "exit_code": 0}
     except KeyboardInterrupt:
-        outcome["error"] = "interrupted; every fault was healed and every node ended"
+        outcome |= {"error": "interrupted; every fault was healed and every node ended", "interrupted": True}
     except SchemaquakeError as error:
         applicable = not isinstance(error, NotApplicable)
         outcome |= {"error": str(error), "exit_code": int(error.exit_code), "applicable": applicable}

@@ -45,6 +45,8 @@ class Outcome:
     exit_code: ExitCode
     applicable: bool = True
     """False: the system lacks a feature the workload needs; nothing was started."""
+    interrupted: bool = False
+    """True: a signal ended it."""
 
 
 def read_outcome(folder: Path) -> Outcome:
@@ -68,6 +70,7 @@ def read_outcome(folder: Path) -> Outcome:
         error=document["error"],
         exit_code=ExitCode(document["exit_code"]),
         applicable=document.get("applicable", True),
+        interrupted=document.get("interrupted", False),
     )
 
 

@@ -43,6 +43,7 @@ class Carried:
     name: str
     scope: Literal["run", "keyspace"] = "run"
     finds: tuple[str, ...] = ()
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - the file has them all
         """See `check_file`."""

@@ -5,101 +5,114 @@ See `schemaquake.results.judging.judge` for the rules; here they are carried out
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 import orjson
 
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
+from schemaquake.harness.model.records import keyspace_of
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, combine, make_stats, merge_doubts, merge_stats
 
-__all__ = ["NOTHING_TO_JUDGE", "VOUCHER", "in_order", "of_all_checkers", "of_all_keyspaces", "says_nothing"]
-
-NOTHING_TO_JUDGE: Final = "nothing to judge"
-"""How the reason of a verdict begins whose checker found nothing that its question applies to."""
-
-VOUCHER: Final = "observed"
-"""The checker that knows whether there was anything to judge at all."""
+__all__ = ["doubts_of", "in_order", "keyspaces_undecided", "of_all_checkers", "of_all_keyspaces"]
 
 _NAMED_MOST: Final = 3
-# Counts add up over keyspaces. What is the same in all of them, or a size, or a time, does not.
-_GREATEST: Final = re.compile(r"nodes|(largest|longest|slowest|most)_.*|.*_(max|s|ms|ns)")
-_LEAST: Final = re.compile(r"(smallest|shortest|fastest|least)_.*|.*_min")
+_NO_REASON: Final = Doubt("undecided", "no reason given")
 
 
-def says_nothing(verdict: Verdict) -> bool:
-    """Whether its checker found nothing to judge, which is neither good news nor bad."""
-    return verdict.valid == "unknown" and (verdict.reason or "").startswith(NOTHING_TO_JUDGE)
+def doubts_of(verdict: Verdict) -> tuple[Doubt, ...]:
+    """Return why a verdict is not decided; never empty for one that is unknown."""
+    return verdict.doubts or ((_NO_REASON,) if verdict.valid == "unknown" else ())
 
 
 def of_all_keyspaces(checker: str, parts: Mapping[str, Verdict]) -> Verdict:
-    """One checker's verdict from those it gave, keyspace by keyspace.
+    """Combine the verdicts that one checker gave keyspace by keyspace.
 
-    Stats are merged (counts add up, sizes and times keep their extreme) beside how many keyspaces were judged, and
-    which of them were not decided (`undecided`: keyspace → reason), so that one does not cast doubt on the others.
+    Every doubt keeps the keyspaces that it is about, and `undecided` names those that are unknown, so that one does not
+    cast doubt on the others. Statistics are merged, beside how many keyspaces were judged and how many had nothing.
     """
-    judged = {keyspace: verdict for keyspace, verdict in parts.items() if not says_nothing(verdict)}
-    stats: dict[str, JSON] = {"keyspaces": len(judged), "keyspaces_without": len(parts) - len(judged)}
-    undecided = {
-        keyspace: verdict.reason or "no reason given"
-        for keyspace, verdict in judged.items()
-        if verdict.valid == "unknown"
-    }
-    if undecided:
-        stats["undecided"] = undecided
+    judged = {keyspace: verdict for keyspace, verdict in parts.items() if not verdict.judged_nothing}
+    counts = make_stats({"keyspaces": len(judged), "keyspaces_without": len(parts) - len(judged)})
     if not judged:
-        reason = _reasons(parts) if parts else f"{NOTHING_TO_JUDGE}: no keyspace was used or seen"
-        return Verdict(valid="unknown", checker=checker, stats=stats, reason=reason)
-    merged: JSON = {}
-    for verdict in judged.values():
-        merged = _merged("", merged, dict(verdict.stats))
+        nothing = Doubt("nothing-to-judge", "no keyspace was used or seen")
+        return Verdict(
+            valid="unknown",
+            checker=checker,
+            stats=counts,
+            doubts=_doubts_by_keyspace(parts) if parts else (nothing,),
+            undecided=(),
+        )
     return Verdict(
         valid=combine(verdict.valid for verdict in judged.values()),
         checker=checker,
         anomalies=in_order(anomaly for verdict in judged.values() for anomaly in verdict.anomalies),
-        stats={**merged, **stats},
-        reason=_reasons({keyspace: v for keyspace, v in judged.items() if v.reason or v.valid == "unknown"}) or None,
+        stats={**merge_stats(verdict.stats for verdict in judged.values()), **counts},
+        doubts=_doubts_by_keyspace(judged),
+        undecided=tuple(keyspace for keyspace, verdict in judged.items() if verdict.valid == "unknown"),
+    )
+
+
+def keyspaces_undecided(part: Verdict, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
+    """Return the doubts of a verdict reached keyspace by keyspace that leave any of these keyspaces undecided.
+
+    Each has the name of its checker.
+    """
+    concerned = frozenset(keyspaces) & frozenset(part.undecided or ())
+    return tuple(
+        replace(doubt, checker=doubt.checker or part.checker)
+        for doubt in part.doubts
+        if any(keyspace_of(name) in concerned for name in doubt.objects)
     )
 
 
 def of_all_checkers(
-    verdicts: Sequence[Verdict], *, by_name: bool, unjudged: Collection[str] = (), stats: Mapping[str, JSON]
+    verdicts: Sequence[Verdict],
+    *,
+    by_name: bool,
+    vouching: Collection[str],
+    unjudged: Collection[str] = (),
+    stats: Mapping[str, JSON],
 ) -> Verdict:
-    """The run's verdict: every anomaly, and every checker's verdict as a part.
+    """Combine the verdicts of all checkers into the run's: every anomaly, and every checker's verdict as a part.
 
-    `by_name`: each checker was asked for, so that none may be left out. `unjudged` are keyspaces in which something
-    was acknowledged and nobody judged anything.
+    `by_name`: each checker was asked for, so that none may be left out. `vouching` are the checkers whose `valid` is good
+    news about the cluster (`Checker.vouches`). `unjudged` are keyspaces in which something was acknowledged and no checker
+    judged anything.
     """
-    silent = [verdict for verdict in verdicts if says_nothing(verdict)]
-    vouched = any(verdict.checker == VOUCHER and verdict.valid is True for verdict in verdicts)
-    judged = [verdict for verdict in verdicts if not says_nothing(verdict)]
-    may_leave_out = not by_name and vouched and any(verdict.checker != VOUCHER for verdict in judged)
+    silent = [verdict.checker for verdict in verdicts if verdict.judged_nothing]
+    judged = [verdict for verdict in verdicts if not verdict.judged_nothing]
+    # One that judges the run itself must have found it worth judging, and one that judges the cluster must have judged.
+    looked_at = any(verdict.valid is True and verdict.checker not in vouching for verdict in judged)
+    may_leave_out = not by_name and looked_at and any(verdict.checker in vouching for verdict in judged)
     counted = judged if may_leave_out else verdicts
-    told = verdicts if by_name else judged
-    reasons = [
-        f"{verdict.checker}: {verdict.reason or 'no reason given'}" for verdict in told if verdict.valid == "unknown"
+    doubts = [
+        replace(doubt, checker=verdict.checker)
+        for verdict in (verdicts if by_name else judged)
+        if verdict.valid == "unknown"
+        for doubt in doubts_of(verdict)
     ]
-    if silent and counted is not judged and not by_name:
-        # Each one's own reason is in its part.
-        reasons.append(f"nothing to judge for {_listed([verdict.checker for verdict in silent])}")
+    if silent and not may_leave_out and not by_name:
+        # Each one's own doubts are in its part.
+        doubts.append(Doubt("nothing-to-judge", f"the question of {_listed(silent)} does not arise here"))
     if unjudged:
-        reasons.append(f"no checker found anything to judge in {_listed(sorted(unjudged))}, where operations succeeded")
+        text = "no checker found anything to judge where operations succeeded"
+        doubts.append(Doubt("undecided", text, tuple(sorted(unjudged))))
     if not verdicts:
-        reasons.append("no checker was asked")
+        doubts.append(Doubt("undecided", "no checker was asked"))
     validities = [verdict.valid for verdict in counted]
     return Verdict(
         valid=combine([*validities, "unknown"] if unjudged else validities),
         checker="all",
         anomalies=in_order(anomaly for verdict in verdicts for anomaly in verdict.anomalies),
-        stats={**stats, "checkers": len(verdicts), "nothing_to_judge": sorted(verdict.checker for verdict in silent)},
-        reason="; ".join(reasons) or None,
+        stats=make_stats({**stats, "checkers": len(verdicts), "nothing_to_judge": sorted(silent)}),
+        doubts=tuple(doubts),
         parts=tuple(verdicts),
     )
 
 
 def in_order(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
-    """Each once, by type, objects, nodes and operations: the same for every engine."""
+    """Sort anomalies by type, objects, nodes and operations, each once: the same for every engine."""
     texts = {orjson.dumps(anomaly.to_json(), option=orjson.OPT_SORT_KEYS): anomaly for anomaly in anomalies}
     ordered = sorted(
         texts.items(), key=lambda item: (item[1].type, item[1].objects, item[1].nodes, item[1].ops, item[0])
@@ -107,33 +120,18 @@ def in_order(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
     return tuple(anomaly for _, anomaly in ordered)
 
 
-def _merged(name: str, one: JSON, other: JSON) -> JSON:
-    """Two values of a statistic as one."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        both = {entry: _merged(entry, one[entry], other[entry]) for entry in one if entry in other}
-        return {**one, **other, **both}
-    if _is_number(one) and _is_number(other):
-        if _GREATEST.fullmatch(name):
-            return max(one, other)
-        return min(one, other) if _LEAST.fullmatch(name) else one + other
-    if one == other:
-        return one
-    entries, more = (value if isinstance(value, list) else [value] for value in (one, other))
-    return [*entries, *(entry for entry in more if entry not in entries)]
+def _doubts_by_keyspace(verdicts: Mapping[str, Verdict]) -> tuple[Doubt, ...]:
+    """Return the doubts about all of them, each with the keyspaces, or the objects in them, that it is about."""
+
+    def located() -> Iterator[Doubt]:
+        for keyspace, verdict in verdicts.items():
+            for doubt in doubts_of(verdict):
+                named = doubt.objects and all(keyspace_of(name) == keyspace for name in doubt.objects)
+                yield doubt if named else replace(doubt, objects=(keyspace, *doubt.objects))
+
+    return merge_doubts(located())
 
 
-def _is_number(value: JSON) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _reasons(verdicts: Mapping[str, Verdict]) -> str:
-    """Why some keyspaces' verdicts are what they are; a reason that several share is given once."""
-    shared: dict[str, list[str]] = {}
-    for keyspace, verdict in verdicts.items():
-        shared.setdefault(verdict.reason or "no reason given", []).append(keyspace)
-    return "; ".join(f"{reason} ({_listed(keyspaces)})" for reason, keyspaces in shared.items())
-
-
-def _listed(names: Sequence[Any]) -> str:
+def _listed(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_MOST
     return ", ".join(names[:_NAMED_MOST]) + (f" and {more} more" if more > 0 else "")

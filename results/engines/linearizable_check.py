@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,10 +22,8 @@ import pyarrow.parquet as pq
 
 from schemaquake.checkers.linearizability.linearizable import TOLD_MOST, Linearizable
 from schemaquake.harness.history.pairing import ends
-from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import HISTORY, Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
-from schemaquake.results.engines.combination import says_nothing
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, combine, merge_doubts, merge_stats
 from schemaquake.results.engines.deadline import Overdue, deadline
 from schemaquake.results.engines.engine import Engine
 from schemaquake.results.engines.frontier import FRONTIER, apart, joined
@@ -98,8 +96,8 @@ def _judge(checker: Linearizable, limit_s: float, names: str, document: Document
         with deadline(2 * limit_s):
             verdict = checker.check(Records.of(events), limit_s=limit_s)
     except Overdue:
-        reason = f"some keys were given up: they did not end by themselves within twice the limit of {limit_s:g} s"
-        verdict = Verdict(valid="unknown", checker=checker.name, reason=reason)
+        text = f"some keys were given up: they did not end by themselves within twice the limit of {limit_s:g} s"
+        verdict = Verdict.unknown(checker.name, Doubt("time", text))
     told: Document = orjson.loads(orjson.dumps(verdict.to_json(), option=orjson.OPT_SERIALIZE_NUMPY))
     return told
 
@@ -109,21 +107,16 @@ _BY_SEARCH: Final = "search"
 
 def _combined(name: str, verdicts: Sequence[Verdict]) -> Verdict:
     """One verdict from those on the shares. As many anomalies are told as of one history, and the same."""
-    judged = [verdict for verdict in verdicts if not says_nothing(verdict)]
+    judged = [verdict for verdict in verdicts if not verdict.judged_nothing]
     if not judged:
         return verdicts[0] if verdicts else Linearizable().check(Records.of(HISTORY.empty_table()), limit_s=1)
-    stats: dict[str, JSON] = {}
-    for verdict in judged:
-        for stat, number in verdict.stats.items():
-            known: Any = stats.get(stat, 0)
-            stats[stat] = max(known, number) if stat.endswith("_max") else known + number
     anomalies = sorted((anomaly for verdict in judged for anomaly in verdict.anomalies), key=_told_first)
     return Verdict(
         valid=combine(verdict.valid for verdict in judged),
         checker=name,
         anomalies=tuple(anomalies[:TOLD_MOST]),
-        stats=stats,
-        reason="; ".join(_distinct(verdict.reason for verdict in judged if verdict.reason)) or None,
+        stats=merge_stats(verdict.stats for verdict in judged),
+        doubts=merge_doubts(doubt for verdict in judged for doubt in verdict.doubts),
     )
 
 
@@ -131,7 +124,3 @@ def _told_first(anomaly: Anomaly) -> tuple[bool, str]:
     """What zones refute comes before what a search does, then by key: as in one history."""
     evidence: Mapping[str, Any] = anomaly.evidence if isinstance(anomaly.evidence, dict) else {}
     return evidence.get("why") == _BY_SEARCH, anomaly.objects[0] if anomaly.objects else ""
-
-
-def _distinct(reasons: Collection[str] | Any) -> list[str]:
-    return list(dict.fromkeys(reasons))

@@ -6,13 +6,13 @@ for them to choose: a key of a megabyte would stand in every finding, and severa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
-from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["as_json", "bounded"]
 
@@ -45,10 +45,19 @@ def bounded(verdict: Verdict) -> Verdict:
         if size > _BYTES_MOST:
             break
         told.append(Anomaly.from_json(document))
-    stats: dict[str, JSON] = _cut(dict(verdict.stats))
+    stats = {name: replace(stat, value=_cut(stat.value)) for name, stat in list(verdict.stats.items())[:_ENTRIES_MOST]}
     if len(told) < len(verdict.anomalies):
-        stats["anomalies_left_out"] = len(verdict.anomalies) - len(told)
-    return replace(verdict, anomalies=tuple(told), stats=stats, reason=_cut(verdict.reason))
+        stats["anomalies_left_out"] = Stat(len(verdict.anomalies) - len(told))
+    return replace(verdict, anomalies=tuple(told), stats=stats, doubts=_cut_doubts(verdict.doubts))
+
+
+def _cut_doubts(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
+    """Shorten the texts and lists of objects. More doubts than a list may have are counted in the last one."""
+    shown = [
+        replace(doubt, text=_cut(doubt.text), objects=tuple(_cut(doubt.objects))) for doubt in doubts[:_ENTRIES_MOST]
+    ]
+    left = len(doubts) - len(shown)
+    return (*shown, *((Doubt("undecided", f"{left} more doubts are left out"),) if left else ()))
 
 
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY

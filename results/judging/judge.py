@@ -5,11 +5,12 @@ the parts of one checker are combined into its verdict, the verdicts of all chec
 and Spark call the same function and give the same verdict.
 
 Unknown is never good news, with one careful exception. A run has keyspaces, and kinds of objects, of which a checker
-has nothing to say, and such a checker answers `unknown` with a reason that begins with "nothing to judge". That answer
+has nothing to say, and such a checker answers `unknown` with doubts of the kind `nothing-to-judge` alone. That answer
 
 - of a keyspace is left out if the same checker judged another one; else the checker's verdict is unknown;
-- of a whole checker is left out of the run's verdict only if nobody asked for that checker by name, another one did
-  judge, and `observed` (was every node read in the end, was any schema change acknowledged?) says that all is there.
+- of a whole checker is left out of the run's verdict only if that checker was not asked for by name, one that vouches for
+  the cluster (`Checker.vouches`) did judge, and one that does not vouch but looks at the run itself (`observed`: was every
+  node read in the end, was any schema change acknowledged?) says that there was something to judge.
 
 Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
@@ -37,9 +38,9 @@ import pyarrow as pa
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, DoubtKind, Verdict
 from schemaquake.harness.registry import load, load_all
-from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces, says_nothing
+from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
 from schemaquake.results.engines.deadline import Overdue, deadline
 from schemaquake.results.engines.engine import Engine, Local, choose, shares
 from schemaquake.results.judging.bounded import as_json, bounded
@@ -277,19 +278,21 @@ class _Judging:
 def _said(checker: Checker, records: Records, left_s: float, limit_s: float) -> tuple[bool, Verdict]:
     """Whether the checker said it itself, and its verdict on one part; unknown if it fails to give one."""
     if left_s <= 0:
-        return False, _unknown(checker, f"its time limit of {limit_s:g} s had passed before it came to this")
+        return False, _unknown(checker, "time", f"its time limit of {limit_s:g} s had passed before it came to this")
     try:
         with deadline(limit_s + left_s):
             return True, bounded(_coherent(checker.check(records, limit_s=left_s)))
     except HistoryError as error:  # an answer, too: the checker says why nobody can judge this
-        return True, _unknown(checker, str(error))
+        return True, _unknown(checker, "undecided", str(error))
     except MemoryError:
-        return False, _unknown(checker, "the machine's memory does not suffice for what it has to judge")
+        return False, _unknown(checker, "memory", "the machine's memory does not suffice for what it has to judge")
     except Overdue:
-        reason = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
-        return False, _unknown(checker, reason)
+        text = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
+        return False, _unknown(checker, "time", text)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a checker, the others are still to be heard
-        return False, _unknown(checker, f"it crashed, which says nothing about the cluster.\n{_trace(error)}")
+        return False, _unknown(
+            checker, "crashed", f"it crashed, which says nothing about the cluster.\n{_trace(error)}"
+        )
 
 
 def _trace(error: Exception) -> str:
@@ -300,14 +303,13 @@ def _trace(error: Exception) -> str:
 
 def _coherent(verdict: Verdict) -> Verdict:
     if verdict.valid is True and verdict.anomalies:
-        return replace(verdict, valid="unknown", reason="it contradicts itself: valid, with anomalies")
-    if verdict.valid not in {True, False, "unknown"}:
-        raise ValueError(f'a verdict is True, False or "unknown", not {verdict.valid!r}')
+        contradiction = Doubt("crashed", "it contradicts itself: valid, with anomalies")
+        return replace(verdict, valid="unknown", doubts=(contradiction, *verdict.doubts))
     return verdict
 
 
-def _unknown(checker: Checker, reason: str) -> Verdict:
-    return bounded(Verdict(valid="unknown", checker=checker.name, reason=reason))
+def _unknown(checker: Checker, kind: DoubtKind, text: str) -> Verdict:
+    return bounded(Verdict.unknown(checker.name, Doubt(kind, text)))
 
 
 def _json(verdict: Verdict) -> str:
@@ -341,12 +343,13 @@ def _combined(checkers: Sequence[Checker], found: pa.Table, survey: Survey, *, b
             verdicts.append(replace(verdict, anomalies=in_order(verdict.anomalies)))
         else:
             by_keyspace = {keyspace: verdict for keyspace, verdict in of_checker.items() if keyspace is not None}
-            judged |= {keyspace for keyspace, verdict in by_keyspace.items() if not says_nothing(verdict)}
+            judged |= {keyspace for keyspace, verdict in by_keyspace.items() if not verdict.judged_nothing}
             verdicts.append(of_all_keyspaces(checker.name, by_keyspace))
     apart = any(checker.scope == "keyspace" for checker in checkers)
     return of_all_checkers(
         verdicts,
         by_name=by_name,
+        vouching=[checker.name for checker in checkers if checker.vouches],
         unjudged=survey.acknowledged - judged if apart and not by_name else (),
         stats={"events": survey.events, "keyspaces": len(survey.weights)},
     )

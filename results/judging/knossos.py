@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
-from schemaquake.harness.model.verdict import Validity, Verdict
+from schemaquake.harness.model.verdict import Doubt, Stat, Validity, Verdict, make_stats
 from schemaquake.results.formats.edn_writing import edn_lines
 
 __all__ = ["KNOSSOS_MODELS", "ask_knossos", "with_second_opinion"]
@@ -44,19 +44,18 @@ def with_second_opinion(
     if initial not in {None, "null"}:
         raise PlanError("--knossos begins with nil: it cannot be asked about another --initial value")
     theirs, told = ask_knossos(history, model=model, knossos=knossos, limit_s=limit_s)
-    stats = {**verdict.stats, "knossos": theirs}
+    stats = {**verdict.stats, "knossos": Stat(theirs)}
     if "unknown" in {theirs, verdict.valid}:
-        reason = "; ".join(part for part in (verdict.reason, told and f"knossos: {told}") if part)
-        return replace(verdict, stats=stats, reason=reason or None)
+        more = () if told is None else (Doubt("undecided", told, checker="knossos"),)
+        return replace(verdict, stats=stats, doubts=(*verdict.doubts, *more))
     if theirs is verdict.valid:
         return replace(verdict, stats=stats)
-    reason = (
+    text = (
         f"DISAGREEMENT: ours is {str(verdict.valid).lower()}, knossos says {str(theirs).lower()}. One of the two is wrong: "
         f"keep the history, and report it"
     )
-    return replace(
-        verdict, valid="unknown", stats={**stats, "disagreement": True, "ours": verdict.valid}, reason=reason
-    )
+    stats |= make_stats({"disagreement": True, "ours": verdict.valid})
+    return replace(verdict, valid="unknown", stats=stats, doubts=(Doubt("undecided", text), *verdict.doubts))
 
 
 def ask_knossos(history: pa.Table, *, model: str, knossos: Path, limit_s: float) -> tuple[Validity, str | None]:

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, counted_by_runs, finders, prominence_of
-from schemaquake.results.matrix.facts import Doubt, Finding, RaceFacts, RunFacts
+from schemaquake.harness.model.verdict import Doubt
+from schemaquake.results.matrix.facts import Finding, RaceFacts, RunFacts
 from schemaquake.results.matrix.tally import Cell, CellState, Evidence, Row, Unit, wilson
 from schemaquake.results.wording import counted, shortened
 
@@ -204,7 +205,7 @@ def _reasons(run: RunFacts, workload: str, anomaly: str | None) -> Iterable[str]
         yield "no race of this kind began before the cluster took no further change"
     for doubt in (*run.doubts, *(doubt for race in races for doubt in race.doubts)):
         if doubt.weighs if anomaly is None else _doubtful([doubt], anomaly):
-            yield doubt.told()
+            yield doubt.sentence
     silent = sum(not race.acknowledged for race in races)
     if silent:
         yield f"no operation was acknowledged in {counted(silent, 'race')}"

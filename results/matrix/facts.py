@@ -18,15 +18,16 @@ from typing import Any, Final
 from schemaquake.checkers.findings.catalogue import counted_by_runs, scope_of
 from schemaquake.harness.errors import SchemaquakeError
 from schemaquake.harness.model.records import keyspace_of, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.engines.combination import NOTHING_TO_JUDGE, says_nothing
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.harness.model.verdict_upgrade import upgrade_doubt
+from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
 from schemaquake.results.matrix.tally import Evidence
 from schemaquake.results.report.material import Race, anomalies_of, races_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
 from schemaquake.results.wording import shortened
 
-__all__ = ["JUDGE_LIMIT_S", "Doubt", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
+__all__ = ["JUDGE_LIMIT_S", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
 
 JUDGE_LIMIT_S: Final = 60
 """How long each checker may take for one run of a matrix."""
@@ -36,23 +37,6 @@ _EXPLANATION_MOST: Final = 4000
 _LINES_MOST: Final = 5
 _LINE_MOST: Final = 400
 _RUN: Final = "run"
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """A checker that could not decide, and why. Of the name `run`: the run as a whole."""
-
-    checker: str
-    reason: str
-
-    @property
-    def weighs(self) -> bool:
-        """Whether it keeps the whole from being decided: of a question that did not arise, it does not."""
-        return not self.reason.startswith(NOTHING_TO_JUDGE)
-
-    def told(self) -> str:
-        """As one sentence."""
-        return f"{self.checker}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +97,7 @@ class RunFacts:
             "seconds": round(self.seconds, 1),
             "races": [_race_document(race) for race in self.races],
             "at_large": list(self.at_large),
-            "doubts": [[doubt.checker, doubt.reason] for doubt in self.doubts],
+            "doubts": [doubt.to_json() for doubt in self.doubts],
             "findings": [[one.workload, one.anomaly, one.evidence.to_json()] for one in self.findings],
         }
 
@@ -125,7 +109,7 @@ class RunFacts:
                 **document,
                 "races": tuple(_race(race) for race in document["races"]),
                 "at_large": tuple(document["at_large"]),
-                "doubts": tuple(Doubt(*doubt) for doubt in document["doubts"]),
+                "doubts": tuple(_read_doubt(doubt) for doubt in document["doubts"]),
                 "findings": tuple(
                     Finding(workload, anomaly, Evidence.from_json(evidence))
                     for workload, anomaly, evidence in document["findings"]
@@ -198,29 +182,24 @@ def _attributed(
 
 def _doubts(verdict: Verdict, finished: FinishedRun) -> tuple[Doubt, ...]:
     """Of the run as a whole. A checker that had nothing to judge about the run has not cleared it either."""
-    doubts = [] if finished.completed else [Doubt(_RUN, f"it was not completed: {finished.error}")]
-    doubts += [
-        Doubt(part.checker, shortened(part.reason or "no reason given", _REASON_MOST))
-        for part in verdict.parts
-        if part.valid == "unknown" and "undecided" not in part.stats and not _of_keyspaces(part)
-    ]
+    incomplete = Doubt("incomplete-run", f"it was not completed: {finished.error}", checker=_RUN)
+    doubts = [] if finished.completed else [incomplete]
+    for part in verdict.parts:
+        if part.valid == "unknown" and part.undecided is None:
+            doubts += [_in_short(replace(doubt, checker=part.checker)) for doubt in doubts_of(part)]
     if not verdict.parts and verdict.valid == "unknown":
-        doubts.append(Doubt(_RUN, shortened(verdict.reason or "no reason given", _REASON_MOST)))
-    return tuple(doubts)
-
-
-def _of_keyspaces(part: Verdict) -> bool:
-    """Whether its doubt is only that no keyspace had anything for it: `stats` count keyspaces only there."""
-    return "keyspaces" in part.stats and says_nothing(part)
+        doubts += [_in_short(replace(doubt, checker=_RUN)) for doubt in doubts_of(verdict)]
+    return tuple(dict.fromkeys(doubts))
 
 
 def _doubts_of(verdict: Verdict, keyspace: str) -> list[Doubt]:
-    found = []
-    for part in verdict.parts:
-        where = part.stats.get("undecided")
-        if isinstance(where, Mapping) and keyspace in where:
-            found.append(Doubt(part.checker, shortened(str(where[keyspace]), _REASON_MOST)))
-    return found
+    """Return the doubts about one race's keyspace; that it is about this one goes without saying."""
+    doubts = [doubt for part in verdict.parts for doubt in keyspaces_undecided(part, {keyspace})]
+    return [_in_short(replace(doubt, objects=())) for doubt in doubts]
+
+
+def _in_short(doubt: Doubt) -> Doubt:
+    return replace(doubt, text=shortened(doubt.text, _REASON_MOST))
 
 
 # ── evidence ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -332,10 +311,18 @@ def _race_document(race: RaceFacts) -> dict[str, Any]:
         "number": race.number,
         "acknowledged": race.acknowledged,
         "anomalies": list(race.anomalies),
-        "doubts": [[doubt.checker, doubt.reason] for doubt in race.doubts],
+        "doubts": [doubt.to_json() for doubt in race.doubts],
     }
+
+
+def _read_doubt(document: Mapping[str, Any] | Sequence[str]) -> Doubt:
+    """Read what `Doubt.to_json` wrote, or the (checker, reason) of version 0.1."""
+    if isinstance(document, Mapping):
+        return Doubt.from_json(document)
+    checker, reason = document
+    return Doubt.from_json(upgrade_doubt(reason, checker=checker))
 
 
 def _race(document: Mapping[str, Any]) -> RaceFacts:
     race = RaceFacts(**{**document, "anomalies": tuple(document["anomalies"]), "doubts": ()})
-    return replace(race, doubts=tuple(Doubt(*doubt) for doubt in document["doubts"]))
+    return replace(race, doubts=tuple(_read_doubt(doubt) for doubt in document["doubts"]))

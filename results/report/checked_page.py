@@ -89,11 +89,11 @@ def _nothing_found(verdict: Verdict) -> str:
 
 def _facts(verdict: Verdict) -> list[tuple[str, str]]:
     facts = [("Checkers", joined(part.checker for part in checkers_of(verdict)))]
-    events = verdict.stats.get("events")
+    events = verdict.figures.get("events")
     if isinstance(events, int):
         facts.append(("Events", f"{events:,}"))
     for stat, title in _FACTS.items():
-        known = [part.stats[stat] for part in checkers_of(verdict) if stat in part.stats]
+        known = [part.stats[stat].value for part in checkers_of(verdict) if stat in part.stats]
         words = list(dict.fromkeys(word for value in known if (word := _in_words(value))))
         if words:
             facts.append((title, "; ".join(words)))
@@ -110,7 +110,7 @@ def _stat(verdict: Verdict, name: str) -> list[str]:
     """A statistic that is a list of names, of all checkers."""
     found: dict[str, Any] = {}
     for part in checkers_of(verdict):
-        value = part.stats.get(name)
+        value = part.figures.get(name)
         if isinstance(value, list):
             found |= dict.fromkeys(map(str, value))
     return list(found)

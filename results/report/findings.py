@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
-from schemaquake.results.engines.combination import says_nothing
+from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
 from schemaquake.results.report.material import Material, Race, anomalies_of, checkers_of, races_of
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.wording import counted, joined, shortened, system_name
@@ -26,8 +26,6 @@ __all__ = [
     "workloads_of",
 ]
 
-_OF_THE_RUN: Final = ("the run was not completed", "the run never began", "no checker")
-"""How reasons begin that come from no checker and concern everything."""
 
 Standing: TypeAlias = Literal["broke", "held", "unknown"]
 
@@ -129,15 +127,15 @@ def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
 
 def _undecided(material: Material, keyspaces: Collection[str]) -> tuple[str, ...]:
     """Why some check of these keyspaces, or of the run as a whole, is not decided; doubt about others is not theirs."""
-    reasons = [reason for reason in reasons_of(material) if reason.startswith(_OF_THE_RUN)]
-    for part in checkers_of(material.verdict):
-        where = part.stats.get("undecided")
-        if where is not None:
-            mine = dict.fromkeys(reason for keyspace, reason in where.items() if keyspace in keyspaces)
-            reasons += [f"{part.checker}: {shortened(reason, 300)}" for reason in mine]
-        elif part.valid == "unknown" and not says_nothing(part):
-            reasons.append(f"{part.checker}: {part.reason or 'no reason given'}")
-    return tuple(reasons)
+    verdict = material.verdict
+    doubts = [doubt for doubt in verdict.doubts if verdict.parts and doubt.checker is None and doubt.weighs]
+    for part in checkers_of(verdict):
+        if part.undecided is not None:
+            undecided = keyspaces_undecided(part, keyspaces)
+            doubts += [replace(doubt, objects=(), text=shortened(doubt.text, 300)) for doubt in undecided]
+        elif part.valid == "unknown" and not part.judged_nothing:
+            doubts += [replace(doubt, checker=doubt.checker or part.checker) for doubt in doubts_of(part)]
+    return tuple(dict.fromkeys(doubt.sentence for doubt in doubts))
 
 
 def races_begun(material: Material) -> str:
@@ -169,10 +167,10 @@ def headline(material: Material) -> str:
 
 def reasons_of(material: Material) -> tuple[str, ...]:
     """Why the run, or a check that counts, is not decided. A checker that had nothing to judge does not count."""
-    if material.verdict.reason:
-        return tuple(material.verdict.reason.split("; "))
-    undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown" and not says_nothing(part)]
-    return tuple(f"{part.checker}: {part.reason or 'no reason given'}" for part in undecided)
+    if material.verdict.doubts:
+        return tuple(doubt.sentence for doubt in material.verdict.doubts)
+    undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown" and not part.judged_nothing]
+    return tuple(replace(doubt, checker=part.checker).sentence for part in undecided for doubt in doubts_of(part))
 
 
 def references_of(texts: Iterable[str]) -> tuple[Reference, ...]:

@@ -475,7 +475,7 @@ def checker_view(verdict: Verdict, *, counts: bool) -> CheckerView:
         style=_STYLES[name] if counts else "other",
         anomalies=len(verdict.anomalies),
         reason=verdict.reason or "",
-        stats=shortened(", ".join(f"{_words(key)} {_brief(value)}" for key, value in verdict.stats.items()), 600),
+        stats=shortened(", ".join(f"{_words(key)} {_brief(value)}" for key, value in verdict.figures.items()), 600),
     )
 
 

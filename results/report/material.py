@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.engines.combination import says_nothing
 from schemaquake.results.report.chronicle import Chronicle, chronicle_of
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
@@ -116,7 +115,7 @@ def checkers_of(verdict: Verdict) -> tuple[Verdict, ...]:
 
 def counts(verdict: Verdict, part: Verdict) -> bool:
     """Whether a checker's verdict counts in the run's: one that had nothing to judge does not, if the others decided."""
-    return not says_nothing(part) or verdict.valid == "unknown"
+    return not part.judged_nothing or verdict.valid == "unknown"
 
 
 def races_of(races: pa.Table) -> tuple[Race, ...]:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.harness.model.verdict import Doubt, Verdict, combine
 from schemaquake.harness.run.runner import Outcome, execute, read_outcome
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts, basis_of
@@ -43,6 +43,7 @@ class FinishedRun:
     error: str | None
     exit_code: ExitCode
     applicable: bool = True
+    interrupted: bool = False
 
     @property
     def report(self) -> Path:
@@ -124,6 +125,7 @@ def conclude(
         completed=outcome.completed,
         error=outcome.error,
         exit_code=ExitCode.of(verdict.valid) if outcome.completed else outcome.exit_code,
+        interrupted=outcome.interrupted,
     )
 
 
@@ -164,14 +166,12 @@ def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
     """A run that was not completed may show that something broke, but not that nothing did."""
     if outcome.completed:
         return verdict
-    reason = f"the run was not completed: {outcome.error}"
-    return replace(
-        verdict, valid=combine([verdict.valid, "unknown"]), reason="; ".join(filter(None, (reason, verdict.reason)))
-    )
+    doubt = Doubt("incomplete-run", f"the run was not completed: {outcome.error}")
+    return replace(verdict, valid=combine([verdict.valid, "unknown"]), doubts=(doubt, *verdict.doubts))
 
 
 def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun:
-    verdict = Verdict(valid="unknown", checker="run", reason=f"the run never began: {outcome.error}")
+    verdict = Verdict.unknown("run", Doubt("incomplete-run", f"the run never began: {outcome.error}"))
     store.write_verdict(verdict)
     return FinishedRun(
         store=store,
@@ -181,4 +181,5 @@ def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun
         error=outcome.error,
         exit_code=outcome.exit_code,
         applicable=outcome.applicable,
+        interrupted=outcome.interrupted,
     )

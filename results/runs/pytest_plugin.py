@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,8 +70,10 @@ class Judgement:
         return "\n".join([valid, *(f"  {anomaly.type}: {anomaly.title}" for anomaly in self.anomalies)])
 
     def _reason(self) -> str:
-        reasons = [verdict.reason for verdict in (self.verdict, *self.verdict.parts) if verdict.reason]
-        return "; ".join(dict.fromkeys(reasons)) or "no reason given"
+        from schemaquake.harness.model.verdict import render_doubts  # noqa: PLC0415 - as the module says
+
+        of_parts = (replace(doubt, checker=part.checker) for part in self.verdict.parts for doubt in part.doubts)
+        return render_doubts(dict.fromkeys((*self.verdict.doubts, *of_parts))) or "no reason given"
 
 
 @dataclass(frozen=True, slots=True)

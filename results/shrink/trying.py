@@ -73,7 +73,7 @@ class Trying:
         finished = carry_out(plan, self.folder / "runs", engine="local", limit_s=_JUDGE_LIMIT_S)
         took = time.monotonic() - began
         self._longest_s = max(self._longest_s, took)
-        if (finished.error or "").startswith("interrupted"):
+        if finished.interrupted:
             raise KeyboardInterrupt
         if not finished.applicable:
             raise EnvironmentLacks(finished.error or "the scenario is not applicable here")

@@ -18,7 +18,7 @@ from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.observation import KINDS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 from schemaquake.harness.registry import load, names
 from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES
 from schemaquake.nemeses.schedule.targets import TARGETS
@@ -151,10 +151,13 @@ def test_every_kind_of_observation_and_every_exit_code_is_told_of() -> None:
 
 
 def test_fields_of_a_verdict_and_of_an_anomaly_are_those_of_the_page() -> None:
-    part = Verdict(valid="unknown", checker="c", reason="r")
+    doubt = Doubt("unread", "n1 was not read", ("ks",), checker="c")
+    part = Verdict.unknown("c", doubt)
     fields = [
-        *Verdict(valid=False, checker="all", reason="r", parts=(part,)).to_json(),
+        *Verdict(valid=False, checker="all", doubts=(doubt,), undecided=(), parts=(part,)).to_json(),
         *Anomaly(type="t", title="t").to_json(),
+        *doubt.to_json(),
+        *Stat(1, "ms", "max").to_json(),
     ]
     told = re.findall(r"^\| `(\w+)` \|", pages.section("results.md", "Verdict"), re.MULTILINE)
     assert told == fields

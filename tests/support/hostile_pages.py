@@ -11,7 +11,7 @@ from synthetic_run import broken_run, keyspace_of_race
 
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 from schemaquake.results.report.material import Material
 
 VOID = {"meta", "br", "link", "img", "input", "hr", "base", "col"}
@@ -79,13 +79,15 @@ def hostile_run() -> Material:
         for _ in range(1)
     )  # fmt: skip
     parts = (
-        Verdict(valid=False, checker=EVIL, anomalies=anomalies, stats={EVIL: EVIL}),
-        Verdict(valid="unknown", checker="c", reason=EVIL),
+        Verdict(valid=False, checker=EVIL, anomalies=anomalies, stats=make_stats({EVIL: EVIL})),
+        Verdict.unknown("c", Doubt("undecided", EVIL, (EVIL,))),
     )
     return Material(
         run=EVIL,
         plan={**run.plan, "system": f"cassandra:{EVIL}", "options": {"o": EVIL}, "schemaquake_version": EVIL},
-        verdict=Verdict(valid=False, checker="all", anomalies=anomalies, parts=parts, reason=EVIL),
+        verdict=Verdict(
+            valid=False, checker="all", anomalies=anomalies, parts=parts, doubts=(Doubt("undecided", EVIL),)
+        ),
         history=_poisoned(run.history, HISTORY, {"error": EVIL, "f": EVIL}),
         operations=_poisoned(run.operations, OPERATIONS, {"error": EVIL}),
         rates=run.rates,

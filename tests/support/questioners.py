@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from schemaquake.harness.model.records import Records, keyspace_of, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 
 def keyspaces_of(records: Records) -> list[str]:
@@ -24,13 +24,14 @@ class FailedInserts:
     """An anomaly for every insert that failed; nothing to judge where none was tried."""
 
     scope: Literal["keyspace", "run"] = "keyspace"
+    vouches: bool = True
     name: str = "failed-inserts"
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         history = plain(records.history)
         inserts = history.filter(pc.equal(history["f"], "insert"))
         if not len(inserts):
-            return Verdict(valid="unknown", checker=self.name, reason="nothing to judge: no insert")
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no insert"))
         failed = inserts.filter(pc.equal(inserts["type"], "fail")).to_pylist()
         anomalies = [
             Anomaly(
@@ -44,7 +45,7 @@ class FailedInserts:
             for row in reversed(failed)
         ]
         stats = {"judged": len(inserts), "keyspaces_seen": keyspaces_of(records), "notes": notes_of(records)}
-        return Verdict(valid=not failed, checker=self.name, anomalies=tuple(anomalies), stats=stats)
+        return Verdict(valid=not failed, checker=self.name, anomalies=tuple(anomalies), stats=make_stats(stats))
 
 
 def notes_of(records: Records) -> int:
@@ -58,11 +59,12 @@ class Says:
     valid: Any = True
     name: str = "says"
     scope: Literal["keyspace", "run"] = "run"
-    reason: str | None = None
+    vouches: bool = True
+    doubts: tuple[Doubt, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
-        return Verdict(valid=self.valid, checker=self.name, reason=self.reason, anomalies=self.anomalies)
+        return Verdict(valid=self.valid, checker=self.name, doubts=self.doubts, anomalies=self.anomalies)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Counts:
 
     name: str = "counts"
     scope: Literal["keyspace", "run"] = "run"
+    vouches: bool = True
     noted: tuple[str, ...] = ("Requesting",)
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -79,7 +82,7 @@ class Counts:
             "observations": len(records.observations),
             "messages": records.logs["message"].to_pylist(),
         }
-        return Verdict(valid=True, checker=self.name, stats=stats)
+        return Verdict(valid=True, checker=self.name, stats=make_stats(stats))
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Crashes:
 
     name: str = "crashes"
     scope: Literal["keyspace", "run"] = "keyspace"
+    vouches: bool = True
     on: str | None = None
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -102,6 +106,7 @@ class Endless:
 
     name: str = "endless"
     scope: Literal["keyspace", "run"] = "run"
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         while True:
@@ -114,6 +119,7 @@ class Slow:
 
     name: str = "slow"
     scope: Literal["keyspace", "run"] = "keyspace"
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         ends = time.monotonic() + limit_s
@@ -129,6 +135,7 @@ class NoVerdict:
     answer: Any
     name: str = "no-verdict"
     scope: Literal["keyspace", "run"] = "run"
+    vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Any:
         return self.answer

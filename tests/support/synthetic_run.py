@@ -6,6 +6,7 @@ Written as the conductor, the workers and the observer would write it; one seed,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from random import Random
@@ -22,7 +23,7 @@ from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS
 from schemaquake.harness.model.steps import Invoke
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 from schemaquake.results.report.material import Material, RunFile
 from schemaquake.results.tables.races import races
 from schemaquake.results.tables.rates import latencies, rates
@@ -207,8 +208,8 @@ def held_run(*, undecided: bool = False) -> Material:
     def verdict(_author: Author, _place: Mapping[int, int]) -> Verdict:
         parts = [Verdict(valid=True, checker=name) for name in ("table-ids", "references", "divergence", "restart")]
         if undecided:
-            reason = "gave up after 120 s: 14 operations of one table never completed"
-            parts.append(Verdict(valid="unknown", checker="schema-linearizability", reason=reason))
+            doubt = Doubt("time", "gave up after 120 s: 14 operations of one table never completed")
+            parts.append(Verdict.unknown("schema-linearizability", doubt))
         return Verdict(valid="unknown" if undecided else True, checker="all", parts=tuple(parts))
 
     return _material(author, {**PLAN, "system": "cassandra:6.0-alpha2"}, LOGS.empty_table(), verdict)
@@ -609,25 +610,46 @@ def _moved(found: Anomaly, place: Mapping[int, int]) -> Anomaly:
 def _verdict(author: Author, place: Mapping[int, int]) -> Verdict:
     found = {kind: tuple(_moved(one, place) for one in some) for kind, some in author.anomalies.items()}
     parts = (
-        Verdict(valid=True, checker="table-ids", stats={"tables": 11}),
-        Verdict(valid=False, checker="merged-definitions", anomalies=found["merged-definitions"], stats={"tables": 11}),
-        Verdict(valid=False, checker="references", anomalies=found["dangling-type"], stats={"references": 5}),
-        Verdict(valid=False, checker="divergence", anomalies=found["schema-disagreement"], stats={"versions": 2}),
-        Verdict(valid=False, checker="acked-rows", anomalies=found["lost-rows"], stats={"acknowledged": 18, "lost": 6}),
-        Verdict(valid=False, checker="restart", anomalies=found["node-will-not-start"], stats={"restarts": 3}),
+        Verdict(valid=True, checker="table-ids", stats=make_stats({"tables": 11})),
+        Verdict(
+            valid=False,
+            checker="merged-definitions",
+            anomalies=found["merged-definitions"],
+            stats=make_stats({"tables": 11}),
+        ),
+        Verdict(
+            valid=False, checker="references", anomalies=found["dangling-type"], stats=make_stats({"references": 5})
+        ),
+        Verdict(
+            valid=False, checker="divergence", anomalies=found["schema-disagreement"], stats=make_stats({"versions": 2})
+        ),
+        Verdict(
+            valid=False,
+            checker="acked-rows",
+            anomalies=found["lost-rows"],
+            stats=make_stats({"acknowledged": 18, "lost": 6}),
+        ),
+        Verdict(
+            valid=False, checker="restart", anomalies=found["node-will-not-start"], stats=make_stats({"restarts": 3})
+        ),
         Verdict(
             valid="unknown",
             checker="writability",
-            reason="n1 and n2 did not come back, so nothing could be written through them",
-            stats={"probes": 36},
+            doubts=(Doubt("undecided", "n1 and n2 did not come back, so nothing could be written through them"),),
+            stats=make_stats({"probes": 36}),
         ),
-        Verdict(valid=True, checker="data-directories", stats={"directories": 33}),
-        Verdict(valid=True, checker="observed", stats={"readings": 94}),
+        Verdict(valid=True, checker="data-directories", stats=make_stats({"directories": 33})),
+        Verdict(valid=True, checker="observed", stats=make_stats({"readings": 94})),
     )
     every = tuple(one for some in found.values() for one in some)
-    reason = f"writability: {parts[6].reason}"
+    doubts = tuple(replace(doubt, checker="writability") for doubt in parts[6].doubts)
     return Verdict(
-        valid=False, checker="all", anomalies=every, parts=parts, stats={"checkers": len(parts)}, reason=reason
+        valid=False,
+        checker="all",
+        anomalies=every,
+        parts=parts,
+        stats=make_stats({"checkers": len(parts)}),
+        doubts=doubts,
     )
 
 

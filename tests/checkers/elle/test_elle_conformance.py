@@ -62,7 +62,7 @@ def test_every_history_is_judged_as_elle_does(file: str, check: Callable[..., Ve
             verdict = check(history, models=[model])
             judged += 1
             where = f"{entry['id']} {model}"
-            found = set(verdict.stats["anomaly-types"])
+            found = set(verdict.figures["anomaly-types"])
             if "garbage-read" in found:  # Elle throws, or does not mind
                 assert verdict.valid is False, where
                 assert entry["kind"] == "garbage", where
@@ -74,7 +74,7 @@ def test_every_history_is_judged_as_elle_does(file: str, check: Callable[..., Ve
                 assert reasons is not None, (where, found, told["anomalies"])
                 if reasons:
                     different.setdefault(entry["id"], set()).update(reasons)
-            assert {anomaly.type for anomaly in verdict.anomalies} == set(verdict.stats["anomaly-types"]), where
+            assert {anomaly.type for anomaly in verdict.anomalies} == set(verdict.figures["anomaly-types"]), where
     assert judged == 275 * 8
     prefix = {"list-append": "append-", "rw-register": "rw-"}[file]
     assert set(different) == {name for name in DIFFERENCES if name.startswith(prefix)}

@@ -65,7 +65,7 @@ def test_case_of_elle(entry: dict[str, Any]) -> None:
             wfr_keys=options.get("wfr-keys?", False),
             **asked,
         )
-    found = set(verdict.stats["anomaly-types"])
+    found = set(verdict.figures["anomaly-types"])
     _, ours = DIFFERENCES.get(entry["name"], ("", set()))
     assert ours <= found
     told = set(entry["anomalies"]) - {"empty-transaction-graph"}

@@ -34,8 +34,8 @@ def judged(kind: Any, transactions: list[Transaction], **options: Any) -> Verdic
 def test_what_is_serial_is_valid_by_every_model(seed: int, kind: Any) -> None:
     verdict = judged(kind, executed(seed, kind=kind), models=list(MODELS), **EVERY_PROMISE)
     assert verdict.valid is True
-    assert verdict.stats["found"] == {}
-    assert verdict.stats["not"] == []
+    assert verdict.figures["found"] == {}
+    assert verdict.figures["not"] == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -94,7 +94,7 @@ def test_names_and_clocks_mean_nothing(seed: int, kind: Any) -> None:
     before = judged(kind, transactions)
     after = judged(kind, shifted(renamed(transactions, **others), later=123_456_789))
     assert after.valid == before.valid
-    assert after.stats["found"] == before.stats["found"]
+    assert after.figures["found"] == before.figures["found"]
     assert [one.type for one in after.anomalies] == [one.type for one in before.anomalies]
 
 
@@ -106,9 +106,9 @@ def _each(value: Any) -> list[Any]:
 @given(seed=SEEDS, kind=KINDS, models=st.lists(st.sampled_from(sorted(MODELS)), min_size=1, max_size=3))
 def test_whatever_is_found_is_explained_and_rules_models_out(seed: int, kind: Any, models: list[str]) -> None:
     verdict = judged(kind, disturbed(seed, kind), models=models)
-    out = {*verdict.stats["not"], *verdict.stats["also-not"]}
+    out = {*verdict.figures["not"], *verdict.figures["also-not"]}
     assert (verdict.valid is False) == bool(set(models) & out)
-    assert {one.type for one in verdict.anomalies} == set(verdict.stats["anomaly-types"])
+    assert {one.type for one in verdict.anomalies} == set(verdict.figures["anomaly-types"])
     for one in verdict.anomalies:
         assert one.explanation.startswith("Let ")
         assert "\nThen " in one.explanation

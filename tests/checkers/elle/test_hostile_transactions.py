@@ -93,7 +93,7 @@ def test_a_transaction_of_a_hundred_thousand_micro_operations() -> None:
     history = sequential(f, np.ones(count, np.int64), np.arange(count), lists, each=count)
     verdict = check_list_append(history)
     assert verdict.valid == "unknown"  # it depends on nobody
-    assert verdict.stats["found"] == {}
+    assert verdict.figures["found"] == {}
 
 
 def test_a_history_cut_short_is_judged_as_far_as_it_goes() -> None:

@@ -234,8 +234,8 @@ def test_without_transactions_there_is_nothing_to_judge(checker: Any) -> None:
 
 def test_each_kind_of_transactions_is_left_to_its_checker() -> None:
     lines = history("p0 0..1 ok a1=1", "p0 2..3 ok r1=[1]", "p1 4..5 ok w2=1", "p1 6..7 ok r2=1")
-    assert check_list_append(lines).stats["transactions"] == 2
-    assert check_rw_register(lines).stats["transactions"] == 2
+    assert check_list_append(lines).figures["transactions"] == 2
+    assert check_rw_register(lines).figures["transactions"] == 2
 
 
 @pytest.mark.parametrize(
@@ -279,15 +279,15 @@ def test_what_an_unknown_order_of_versions_leaves_open_is_said(options: Any, lin
     first = "p0 0..2 ok w1=1" if " 1.." in line else "p0 0..1 ok w1=1"
     verdict = check_rw_register(history(first, line, "p2 4..5 ok r3="), sequential_keys=False, **options)
     assert verdict.valid is True
-    assert verdict.stats["unordered-keys"] == unordered
-    assert verdict.stats["not-decided"] == (["strong-serializable"] if unordered else [])
+    assert verdict.figures["unordered-keys"] == unordered
+    assert verdict.figures["not-decided"] == (["strong-serializable"] if unordered else [])
 
 
 def test_a_value_of_one_key_before_its_initial_state_is_told_of_that_key() -> None:
     verdict = check_rw_register(
         history("p0 1..2 ok w1=1", "p0 3..4 ok w2=1", "p1 5..6 ok r1="), linearizable_keys=True, models=["serializable"]
     )
-    assert verdict.stats["found"]["cyclic-versions"] == 1
+    assert verdict.figures["found"]["cyclic-versions"] == 1
     (told,) = (anomaly for anomaly in verdict.anomalies if anomaly.type == "cyclic-versions")
     assert isinstance(told.evidence, dict)
     assert told.evidence["key"] == 1
@@ -298,5 +298,5 @@ def test_lists_that_end_with_one_element_are_not_one_version_if_it_stands_twice_
     verdict = check_list_append(
         history("p0 1..2 ok a1=1", "p0 3..4 ok r1=[1] a1=2", "p0 5..6 ok r1=[1,2,1] a1=3"), models=["serializable"]
     )
-    assert "duplicate-elements" in verdict.stats["found"]
-    assert "lost-update" not in verdict.stats["found"]
+    assert "duplicate-elements" in verdict.figures["found"]
+    assert "lost-update" not in verdict.figures["found"]

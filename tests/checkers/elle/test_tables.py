@@ -72,7 +72,7 @@ def test_what_is_wrong_in_one_table_is_told_beside_what_is_right_in_the_other(wr
         (wrong, [mop("r", 1, values=[1])]),
     )
     assert verdict.valid is False
-    assert set(verdict.stats) == {"k.a", "j.a"}
+    assert set(verdict.figures) == {"k.a", "j.a"}
     assert {index for anomaly in verdict.anomalies for index in anomaly.ops} <= set(range(4, 10))
 
 

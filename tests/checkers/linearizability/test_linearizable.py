@@ -77,7 +77,7 @@ def test_a_register_in_which_no_value_is_written_twice_is_refuted_by_its_zones(l
     assert found.explanation.startswith("Let  T1 = op ")
     assert "\nThen " in found.explanation
     assert "\n     But " in found.explanation
-    assert verdict.stats["by_zones"] == 1
+    assert verdict.figures["by_zones"] == 1
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_values_that_are_written_twice_are_searched():
     assert judge(*REPEATED, "p1 invoke read", "p1 ok 1").valid is True
     verdict = judge(*REPEATED, "p1 invoke read", "p1 ok 2")
     assert verdict.valid is False
-    assert verdict.stats["by_search"] == 1
+    assert verdict.figures["by_search"] == 1
     evidence = verdict.anomalies[0].evidence
     assert evidence == {"why": "search", "order": [0, 2, 4], "states": ["1"], "stuck": 6}
     assert "The object is then 1." in verdict.anomalies[0].explanation
@@ -160,7 +160,7 @@ def test_the_initial_value_is_what_one_says():
 def test_keys_are_apart_and_the_bad_one_is_named():
     verdict = judge("p0 invoke write k=x 1", "p0 ok", "p0 invoke write k=y 1", "p0 ok", "p1 invoke read k=y", "p1 ok 2")
     assert [found.objects for found in verdict.anomalies] == [("y",)]
-    assert verdict.stats["keys"] == 2
+    assert verdict.figures["keys"] == 2
 
 
 def test_values_of_any_kind_are_told_apart_by_their_json():

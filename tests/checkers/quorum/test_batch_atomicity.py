@@ -72,7 +72,7 @@ def test_batches_that_are_there_as_a_whole_or_not_at_all_are_valid() -> None:
         batch(1), batch(2, "info"), batch(3, "fail"), batch(4, "info"), read_all(20, [1, 2], [1, 2], [1, 2])
     )
     assert verdict.valid is True
-    assert verdict.stats == {
+    assert verdict.figures == {
         "batches": 4,
         "acknowledged": 1,
         "of_unknown_outcome": 2,

@@ -73,7 +73,7 @@ def probes(held: dict[str, tuple[int | None, int | None]]) -> list[str]:
 def test_a_read_of_the_acknowledged_value_is_valid() -> None:
     verdict = judge(*put(0, "n1", 10, 12, 7), *get(1, "n2", 20, 22, 7, 11_000))
     assert verdict.valid is True
-    assert verdict.stats["replicas_max"] == 3
+    assert verdict.figures["replicas_max"] == 3
 
 
 def test_nothing_after_an_acknowledged_put_is_a_missed_write_whatever_the_clocks_say() -> None:
@@ -135,7 +135,7 @@ def test_an_older_value_after_a_newer_one_was_acknowledged_is_a_missed_write() -
 def test_only_levels_that_share_a_replica_promise_anything(writes: str, reads: str, valid: bool) -> None:
     verdict = judge(*put(0, "n1", 10, 12, 7, level=writes), *get(1, "n2", 20, 22, None, None, level=reads))
     assert verdict.valid is valid
-    assert verdict.stats["stale_by_right"] == (1 if valid else 0)
+    assert verdict.figures["stale_by_right"] == (1 if valid else 0)
 
 
 def test_at_one_writetime_the_greater_value_is_the_later_one() -> None:
@@ -184,7 +184,7 @@ def test_a_put_that_the_clocks_hide_is_no_missed_write() -> None:
     assert found.nodes == ("n1", "n2")
     assert "T3 = op" in found.explanation
     assert "No quorum was broken: this is last-write-wins under clocks that differ." in found.explanation
-    assert verdict.stats["missed"] == verdict.stats["undecided"] == 0
+    assert verdict.figures["missed"] == verdict.figures["undecided"] == 0
 
 
 def test_a_put_of_the_same_instant_may_be_hidden_by_a_greater_value() -> None:
@@ -340,7 +340,7 @@ def test_with_more_nodes_than_copies_nobody_is_accused() -> None:
     ]
     verdict = judge(*lines)
     assert verdict.valid is True
-    assert verdict.stats["probed_values"] == 0
+    assert verdict.figures["probed_values"] == 0
     assert judge(*boots[:3], *lines[4:]).valid is False
 
 
@@ -417,7 +417,7 @@ def check(history: pa.Table) -> Verdict:
 def test_a_store_that_keeps_its_promises_is_never_accused(seed: int, levels: tuple[str, str]) -> None:
     verdict = check(Store(seed, writes=levels[0], reads=levels[1]).history(60))
     assert verdict.valid is True, verdict.anomalies
-    assert verdict.stats["undecided"] == 0
+    assert verdict.figures["undecided"] == 0
 
 
 @settings(max_examples=40, deadline=None)
@@ -521,7 +521,7 @@ def test_other_names_and_another_start_change_nothing(seed: int, shift_s: int) -
         row["node"] = None if row["node"] is None else f"host-{row['node']}"
         row["key"] = None if row["key"] is None else row["key"].replace("k.q", "k.other")
     one, other = check(history), check(pa.Table.from_pylist(rows, schema=HISTORY))
-    assert (one.valid, one.stats) == (other.valid, other.stats)
+    assert (one.valid, one.figures) == (other.valid, other.figures)
     assert [(a.type, a.ops) for a in one.anomalies] == [(a.type, a.ops) for a in other.anomalies]
 
 
@@ -552,7 +552,7 @@ def test_a_hundred_thousand_operations_take_seconds() -> None:
     began = time.monotonic()
     verdict = check(history)
     assert verdict.valid is True
-    assert verdict.stats["puts"] + verdict.stats["gets"] == 50 * sum(
+    assert verdict.figures["puts"] + verdict.figures["gets"] == 50 * sum(
         (row["type"] == "invoke" and row["f"] == "put") or (row["type"] == "ok" and row["f"] == "get") for row in rows
     )
     assert time.monotonic() - began < 20

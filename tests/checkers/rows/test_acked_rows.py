@@ -93,7 +93,7 @@ def test_a_row_written_at_one_must_be_read_at_all_but_not_at_quorum() -> None:
     assert told(judge(insert(10, consistency="ONE"), read(30, ""))) == [("lost-rows", "missing")]
     verdict = judge(insert(10, consistency="ONE"), read(30, "", consistency="QUORUM"))
     assert verdict.valid == "unknown"
-    assert "1 of 1 acknowledged rows of k.t could not be looked for" in (verdict.reason or "")
+    assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("unread", ("k.t",))]
 
 
 def test_a_row_written_at_quorum_must_be_read_at_quorum() -> None:

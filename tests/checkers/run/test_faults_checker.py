@@ -31,7 +31,7 @@ def test_a_run_without_faults_has_nothing_to_doubt():
 def test_a_fault_that_was_seen_and_undone_is_a_fault():
     verdict = judged(("fault-begins", note(effect={"observed": True})), ("fault-ends", note(effect={"observed": True})))
     assert verdict.valid is True
-    assert verdict.stats == {"fault-begins": 1, "fault-ends": 1}
+    assert verdict.figures == {"fault-begins": 1, "fault-ends": 1}
 
 
 def test_a_partition_that_dropped_no_packet_leaves_the_run_unknown():

@@ -135,7 +135,7 @@ def test_one_damning_entry_is_an_anomaly(name: str) -> None:
 def test_noise_and_what_may_pass_is_counted_and_never_accused(name: str) -> None:
     judgement = verdict([line(name)])
     assert judgement.valid is True
-    assert judgement.stats == {"entries": 1, "by_rule": {name: 1}}
+    assert judgement.figures == {"entries": 1, "by_rule": {name: 1}}
 
 
 def test_damage_outweighs_the_noise_around_it() -> None:

@@ -110,7 +110,7 @@ def test_a_history_without_notes_names_its_nodes_by_their_coordinators() -> None
 def test_outcomes_and_classes_of_error_are_counted() -> None:
     drops = ["p1 n2 invoke drop-table k.t", "p1 n2 fail InvalidRequest: no: table"] * 2
     drops += ["p1 n2 invoke drop-table k.t", "p1 n2 info OperationTimedOut"]
-    assert verdict([*BOOTED, *ACKED, *drops], READ).stats == {
+    assert verdict([*BOOTED, *ACKED, *drops], READ).figures == {
         "operations": 4,
         "by_f": {"create-table": {"ok": 1}, "drop-table": {"fail": 2, "info": 1}},
         "errors": {"InvalidRequest": 2, "OperationTimedOut": 1},

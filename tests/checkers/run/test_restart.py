@@ -54,7 +54,7 @@ def test_a_node_that_exits_at_its_restart_is_an_anomaly() -> None:
 def test_nodes_that_all_serve_again_are_valid() -> None:
     judgement = verdict(*BOOTED, started("n1"), started("n2"))
     assert judgement.valid is True
-    assert judgement.stats == {"starts": 2, "served": 2, "seconds": {"restart": {"n1": 2.5, "n2": 2.5}}}
+    assert judgement.figures == {"starts": 2, "served": 2, "seconds": {"restart": {"n1": 2.5, "n2": 2.5}}}
 
 
 def test_without_a_restart_there_is_nothing_to_judge() -> None:

@@ -61,8 +61,8 @@ def finding(*readings: Sequence[str], history: Sequence[str] = (*CALLS, FINAL)) 
 def test_one_log_on_all_nodes_with_all_that_was_acknowledged_is_valid() -> None:
     found = verdict(told("settled n1,n2"), told("restarted n1,n2"))
     assert (found.valid, found.reason) == (True, None)
-    assert found.stats["entries"] == {"settled": {"n1": 3, "n2": 3}, "restarted": {"n1": 3, "n2": 3}}
-    assert found.stats["readings_after_a_barrier"] == found.stats["readings"] == 4
+    assert found.figures["entries"] == {"settled": {"n1": 3, "n2": 3}, "restarted": {"n1": 3, "n2": 3}}
+    assert found.figures["readings_after_a_barrier"] == found.figures["readings"] == 4
 
 
 def test_a_system_that_keeps_no_log_is_not_judged() -> None:

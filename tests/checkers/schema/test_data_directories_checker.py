@@ -32,7 +32,7 @@ def finding(history: Sequence[str], observations: Sequence[str]) -> Anomaly:
 def test_one_directory_under_the_id_of_the_schema_is_valid() -> None:
     judgement = verdict(CREATE, [*SCHEMA, *KEPT])
     assert judgement.valid is True
-    assert judgement.stats == {"tables": 1, "directories": 2}
+    assert judgement.figures == {"tables": 1, "directories": 2}
 
 
 def test_without_any_directory_there_is_nothing_to_judge() -> None:

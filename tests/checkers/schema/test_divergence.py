@@ -306,7 +306,7 @@ def test_without_an_acknowledged_change_there_is_nothing_to_judge() -> None:
 def test_stats_tell_versions_epochs_and_the_time_to_agreement() -> None:
     settled = '-- info settle {"phase": "settled", "agreed": true, "seconds": 3.7, "versions": {"n1": "v7"}}'
     restarted = '-- info settle {"phase": "restarted", "agreed": false, "seconds": 20.0, "versions": {}}'
-    stats = verdict(['settled,restarted n1 version v7 {"epoch": 7}'], [*CREATE, settled, restarted]).stats
+    stats = verdict(['settled,restarted n1 version v7 {"epoch": 7}'], [*CREATE, settled, restarted]).figures
     assert stats["versions"] == {"settled": {"n1": "v7"}, "restarted": {"n1": "v7"}}
     assert stats["epochs"] == {"settled": {"n1": 7}, "restarted": {"n1": 7}}
     assert stats["agreement_s"] == {"settled": 3.7}

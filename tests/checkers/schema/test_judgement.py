@@ -91,4 +91,4 @@ def test_a_check_that_ends_in_time_gives_no_reason() -> None:
     verdict = judge("quick", judged(CREATE, ["settled n1 keyspace k"]), lambda _: iter([None, None]), limit_s=5)
     assert verdict.valid is True
     assert verdict.reason is None
-    assert verdict.stats == {"judged": 2, "nodes": 1}
+    assert verdict.figures == {"judged": 2, "nodes": 1}

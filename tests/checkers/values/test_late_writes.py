@@ -72,7 +72,7 @@ def test_a_write_that_shows_up_after_a_read_without_it_is_late() -> None:
         "was to be dropped.\n"
         "     But T3, which began after T2 was answered, shows 7, which T1 alone wrote."
     )
-    assert verdict.stats == {"given_up": 1, "seen_later": 1, "late": 1}
+    assert verdict.figures == {"given_up": 1, "seen_later": 1, "late": 1}
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ IN_THEMSELVES = {
 def kept(transactions: Sequence[Transaction]) -> set[str] | None:
     """The levels that we find kept; None if a read is wrong in itself, or there is nothing to judge."""
     verdicts = {level: check_weak_isolation(table(transactions), models=[level]) for level in LEVELS}
-    if any(IN_THEMSELVES & set(verdict.stats.get("found", ())) for verdict in verdicts.values()):
+    if any(IN_THEMSELVES & set(verdict.figures.get("found", ())) for verdict in verdicts.values()):
         return None
     if all(verdict.valid == "unknown" for verdict in verdicts.values()):
         return None
     for verdict in verdicts.values():
-        assert {anomaly.type for anomaly in verdict.anomalies} == set(verdict.stats["found"])
-    assert verdicts["causal"].stats["not"] == [level for level in LEVELS if verdicts[level].valid is False][:1]
+        assert {anomaly.type for anomaly in verdict.anomalies} == set(verdict.figures["found"])
+    assert verdicts["causal"].figures["not"] == [level for level in LEVELS if verdicts[level].valid is False][:1]
     return {level for level in LEVELS if verdicts[level].valid is True}
 
 

@@ -35,7 +35,7 @@ LEVELS = ("read-committed", "read-atomic", "causal")
 def test_what_is_serial_keeps_every_level(seed: int, kind: Any, count: int) -> None:
     verdict = check_weak_isolation(table(executed(seed, kind=kind, count=count, processes=8)))
     assert verdict.valid is True
-    assert verdict.stats["found"] == {}
+    assert verdict.figures["found"] == {}
 
 
 @pytest.mark.parametrize("kind", ["rw-register", "list-append"])
@@ -87,8 +87,8 @@ def test_damage_among_clean_transactions_is_found_by_its_name_and_nothing_else_i
         for one in clean
     ]
     verdict = check_weak_isolation(table([*later, *shifted(planted, later=at + 1)]))
-    assert verdict.stats["found"] == {name: 1}
-    assert verdict.stats["not"] == [weakest]
+    assert verdict.figures["found"] == {name: 1}
+    assert verdict.figures["not"] == [weakest]
     assert [anomaly.type for anomaly in verdict.anomalies] == [name]
     assert {at + 1 <= index for index in verdict.anomalies[0].ops}
 
@@ -114,7 +114,7 @@ def test_names_and_clocks_mean_nothing(seed: int, lists: bool) -> None:
     before = check_weak_isolation(table(found))
     after = check_weak_isolation(table(shifted(renamed(found, **others), later=123_456_789)))
     assert after.valid == before.valid
-    assert after.stats.get("found") == before.stats.get("found")
+    assert after.figures.get("found") == before.figures.get("found")
 
 
 def _each(value: Any) -> list[Any]:

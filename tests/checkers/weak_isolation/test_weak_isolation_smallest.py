@@ -130,8 +130,8 @@ def test_the_smallest_history_rules_out_one_level_and_what_is_stronger(what: str
     assert [verdict.valid for verdict in found.values()] == [True] * out + [False] * (3 - out)
     for verdict in list(found.values())[out:]:
         assert name in {anomaly.type for anomaly in verdict.anomalies}
-        assert set(verdict.stats["found"]) == {anomaly.type for anomaly in verdict.anomalies}
-        assert verdict.stats["not"] == [weakest]
+        assert set(verdict.figures["found"]) == {anomaly.type for anomaly in verdict.anomalies}
+        assert verdict.figures["not"] == [weakest]
         assert all(
             anomaly.explanation.startswith("Let ") and "\n     But " in anomaly.explanation
             for anomaly in verdict.anomalies
@@ -208,8 +208,8 @@ def test_registers_and_lists_are_judged_apart() -> None:
     lines = ["p0 0..1 ok w1=1 w2=1", "p1 2..3 ok r1= r2=1", "p2 4..5 ok a3=1", "p3 6..7 ok r3=[1]"]
     verdict = verdicts(lines)["causal"]
     assert verdict.valid is False
-    assert verdict.stats["rw-register"]["not"] == ["read-atomic"]
-    assert verdict.stats["list-append"]["not"] == []
+    assert verdict.figures["rw-register"]["not"] == ["read-atomic"]
+    assert verdict.figures["list-append"]["not"] == []
 
 
 @pytest.mark.parametrize("lines", [[], ["p0 0..1 ok w1=1"], ["p0 0..1 ok r1="], ["p0 0..1 ok a1=1"]])

@@ -1,25 +1,28 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemaquake.harness.model.verdict import Anomaly, Verdict, combine
-from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, combine, make_stats
+from schemaquake.results.engines.combination import in_order, keyspaces_undecided, of_all_checkers, of_all_keyspaces
 
 VALID = Verdict(valid=True, checker="c")
 INVALID = Verdict(valid=False, checker="c", anomalies=(Anomaly(type="lost", title="x", objects=("ks.t",)),))
-UNKNOWN = Verdict(valid="unknown", checker="c", reason="the time limit passed")
-NOTHING = Verdict(valid="unknown", checker="c", reason="nothing to judge: no table")
+UNKNOWN = Verdict.unknown("c", Doubt("time", "the time limit passed"))
+NOTHING = Verdict.unknown("c", Doubt("nothing-to-judge", "no table"))
 
 
 def named(verdict: Verdict, checker: str) -> Verdict:
-    return Verdict(valid=verdict.valid, checker=checker, anomalies=verdict.anomalies, reason=verdict.reason)
+    return replace(verdict, checker=checker)
 
 
 OBSERVED = named(VALID, "observed")
+VOUCHING = ("c", "rows", "views")
+"""Every checker here but `observed`."""
 
 
 # ── keyspaces ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -42,44 +45,71 @@ def test_keyspaces_combine(parts, valid):
     assert of_all_keyspaces("c", parts).valid == valid
 
 
-def test_a_reason_that_only_contains_the_words_is_a_real_unknown():
-    other = Verdict(valid="unknown", checker="c", reason="crashed; there was nothing to judge it by")
+def test_a_doubt_that_only_contains_the_words_is_a_real_unknown():
+    other = Verdict.unknown("c", Doubt("crashed", "nothing to judge: or so it says"))
     assert of_all_keyspaces("c", {"a": VALID, "b": other}).valid == "unknown"
 
 
-def test_an_invalid_part_is_never_left_out_whatever_its_reason():
-    odd = Verdict(valid=False, checker="c", reason="nothing to judge: or so it says")
+def test_a_verdict_that_lacked_something_and_had_nothing_to_judge_elsewhere_is_a_real_unknown():
+    both = Verdict.unknown("c", *NOTHING.doubts, *UNKNOWN.doubts)
+    assert of_all_keyspaces("c", {"a": VALID, "b": both}).valid == "unknown"
+
+
+def test_an_invalid_part_is_never_left_out_whatever_its_doubts():
+    odd = Verdict(valid=False, checker="c", doubts=NOTHING.doubts)
     assert of_all_keyspaces("c", {"a": VALID, "b": odd}).valid is False
 
 
-def test_reasons_name_their_keyspaces_and_are_given_once():
+def test_doubts_name_their_keyspaces_and_are_given_once():
     parts = dict.fromkeys("abcde", UNKNOWN) | {"f": Verdict(valid="unknown", checker="c"), "g": VALID}
-    assert of_all_keyspaces("c", parts).reason == "the time limit passed (a, b, c and 2 more); no reason given (f)"
+    combined = of_all_keyspaces("c", parts)
+    assert [(doubt.kind, doubt.objects) for doubt in combined.doubts] == [
+        ("time", tuple("abcde")),
+        ("undecided", ("f",)),
+    ]
+    assert combined.undecided == tuple("abcdef")
+    assert combined.reason == "the time limit passed (a, b, c and 2 more); no reason given (f)"
 
 
-def test_nothing_to_judge_anywhere_still_begins_with_these_words():
-    assert of_all_keyspaces("c", {"a": NOTHING}).reason == "nothing to judge: no table (a)"
-    assert (of_all_keyspaces("c", {}).reason or "").startswith("nothing to judge")
+def test_a_doubt_that_names_objects_of_its_keyspace_keeps_them():
+    doubt = Doubt("unread", "n1 did not answer", ("a.t",))
+    parts = {"a": Verdict.unknown("c", doubt), "b": Verdict.unknown("c", replace(doubt, objects=("key 7",)))}
+    combined = of_all_keyspaces("c", parts)
+    assert [one.objects for one in combined.doubts] == [("a.t", "b", "key 7")]
+    assert [one.objects for one in keyspaces_undecided(combined, ["b"])] == [("a.t", "b", "key 7")]
+    assert keyspaces_undecided(combined, ["z"]) == ()
+
+
+def test_a_doubt_of_a_broken_keyspace_does_not_make_it_undecided():
+    broken = replace(INVALID, doubts=UNKNOWN.doubts)
+    combined = of_all_keyspaces("c", {"a": broken, "b": VALID})
+    assert [doubt.objects for doubt in combined.doubts] == [("a",)]
+    assert combined.undecided == ()
+    assert keyspaces_undecided(combined, ["a", "b"]) == ()
+
+
+def test_nothing_to_judge_anywhere_is_nothing_to_judge():
+    assert of_all_keyspaces("c", {"a": NOTHING}).judged_nothing
+    assert of_all_keyspaces("c", {}).judged_nothing
 
 
 def test_counts_add_up_and_sizes_and_times_do_not():
-    one = {"judged": 2, "nodes": 3, "largest_component": 5, "latency_ns_max": 7, "by_type": {"table": 1, "view": 2}}
-    other = {
-        "judged": 4,
-        "nodes": 3,
-        "largest_component": 4,
-        "latency_ns_max": 9,
-        "by_type": {"table": 1},
-        "fastest_s": 1,
-    }
-    parts = {"a": Verdict(valid=True, checker="c", stats=one), "b": Verdict(valid=True, checker="c", stats=other)}
-    assert of_all_keyspaces("c", parts).stats == {
+    def of(judged: int, largest: int, by_type: dict[str, int], **more: Stat) -> Verdict:
+        sizes = {"nodes": Stat(3, merge="max"), "largest": Stat(largest, merge="max")}
+        stats = make_stats({"judged": judged, "by_type": by_type, **sizes, **more})
+        return Verdict(valid=True, checker="c", stats=stats)
+
+    one = of(2, 5, {"table": 1, "view": 2}, fastest=Stat({"n1": 4, "n2": 1}, "s", "min"))
+    other = of(4, 4, {"table": 1}, fastest=Stat({"n1": 3}, "s", "min"), late=Stat(1))
+    combined = of_all_keyspaces("c", {"a": one, "b": other})
+    assert combined.stats["fastest"] == Stat({"n1": 3, "n2": 1}, "s", "min")
+    assert combined.figures == {
         "judged": 6,
         "nodes": 3,
-        "largest_component": 5,
-        "latency_ns_max": 9,
+        "largest": 5,
         "by_type": {"table": 2, "view": 2},
-        "fastest_s": 1,
+        "fastest": {"n1": 3, "n2": 1},
+        "late": 1,
         "keyspaces": 2,
         "keyspaces_without": 0,
     }
@@ -87,14 +117,18 @@ def test_counts_add_up_and_sizes_and_times_do_not():
 
 def test_statistics_that_are_no_numbers_are_kept_side_by_side():
     parts = {
-        keyspace: Verdict(valid=True, checker="c", stats={"mode": mode, "agreed": agreed, "names": names, "same": "s"})
+        keyspace: Verdict(
+            valid=True,
+            checker="c",
+            stats=make_stats({"mode": mode, "agreed": agreed, "names": names, "same": "s"}),
+        )
         for keyspace, mode, agreed, names in (
             ("a", "x", True, ["p"]),
             ("b", "y", False, ["p", "q"]),
             ("c", "x", True, []),
         )
     }
-    stats = of_all_keyspaces("c", parts).stats
+    stats = of_all_keyspaces("c", parts).figures
     assert stats["mode"] == ["x", "y"]
     assert stats["agreed"] == [True, False]
     assert stats["names"] == ["p", "q"]
@@ -140,7 +174,7 @@ def test_anomalies_that_differ_in_evidence_alone_are_two():
     ],
 )
 def test_checkers_combine(verdicts, by_name, unjudged, valid):
-    combined = of_all_checkers(verdicts, by_name=by_name, unjudged=unjudged, stats={})
+    combined = of_all_checkers(verdicts, by_name=by_name, vouching=VOUCHING, unjudged=unjudged, stats={})
     assert combined.valid == valid
     assert combined.parts == tuple(verdicts)
     if valid is not False:
@@ -148,16 +182,21 @@ def test_checkers_combine(verdicts, by_name, unjudged, valid):
 
 
 def test_the_reason_names_who_does_not_know_and_what_nobody_judged():
-    reason = of_all_checkers([named(UNKNOWN, "rows"), VALID], by_name=True, unjudged=["b", "a"], stats={}).reason
-    assert reason == (
-        "rows: the time limit passed; no checker found anything to judge in a, b, where operations succeeded"
+    combined = of_all_checkers(
+        [named(UNKNOWN, "rows"), VALID], by_name=True, vouching=VOUCHING, unjudged=["b", "a"], stats={}
     )
+    assert [(doubt.kind, doubt.checker, doubt.objects) for doubt in combined.doubts] == [
+        ("time", "rows", ()),
+        ("undecided", None, ("a", "b")),
+    ]
 
 
 def test_the_run_has_all_anomalies_and_says_who_had_nothing_to_judge():
-    combined = of_all_checkers([OBSERVED, INVALID, named(NOTHING, "views")], by_name=False, stats={"events": 7})
+    combined = of_all_checkers(
+        [OBSERVED, INVALID, named(NOTHING, "views")], by_name=False, vouching=VOUCHING, stats={"events": 7}
+    )
     assert combined.anomalies == INVALID.anomalies
-    assert combined.stats == {"events": 7, "checkers": 3, "nothing_to_judge": ["views"]}
+    assert combined.figures == {"events": 7, "checkers": 3, "nothing_to_judge": ["views"]}
 
 
 verdicts = st.sampled_from([VALID, INVALID, UNKNOWN, NOTHING])
@@ -165,7 +204,7 @@ verdicts = st.sampled_from([VALID, INVALID, UNKNOWN, NOTHING])
 
 @given(st.lists(verdicts, max_size=6), st.booleans(), st.booleans())
 def test_a_run_is_valid_only_if_everybody_who_judged_says_so(drawn, by_name, vouched):
-    run = of_all_checkers([*drawn, *([OBSERVED] if vouched else [])], by_name=by_name, stats={})
+    run = of_all_checkers([*drawn, *([OBSERVED] if vouched else [])], by_name=by_name, vouching=VOUCHING, stats={})
     strict = combine(verdict.valid for verdict in run.parts)
     assert run.valid == strict or (strict == "unknown" and run.valid is True and vouched and not by_name)
     if run.valid is True:

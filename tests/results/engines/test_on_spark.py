@@ -10,7 +10,7 @@ from small_runs import small_run
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import OBSERVATIONS
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.results.engines.engine import Local, Spark, choose
 from schemaquake.results.engines.spark_session import JAVA_LEAST, spark_session
 from schemaquake.results.judging.judge import judge
@@ -24,7 +24,7 @@ CHECKERS = [
     FailedInserts("run", name="failed-inserts-at-once"),
     Counts(),
     Crashes(on="ks2"),
-    Says("unknown", reason="nothing to judge", scope="keyspace"),
+    Says("unknown", doubts=(Doubt("nothing-to-judge", "no table"),), scope="keyspace"),
 ]
 
 

@@ -11,7 +11,7 @@ from small_runs import small_run
 import schemaquake.results.judging.judge
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import HISTORY, Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store.store import Store, write_table
@@ -61,18 +61,18 @@ def test_keyspaces_apart_find_what_the_run_as_a_whole_has():
     assert apart.anomalies == whole.anomalies
     assert apart.anomalies
     assert apart.valid is False
-    assert apart.stats["judged"] == whole.stats["judged"]
-    assert apart.stats["keyspaces"] == 5
+    assert apart.figures["judged"] == whole.figures["judged"]
+    assert apart.figures["keyspaces"] == 5
 
 
 def test_a_part_has_one_keyspace_and_every_note():
-    stats = only(FailedInserts("keyspace")).stats
+    stats = only(FailedInserts("keyspace")).figures
     assert stats["keyspaces_seen"] == ["ks0", "ks1", "ks2", "ks3", "ks4"]
     assert stats["notes"] == 5 * 5
 
 
 def test_a_checker_of_the_run_gets_everything(tmp_path):
-    stats = only(Counts(), stored(tmp_path)).stats
+    stats = only(Counts(), stored(tmp_path)).figures
     assert stats == {
         "events": len(RUN.history),
         "observations": len(RUN.observations),
@@ -81,12 +81,15 @@ def test_a_checker_of_the_run_gets_everything(tmp_path):
 
 
 def test_log_entries_below_warn_are_there_only_if_a_checker_notes_them(tmp_path):
-    assert only(Counts(noted=()), stored(tmp_path)).stats["messages"] == ["slow"]
+    assert only(Counts(noted=()), stored(tmp_path)).figures["messages"] == ["slow"]
 
 
 def test_a_verdict_is_the_same_every_time_and_survives_json():
-    once = judge(RUN, checkers=[FailedInserts(), Counts(), Says("unknown", reason="r")])
-    assert judge(RUN, checkers=[FailedInserts(), Counts(), Says("unknown", reason="r")]).to_json() == once.to_json()
+    once = judge(RUN, checkers=[FailedInserts(), Counts(), Says("unknown", doubts=(Doubt("time", "r"),))])
+    assert (
+        judge(RUN, checkers=[FailedInserts(), Counts(), Says("unknown", doubts=(Doubt("time", "r"),))]).to_json()
+        == once.to_json()
+    )
     assert Verdict.from_json(once.to_json()) == once
     assert once.anomalies[0].evidence["pair"] == [1, 2]
 
@@ -97,7 +100,7 @@ def test_the_run_has_the_anomalies_of_its_checkers_and_their_verdicts_in_the_ord
     assert verdict.checker == "all"
     assert [one.checker for one in verdict.parts] == ["z", "failed-inserts"]
     assert verdict.anomalies == verdict.parts[1].anomalies
-    assert verdict.stats == {"events": len(RUN.history), "keyspaces": 5, "checkers": 2, "nothing_to_judge": []}
+    assert verdict.figures == {"events": len(RUN.history), "keyspaces": 5, "checkers": 2, "nothing_to_judge": []}
 
 
 def test_anomalies_of_a_checker_of_the_run_are_put_in_order_too():
@@ -129,7 +132,7 @@ def test_a_checker_that_crashes_makes_its_own_part_unknown():
 def test_a_crash_on_one_keyspace_leaves_the_others_judged():
     verdict = only(Crashes(on="ks2"))
     assert verdict.valid == "unknown"
-    assert verdict.stats["keyspaces"] == 5
+    assert verdict.figures["keyspaces"] == 5
     assert (verdict.reason or "").endswith("ZeroDivisionError: a defect of the checker (ks2)")
 
 
@@ -137,13 +140,18 @@ def test_a_crash_does_not_hide_what_others_found():
     assert judge(RUN, checkers=[Crashes(), FailedInserts()]).valid is False
 
 
-@pytest.mark.parametrize(
-    "answer", [None, "valid", {"valid": True}, Verdict(valid="maybe", checker="c"), Verdict(valid=None, checker="c")]
-)
+@pytest.mark.parametrize("answer", [None, "valid", {"valid": True}], ids=str)
 def test_an_answer_that_is_no_verdict_is_unknown(answer):
     verdict = only(NoVerdict(answer))
     assert verdict.valid == "unknown"
     assert "it crashed" in (verdict.reason or "")
+
+
+@pytest.mark.parametrize("valid", ["maybe", None, 1])
+def test_a_validity_that_is_none_is_a_crash_of_its_checker(valid):
+    verdict = only(Says(valid))
+    assert verdict.valid == "unknown"
+    assert [doubt.kind for doubt in verdict.doubts] == ["crashed"]
 
 
 def test_valid_with_anomalies_is_a_contradiction_and_not_valid():
@@ -168,29 +176,30 @@ def test_keyspaces_share_their_checkers_limit():
     slow = part(verdict, "slow")
     assert slow.valid == "unknown"
     assert slow.reason == "its time limit of 0.2 s had passed before it came to this (ks1, ks2, ks3 and 1 more)"
-    assert part(verdict, "failed-inserts").stats["keyspaces"] == 5, "each checker has its own limit"
+    assert part(verdict, "failed-inserts").figures["keyspaces"] == 5, "each checker has its own limit"
 
 
 def test_of_all_registered_checkers_those_without_anything_to_judge_are_left_out(registered):
-    nothing = Says("unknown", name="views", reason="nothing to judge: no view")
-    registered(nothing, Says(name="observed"), Says(name="tables", scope="keyspace"))
+    nothing = Says("unknown", name="views", doubts=(Doubt("nothing-to-judge", "no view"),))
+    registered(nothing, Says(name="observed", vouches=False), Says(name="tables", scope="keyspace"))
     verdict = judge(RUN)
     assert verdict.valid is True
-    assert verdict.stats["nothing_to_judge"] == ["views"]
-    assert judge(RUN, checkers=[nothing, Says(name="observed"), Says(name="tables")]).valid == "unknown"
+    assert verdict.figures["nothing_to_judge"] == ["views"]
+    assert judge(RUN, checkers=[nothing, Says(name="observed", vouches=False), Says(name="tables")]).valid == "unknown"
 
 
 def test_a_keyspace_that_nobody_judged_although_operations_succeeded_makes_the_run_unknown(registered):
-    registered(OnlyIn("ks1"), Says(name="observed"))
+    registered(OnlyIn("ks1"), Says(name="observed", vouches=False))
     verdict = judge(RUN)
     assert verdict.valid == "unknown"
-    assert "no checker found anything to judge in ks0, ks2, ks3 and 1 more" in (verdict.reason or "")
+    assert [doubt.objects for doubt in verdict.doubts] == [("ks0", "ks2", "ks3", "ks4")]
     assert part(verdict, "only-in").valid is True
 
 
 class OnlyIn:
     name = "only-in"
     scope = "keyspace"
+    vouches = True
 
     def __init__(self, keyspace: str) -> None:
         self._keyspace = keyspace
@@ -199,7 +208,7 @@ class OnlyIn:
         keys = {(key or "").split(".")[0] for key in records.history["key"].filter(mask(records)).to_pylist()}
         if self._keyspace in keys:
             return Verdict(valid=True, checker=self.name)
-        return Verdict(valid="unknown", checker=self.name, reason="nothing to judge here")
+        return Verdict.unknown(self.name, Doubt("nothing-to-judge", "not here"))
 
 
 def mask(records: Records) -> list[bool]:
@@ -234,6 +243,7 @@ class Warm:
 
     name = "warm"
     scope = "run"
+    vouches = True
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -246,7 +256,7 @@ class Warm:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         assert self.warmed_in
-        return Verdict(valid=True, checker=self.name, stats={"rows": len(records.history)})
+        return Verdict(valid=True, checker=self.name, stats=make_stats({"rows": len(records.history)}))
 
 
 @pytest.mark.parametrize("error", [None, ImportError("no compiler")])
@@ -255,7 +265,7 @@ def test_a_checker_loads_what_it_needs_while_a_history_file_is_read(tmp_path, er
     checker = Warm(error)
     verdict = judge(HistoryFile(tmp_path / "history.parquet"), checkers=[checker, Counts()], engine="local")
     assert verdict.valid is True
-    assert part(verdict, "warm").stats["rows"] == len(RUN.history)
+    assert part(verdict, "warm").figures["rows"] == len(RUN.history)
     assert len(checker.warmed_in) == 1
     assert threading.main_thread() not in checker.warmed_in
 

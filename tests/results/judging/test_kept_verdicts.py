@@ -31,7 +31,7 @@ from schemaquake.harness.registry import load_all
 from schemaquake.results.runs.execution import conclude
 
 class Fatal:
-    name, scope = "node-log", "run"
+    name, scope, vouches = "node-log", "run", True
     noted = ()
     def check(self, records, *, limit_s):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -48,7 +48,7 @@ class Asked:
     def __init__(self, checker, asked):
         self._checker = checker
         self._asked = asked
-        self.name, self.scope = checker.name, checker.scope
+        self.name, self.scope, self.vouches = checker.name, checker.scope, checker.vouches
         self.noted = getattr(checker, "noted", ())
 
     def check(self, records, *, limit_s):

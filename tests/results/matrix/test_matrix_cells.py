@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, finders
+from schemaquake.harness.model.verdict import Doubt
 from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
-from schemaquake.results.matrix.facts import Doubt, Finding, RaceFacts, RunFacts, refused
+from schemaquake.results.matrix.facts import Finding, RaceFacts, RunFacts, refused
 from schemaquake.results.matrix.tally import Evidence
 
 SYSTEM = "cassandra:5.0.9"
@@ -61,10 +62,13 @@ def told(cell):
         ((run(race(0, "lost-rows"), race(1)),), ("broke", 1, 2)),
         ((run(race(0)), run(race(1, "lost-rows"))), ("broke", 1, 2)),
         ((run(race(0, acknowledged=0)),), ("unknown", 0, 0)),
-        ((run(race(0, doubts=[Doubt("objects", "why")]), race(1)),), ("held", 0, 1)),
-        ((run(race(0, "lost-rows", doubts=[Doubt("objects", "why")])),), ("broke", 1, 1)),
-        ((run(race(0), doubts=[Doubt("observed", "n1 was not read")]),), ("unknown", 0, 0)),
-        ((run(race(0), doubts=[Doubt("restart", "nothing to judge: no node was restarted")]),), ("held", 0, 1)),
+        ((run(race(0, doubts=[Doubt("unread", "why", checker="objects")]), race(1)),), ("held", 0, 1)),
+        ((run(race(0, "lost-rows", doubts=[Doubt("unread", "why", checker="objects")])),), ("broke", 1, 1)),
+        ((run(race(0), doubts=[Doubt("unread", "n1 was not read", checker="observed")]),), ("unknown", 0, 0)),
+        (
+            (run(race(0), doubts=[Doubt("nothing-to-judge", "no node was restarted", checker="restart")]),),
+            ("held", 0, 1),
+        ),
         ((run(race(0), at_large=["schema-disagreement"]),), ("broke", 1, 1)),
         ((run(race(0), race(1), race(2), at_large=["schema-disagreement"]),), ("broke", 1, 3)),
         ((run(race(0, "lost-rows"), race(1), at_large=["schema-disagreement"]),), ("broke", 1, 2)),
@@ -90,18 +94,18 @@ def test_the_row_any_anomaly_counts_races_that_were_decided(runs, expected):
 
 
 def test_a_race_that_is_at_large_with_nobody_decided_is_one_of_one_and_not_one_of_none():
-    doubt = Doubt("observed", "n1 was not read")
+    doubt = Doubt("unread", "n1 was not read", checker="observed")
     assert told(whole(run(race(0), race(1), at_large=["node-died"], doubts=[doubt]))) == ("broke", 1, 1, "race")
 
 
 def test_a_run_that_was_not_completed_may_show_that_something_broke_but_not_that_something_held():
-    doubt = Doubt("run", "it was not completed: interrupted")
+    doubt = Doubt("incomplete-run", "it was not completed: interrupted", checker="run")
     cell = whole(run(race(0, "lost-rows"), race(1), completed=False, doubts=[doubt]))
     assert told(cell) == ("broke", 1, 1, "race")
 
 
 def test_what_was_not_decided_stands_beside_the_cell_with_its_reason():
-    cell = whole(run(race(0)), run(race(1), doubts=[Doubt("observed", "n1 was not read")]))
+    cell = whole(run(race(0)), run(race(1), doubts=[Doubt("unread", "n1 was not read", checker="observed")]))
     assert told(cell) == ("held", 0, 1, "race")
     assert cell.reason == "observed: n1 was not read"
 
@@ -110,14 +114,16 @@ def test_what_was_not_decided_stands_beside_the_cell_with_its_reason():
 
 
 def test_an_anomaly_of_a_race_counts_the_races_in_which_its_checker_decided():
-    blind = Doubt("acked-rows", "rows could not be looked for")
+    blind = Doubt("unread", "rows could not be looked for", checker="acked-rows")
     runs = [run(race(0, "dangling-type", doubts=[blind]), race(1, "lost-rows"), race(2))]
     assert told(of("lost-rows", *runs)) == ("broke", 1, 2, "race")
     assert told(of("dangling-type", *runs)) == ("broke", 1, 3, "race")
 
 
 def test_an_anomaly_whose_checker_never_decided_is_unknown_and_says_why():
-    cell = of("lost-rows", run(race(0, "dangling-type", doubts=[Doubt("acked-rows", "nobody answered")])))
+    cell = of(
+        "lost-rows", run(race(0, "dangling-type", doubts=[Doubt("unread", "nobody answered", checker="acked-rows")]))
+    )
     assert told(cell) == ("unknown", 0, 0, "race")
     assert cell.reason == "acked-rows: nobody answered"
 
@@ -129,7 +135,7 @@ def test_an_anomaly_of_the_whole_cluster_counts_runs():
 
 
 def test_a_run_in_which_no_node_was_restarted_is_no_try_of_a_node_that_does_not_start():
-    doubt = Doubt("restart", "nothing to judge: no node was restarted")
+    doubt = Doubt("nothing-to-judge", "no node was restarted", checker="restart")
     assert told(of("node-will-not-start", run(race(0), doubts=[doubt]))) == ("unknown", 0, 0, "run")
     assert told(of("schema-disagreement", run(race(0), doubts=[doubt]))) == ("held", 0, 1, "run")
 
@@ -226,7 +232,10 @@ def facts(draw):
             *draw(st.sets(st.sampled_from(TYPES[:2]))),
             workload=draw(st.sampled_from(["drop-type", "add-columns"])),
             acknowledged=draw(st.integers(0, 2)),
-            doubts=[Doubt(name, "why") for name in draw(st.sets(st.sampled_from(["acked-rows", "references"])))],
+            doubts=[
+                Doubt("unread", "why", checker=name)
+                for name in draw(st.sets(st.sampled_from(["acked-rows", "references"])))
+            ],
         )
         for number in range(draw(st.integers(0, 4)))
     ]

@@ -5,7 +5,8 @@ import pytest
 
 from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.results.engines.combination import of_all_keyspaces
 from schemaquake.results.matrix.facts import RunFacts, facts_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
@@ -83,23 +84,26 @@ def test_what_is_at_large_among_several_kinds_is_ambiguous(tmp_path, kinds, ambi
     assert facts(tmp_path, anomaly("lost-rows", "sq_0.t"), kinds=kinds).ambiguous is False
 
 
+HELD = Verdict(valid=True, checker="acked-rows")
+
+
 def test_doubts_are_of_a_race_where_a_checker_says_so_and_else_of_the_run(tmp_path):
     parts = [
-        Verdict(
-            valid="unknown", checker="acked-rows", stats={"keyspaces": 2, "undecided": {"sq_1": "nobody answered"}}
+        of_all_keyspaces(
+            "acked-rows", {"sq_0": HELD, "sq_1": Verdict.unknown("acked-rows", Doubt("unread", "nobody answered"))}
         ),
-        Verdict(valid="unknown", checker="observed", reason="n1 was not read"),
-        Verdict(valid="unknown", checker="references", stats={"keyspaces": 0}, reason="nothing to judge: no types"),
+        Verdict.unknown("observed", Doubt("unread", "n1 was not read")),
+        of_all_keyspaces("references", {"sq_0": Verdict.unknown("references", Doubt("nothing-to-judge", "no types"))}),
         Verdict(valid=True, checker="objects"),
     ]
     found = facts(tmp_path, parts=parts)
-    assert [[doubt.told() for doubt in race.doubts] for race in found.races] == [[], ["acked-rows: nobody answered"]]
-    assert [doubt.told() for doubt in found.doubts] == ["observed: n1 was not read"]
+    assert [[doubt.sentence for doubt in race.doubts] for race in found.races] == [[], ["acked-rows: nobody answered"]]
+    assert [doubt.sentence for doubt in found.doubts] == ["observed: n1 was not read"]
 
 
 def test_a_run_that_was_not_completed_is_in_doubt_as_a_whole(tmp_path):
     found = facts(tmp_path, completed=False, error="interrupted")
-    assert [doubt.told() for doubt in found.doubts] == ["run: it was not completed: interrupted"]
+    assert [doubt.sentence for doubt in found.doubts] == ["run: it was not completed: interrupted"]
 
 
 def test_a_run_that_never_began_says_why(tmp_path):

@@ -152,7 +152,7 @@ def page(*lines: str) -> str:
     verdict = check_list_append(history(*lines))
     return checked_html(
         Verdict(
-            valid=verdict.valid, checker="all", anomalies=verdict.anomalies, parts=(verdict,), reason=verdict.reason
+            valid=verdict.valid, checker="all", anomalies=verdict.anomalies, parts=(verdict,), doubts=verdict.doubts
         ),
         Path("history <b>.edn"),
         version="1",

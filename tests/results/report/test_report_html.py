@@ -19,7 +19,7 @@ from synthetic_run import NODES, broken_run, held_run, keyspace_of_race
 
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import LOGS
-from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 from schemaquake.results.report import html
 from schemaquake.results.report.html import code_spans, relative_address, report_html, safe_json
 from schemaquake.results.report.material import Material
@@ -105,7 +105,7 @@ def test_an_undecided_run_is_nowhere_called_good():
 
 def test_a_checker_with_nothing_to_judge_is_no_pass_and_no_doubt():
     run = held_run()
-    silent = Verdict(valid="unknown", checker="views", reason="nothing to judge: no view was made")
+    silent = Verdict.unknown("views", Doubt("nothing-to-judge", "no view was made"))
     with_silent = replace(run, verdict=replace(run.verdict, parts=(*run.verdict.parts, silent)))
     words = Page(report_html(with_silent)).words
     assert "– nothing to judge" in words
@@ -132,14 +132,14 @@ def test_errors_of_one_kind_are_told_once(broken: Material):
 
 def test_statistics_are_words(broken: Material):
     stats = {"agreed": {"settled": False, "epochs": {}}, "slowest_s": 0.123456, "named": ["a", 2], "lost": 0}
-    verdict = replace(broken.verdict, parts=(Verdict(valid=True, checker="c", stats=stats),))
+    verdict = replace(broken.verdict, parts=(Verdict(valid=True, checker="c", stats=make_stats(stats)),))
     words = Page(report_html(replace(broken, verdict=verdict))).words
     assert "agreed (settled no), slowest s 0.1235, named (a, 2), lost 0" in words
 
 
 def test_a_run_that_recorded_nothing_has_a_page_too(broken: Material):
     nothing = Material(
-        run="r", plan=broken.plan, verdict=Verdict(valid="unknown", checker="run", reason="the run never began")
+        run="r", plan=broken.plan, verdict=Verdict.unknown("run", Doubt("incomplete-run", "the run never began"))
     )
     words = Page(report_html(nothing)).words
     assert "Not decided: the run never began." in words

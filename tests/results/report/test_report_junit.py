@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from synthetic_run import broken_run, held_run
 
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 from schemaquake.results.report.junit import report_junit
 from schemaquake.results.report.material import Material
 
@@ -75,7 +75,7 @@ def test_a_race_in_which_nothing_was_acknowledged_is_an_error():
 
 
 def test_a_checker_with_nothing_to_judge_is_skipped_only_where_the_others_decided():
-    silent = Verdict(valid="unknown", checker="views", reason="nothing to judge: no view was made")
+    silent = Verdict.unknown("views", Doubt("nothing-to-judge", "no view was made"))
     for run, expected in ((held_run(), "skipped"), (held_run(undecided=True), "error")):
         verdict = replace(run.verdict, parts=(*run.verdict.parts, silent))
         said = cases(replace(run, verdict=verdict))["schemaquake.checkers", "views"]

@@ -78,7 +78,7 @@ def test_hostile_text_opens_no_tag_and_no_mention():
     run = broken_run()
     evil = "</details><img src=x> @everyone [x](javascript:y) | ```\n# heading"
     anomaly = Anomaly(type=evil, title=evil, nodes=(evil,), evidence={evil: evil}, explanation=evil)
-    verdict = replace(run.verdict, anomalies=(anomaly,), parts=(), reason=None)
+    verdict = replace(run.verdict, anomalies=(anomaly,), parts=(), doubts=())
     text = report_markdown(replace(run, verdict=verdict, environment={evil: evil}))
     outside = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
     outside = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)  # code spans

@@ -50,7 +50,7 @@ def test_a_comment_cannot_become_a_command(tmp_path: Path):
     evil = "x\ntouch made\r\u2028touch made\u0085touch made"
     run = broken_run()
     anomalies = tuple(replace(anomaly, type=f"t{evil}", title=evil) for anomaly in run.verdict.anomalies[:1])
-    hostile = replace(run, run=evil, verdict=replace(run.verdict, anomalies=anomalies, parts=(), reason=None))
+    hostile = replace(run, run=evil, verdict=replace(run.verdict, anomalies=anomalies, parts=(), doubts=()))
     script = reproduce_script(hostile)
     assert [line for line in script.splitlines() if line.strip().startswith("touch")] == []
     run_script(script, tmp_path, installed=True)

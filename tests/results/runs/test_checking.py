@@ -133,15 +133,15 @@ def launcher(tmp_path):
 def test_an_agreement_is_told_in_the_statistics(file, launcher):
     verdict = check(file(BAD), "cas-register", knossos=launcher('printf "%s\\tfalse\\n" "$3"'))
     assert verdict.valid is False
-    assert verdict.stats["knossos"] is False
-    assert "disagreement" not in verdict.stats
+    assert verdict.figures["knossos"] is False
+    assert "disagreement" not in verdict.figures
 
 
 def test_a_disagreement_is_told_loudly_and_leaves_the_verdict_unknown(file, launcher):
     answer = launcher('printf "%s\\ttrue\\n" "$3"')
     verdict = check(file(BAD), "cas-register", knossos=answer)
     assert verdict.valid == "unknown"
-    assert verdict.stats["ours"] is False
+    assert verdict.figures["ours"] is False
     assert str(verdict.reason).startswith("DISAGREEMENT: ours is false, knossos says true")
     assert verdict.anomalies
     found = run(file(BAD), "--model", "cas-register", "--knossos", answer)
@@ -160,7 +160,7 @@ def test_a_disagreement_is_told_loudly_and_leaves_the_verdict_unknown(file, laun
 def test_no_opinion_changes_nothing(file, launcher, answer, said):
     verdict = check(file(GOOD), "cas-register", knossos=launcher(answer), limit_s=1)
     assert verdict.valid is True
-    assert verdict.stats["knossos"] == "unknown"
+    assert verdict.figures["knossos"] == "unknown"
     assert verdict.reason == said
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from schemaquake.clusters.distribution.cache import cache_folder
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 from schemaquake.results.runs.pytest_plugin import Judgement, Run
 
 pytest_plugins = ["pytester"]
@@ -56,8 +57,10 @@ CONFLICT = Anomaly(type="conflicting-table-ids", title="t has 3 ids on 3 nodes",
 
 
 def verdict(valid, *anomalies, reason=None):
-    part = Verdict(valid=valid, checker="table-ids", anomalies=anomalies, reason=reason)
-    return Verdict(valid=valid, checker="all", anomalies=anomalies, parts=(part,), reason=reason)
+    doubts = () if reason is None else (Doubt("unread", reason),)
+    part = Verdict(valid=valid, checker="table-ids", anomalies=anomalies, doubts=doubts)
+    doubts_of_all = tuple(replace(doubt, checker="table-ids") for doubt in doubts)
+    return Verdict(valid=valid, checker="all", anomalies=anomalies, parts=(part,), doubts=doubts_of_all)
 
 
 @pytest.fixture

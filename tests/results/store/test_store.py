@@ -15,7 +15,7 @@ from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, plain
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.results.store.atomic import replacing
 from schemaquake.results.store.store import FILES, Store, read_table
@@ -135,8 +135,8 @@ def test_what_is_written_is_read_back(store):
         valid=False,
         checker="table-ids",
         anomalies=(Anomaly(type="t", title="ids differ: »ü«", objects=("ks.t",), evidence={"b": 1, "a": None}),),
-        stats={"tables": 3},
-        parts=(Verdict(valid="unknown", checker="x", reason="nothing to judge"),),
+        stats=make_stats({"tables": 3}),
+        parts=(Verdict.unknown("x", Doubt("nothing-to-judge", "no table")),),
     )
     store.write_plan(PLAN)
     store.write_history(history())
@@ -162,9 +162,9 @@ def test_tables_are_compressed_with_zstd(store):
 
 def test_a_verdict_is_the_same_bytes_in_whatever_order_it_was_made(store):
     one, other = ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1})
-    store.write_verdict(Verdict(valid=True, checker="c", stats=one))
+    store.write_verdict(Verdict(valid=True, checker="c", stats=make_stats(one)))
     first = store.path("verdict.json").read_bytes()
-    store.write_verdict(Verdict(valid=True, checker="c", stats=other))
+    store.write_verdict(Verdict(valid=True, checker="c", stats=make_stats(other)))
     assert store.path("verdict.json").read_bytes() == first
 
 
