@@ -1,14 +1,27 @@
-"""Waiting: for a condition, with a deadline, and the last thing seen in the message. The only place that sleeps."""
+"""Waiting: for a condition, with a deadline, and the last thing seen in the message. The only place that sleeps.
+
+Time is the machine's, except inside `waiting_by`: there it is that of a simulation, and what waits costs nothing.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, NamedTuple, TypeVar
 
-__all__ = ["pause_for", "until"]
+__all__ = ["pause_for", "until", "waiting_by"]
 
 T = TypeVar("T")
+
+
+class _Time(NamedTuple):
+    now_s: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+_TIME: Final[ContextVar[_Time]] = ContextVar("time", default=_Time(time.monotonic, time.sleep))  # noqa: B039 - immutable
 
 
 def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, every_s: float = 0.05) -> T:
@@ -16,16 +29,27 @@ def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, ev
 
     Raises TimeoutError after `deadline_s`, naming `what` and the last value seen.
     """
-    ends = time.monotonic() + deadline_s
+    now_s, sleep = _TIME.get()
+    ends = now_s() + deadline_s
     while True:
         seen = condition()
         if seen:
             return seen
-        if time.monotonic() >= ends:
+        if now_s() >= ends:
             raise TimeoutError(f"{what} did not come about within {deadline_s:g} s (last seen: {seen!r})")
-        time.sleep(min(every_s, max(0.0, ends - time.monotonic())))
+        sleep(min(every_s, max(0.0, ends - now_s())))
 
 
 def pause_for(seconds: float) -> None:
     """Let a scheduled time pass: an offset between two racing statements, the length of a fault."""
-    time.sleep(max(0.0, seconds))
+    _TIME.get().sleep(max(0.0, seconds))
+
+
+@contextmanager
+def waiting_by(now_ns: Callable[[], int], sleep: Callable[[float], None]) -> Iterator[None]:
+    """Wait by another clock than the machine's while the block runs, in this thread."""
+    token = _TIME.set(_Time(lambda: now_ns() / 1_000_000_000, sleep))
+    try:
+        yield
+    finally:
+        _TIME.reset(token)

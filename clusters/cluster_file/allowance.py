@@ -16,7 +16,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import AllowedByOptions, Nemesis, Shortenable
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
-from schemaquake.harness.run.conductor import main_limit_s
+from schemaquake.harness.run.phases import main_limit_s
 
 __all__ = ["Asked", "asked", "check_plan"]
 

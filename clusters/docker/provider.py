@@ -47,7 +47,7 @@ from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.registry import load
-from schemaquake.harness.run.conductor import main_limit_s
+from schemaquake.harness.run.phases import main_limit_s
 
 __all__ = ["OPTIONS", "DockerProvider"]
 

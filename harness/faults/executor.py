@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,8 +22,10 @@ from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
 from schemaquake.harness.faults.ledger import Ledger
+from schemaquake.harness.machine_time import ThreadTasks
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
+from schemaquake.harness.model.runtime import Sleep, Task, Tasks, TaskSteps
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
 
@@ -46,6 +47,8 @@ Note: TypeAlias = Callable[[str, JSON], None]
 """Writes one event of the nemesis' process: `f` and `value`. Called by one thread at a time."""
 
 _PROCESS: Final = "process"
+_S: Final = 1_000_000_000
+_THREADS: Final = ThreadTasks()
 
 _Stage: TypeAlias = Literal["arm", "inject", "hold", "heal", "disarm"]
 
@@ -359,14 +362,21 @@ def _disturbs(nemesis: Nemesis) -> str:
 class FaultSchedule:
     """Carries out the schedules of several nemeses while the main phase runs, and the cut of mode `partition`.
 
-    Each nemesis has a thread of its own, in which its faults follow one another: a node that takes long to come back
+    Each nemesis has a task of its own, in which its faults follow one another: a node that takes long to come back
     delays the next fault of that nemesis, not those of the others.
     """
 
     def __init__(
-        self, cluster: Cluster, nemeses: Sequence[str | Nemesis], context: Context, *, ledger: Ledger, note: Note
+        self,
+        cluster: Cluster,
+        nemeses: Sequence[str | Nemesis],
+        context: Context,
+        *,
+        ledger: Ledger,
+        note: Note,
+        tasks: Tasks = _THREADS,
     ) -> None:
-        """`nemeses` are registered names or the nemeses themselves.
+        """`nemeses` are registered names or the nemeses themselves; the schedule runs on the clock of `tasks`.
 
         Raises PlanError as their schedules do, and as `refuse_unguardable` does.
         """
@@ -378,18 +388,10 @@ class FaultSchedule:
         self.executor = FaultExecutor(cluster, ledger, note=note)
         self._context = context
         self._restarts = 0
-        self._stopping = threading.Event()
-        self._began = 0.0
+        self._tasks = tasks
+        self._began_ns = 0
         self._errors: list[Exception] = []
-        self._threads = [
-            threading.Thread(
-                target=self._carry_out,
-                args=(nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name]),
-                name=f"nemesis {nemesis.name}",
-                daemon=True,
-            )
-            for nemesis in self._nemeses
-        ]
+        self._running: list[Task] = []
 
     @property
     def failures(self) -> Sequence[str]:
@@ -406,20 +408,21 @@ class FaultSchedule:
 
     def start(self) -> None:
         """Begin now: this is second 0 of the faults' times."""
-        self._began = time.monotonic()
-        for thread in self._threads:
-            thread.start()
+        self._began_ns = self._tasks.clock.now_ns()
+        for nemesis in self._nemeses:
+            faults = [fault for fault in self.faults if fault.nemesis == nemesis.name]
+            self._running.append(self._tasks.spawn(f"nemesis {nemesis.name}", self._carry_out(nemesis, faults)))
 
     def stop(self) -> None:
         """Begin no more faults, wait for the one each nemesis may be working on, and undo everything still in place.
 
         May be called again, and before `start`. Raises an ExceptionGroup of what could not be undone and of what went
-        wrong in the threads.
+        wrong in the tasks.
         """
-        self._stopping.set()
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
+        for task in self._running:
+            task.stop()
+        for task in self._running:
+            task.join()
         errors, self._errors = self._errors, []
         try:
             self.executor.heal_all()
@@ -447,17 +450,17 @@ class FaultSchedule:
         """Undo every fault still in place; idempotent. Raises an ExceptionGroup of what could not be undone."""
         self.stop()
 
-    def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
+    def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> TaskSteps:
         try:
             for fault in faults:
-                if self._stopped_before(fault.begins_s):
+                if not (yield self._until(fault.begins_s)):
                     return
                 if self._inject(nemesis, fault):
-                    if self._stopped_before(fault.ends_s):
+                    if not (yield self._until(fault.ends_s)):
                         return  # stop() undoes it
                     with suppress(HealError):  # noted; if it is still in place, stop() tries again and raises
                         self.executor.heal(fault.id)
-        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to: stop() raises it
+        except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
             self._errors.append(error)
 
     def _inject(self, nemesis: Nemesis, fault: Fault) -> bool:
@@ -469,11 +472,11 @@ class FaultSchedule:
             return False  # noted and remembered by the executor; the later faults are still wanted
         return True
 
-    def _stopped_before(self, second: float) -> bool:
-        return self._stopping.wait(max(0.0, second - self._elapsed_s()))
+    def _until(self, second: float) -> Sleep:
+        return Sleep(self._began_ns + int(second * _S))
 
     def _elapsed_s(self) -> float:
-        return time.monotonic() - self._began
+        return (self._tasks.clock.now_ns() - self._began_ns) / _S
 
 
 def compose(nemeses: Sequence[Nemesis], context: Context) -> Sequence[Fault]:

@@ -18,15 +18,16 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import orjson
 
 from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.machine_time import MachineClock
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.model.runtime import Clock
 
 __all__ = ["FILE_NAME", "Entry", "Ledger", "State", "read_ledger"]
 
@@ -35,6 +36,7 @@ FILE_NAME: Final = "ledger.jsonl"
 State: TypeAlias = Literal["planned", "injected", "healing", "healed", "failed", "skipped"]
 _STATES: Final[Mapping[str, State]] = {state: state for state in get_args(State)}
 _CLOSED: Final = frozenset({"healed", "skipped"})
+_MACHINE: Final = MachineClock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +64,10 @@ class Ledger:
     Safe to use from several threads of one process. Every line is synced before the method returns.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, clock: Clock = _MACHINE) -> None:
         """Open or create the ledger at `path` (`FILE_NAME` in a run's folder); raises HistoryError if it is damaged."""
         self.path = path
+        self._clock = clock
         self._lock = threading.Lock()
         is_new = not path.exists()
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -127,12 +130,15 @@ class Ledger:
     def _add(self, kind: str, *, fault: Fault | None = None, what: Mapping[str, JSON] | None = None) -> int:
         with self._lock:
             number = max(self._entries, default=-1) + 1
-            self._append(Entry(id=number, at=_now(), kind=kind, state="planned", fault=fault, what=what))
+            self._append(Entry(id=number, at=self._now(), kind=kind, state="planned", fault=fault, what=what))
             return number
 
     def _move(self, entry: int, state: State, effect: JSON) -> None:
         with self._lock:
-            self._append(replace(self._entries[entry], at=_now(), state=state, effect=effect))
+            self._append(replace(self._entries[entry], at=self._now(), state=state, effect=effect))
+
+    def _now(self) -> str:
+        return self._clock.utc().isoformat(timespec="milliseconds")
 
     def _append(self, entry: Entry) -> None:
         line = orjson.dumps(_document(entry)) + b"\n"
@@ -190,7 +196,3 @@ def _entry(path: Path, number: int, line: bytes) -> Entry:
             f"{path}, line {number}: not an entry of a fault ledger ({type(error).__name__}: {error}). "
             "Faults may still be in place: heal by hand what the other lines name, then repair or remove this line."
         ) from error
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -14,9 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Self, get_args
 
@@ -24,8 +22,10 @@ import orjson
 
 from schemaquake.harness.errors import HistoryError, JournalError
 from schemaquake.harness.history.merge import merge_history, merge_observations
+from schemaquake.harness.machine_time import MachineClock
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, MicroOp, Operation, OperationType
+from schemaquake.harness.model.runtime import Clock
 
 __all__ = [
     "EVENT_JOURNALS",
@@ -44,16 +44,17 @@ OBSERVATION_JOURNALS: Final = "observations-*.jsonl"
 STARTED: Final = "started.json"
 
 _TYPES: Final = frozenset(get_args(OperationType))
+_MACHINE: Final = MachineClock()
 
 
-def start_clock(folder: Path) -> int:
+def start_clock(folder: Path, clock: Clock = _MACHINE) -> int:
     """Begin the run's time: writes `started.json` into `folder` (made if need be) and returns `started_ns`.
 
     Raises JournalError if a run's clock was started there before.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    started_ns = time.monotonic_ns()
-    document = {"started_ns": started_ns, "started_utc": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    started_ns = clock.stamp_ns()
+    document = {"started_ns": started_ns, "started_utc": clock.utc().isoformat(timespec="milliseconds")}
     path = folder / STARTED
     try:
         with path.open("xb") as file:
@@ -82,15 +83,16 @@ def read_clock(folder: Path) -> int:
 
 
 class Journal:
-    """One OS process' events, in the order in which they happened to it. Threads may share it.
+    """One worker's events, in the order in which they happened to it. Threads may share it.
 
-    Times are those of the call, and strictly increase along the file. Raises JournalError if the file cannot be
+    Times are those of the call by the run's clock, and strictly increase along the file. Raises JournalError if the file cannot be
     opened or continued, or if the run's clock is ahead of this machine's (another machine, or a reboot).
     """
 
-    def __init__(self, path: Path, started_ns: int) -> None:
+    def __init__(self, path: Path, started_ns: int, *, clock: Clock = _MACHINE) -> None:
         self._file = _AppendOnly(path)
-        if started_ns > time.monotonic_ns():
+        self._stamp_ns = clock.stamp_ns
+        if started_ns > clock.now_ns():
             raise JournalError(
                 f"{path}: the run started at {started_ns} ns of a clock that reads less here. Journals are written on "
                 "the machine, and within the boot, in which the run was started."
@@ -123,14 +125,14 @@ class Journal:
         error: str | None = None,
         mops: Sequence[MicroOp] | None = None,
     ) -> int:
-        """Record one event and return its time, ns on the machine's monotonic clock.
+        """Record one event and return its time, ns on the run's clock.
 
         Raises JournalError when the line could not be written whole: the request must then not be sent. Every later
         call raises it too, so a torn line can only be the last.
         """
         # The clock is read before the encoding, which takes milliseconds for a read of many rows: a completion is
         # recorded no later than needed, and an invocation is early by that much, which only widens its interval.
-        now = time.monotonic_ns()
+        now = self._stamp_ns()
         dumps = orjson.dumps
         head = self._heads.get((type, f, node))
         if head is None:
@@ -195,7 +197,7 @@ class ObservationJournal:
             if observation.time < self._started_ns:
                 raise ValueError(
                     f"an observation of {observation.node} has time {observation.time}, before the run started "
-                    f"({self._started_ns}): times are those of time.monotonic_ns()"
+                    f"({self._started_ns}): times are those of the run's clock"
                 )
             lines.append(orjson.dumps(_row(observation) | {"left": last - position}, option=orjson.OPT_APPEND_NEWLINE))
         with self._lock:

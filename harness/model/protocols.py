@@ -7,7 +7,7 @@ as facts (`schemaquake.harness.model.traits`) and as verbs: the `runtime_checkab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -31,6 +31,7 @@ __all__ = [
     "Connector",
     "Context",
     "Demands",
+    "EventClient",
     "Executed",
     "Fault",
     "Foretelling",
@@ -170,6 +171,23 @@ class Client(Protocol):
 
 
 @runtime_checkable
+@runtime_checkable
+class EventClient(Client, Protocol):
+    """A client of a simulated cluster: it is asked in one event and answers in a later one.
+
+    `answer` is called exactly once, never before the call that was given it has returned. `invoke` and `observe` wait
+    for the answer by running the event heap.
+    """
+
+    def submit(self, operation: Invoke, answer: Callable[[Completion], None]) -> None:
+        """As `invoke`."""
+        ...
+
+    def look(self, *, phase: str, sample: int, complete: bool, answer: Callable[[Sequence[Observation]], None]) -> None:
+        """As `observe`."""
+        ...
+
+
 class Connector(Protocol):
     """How a worker process reaches the cluster: picklable, and cheap until `connect`."""
 

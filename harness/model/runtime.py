@@ -8,17 +8,19 @@ once, against these protocols.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.harness.model.observation import Observation
 
 if TYPE_CHECKING:
+    from schemaquake.harness.model.plan import Plan
     from schemaquake.harness.model.protocols import Connector, Context, Phase
 
-__all__ = ["Clock", "Crew", "Observer", "Runtime", "Settled", "Sleep", "Task", "TaskSteps", "Tasks"]
+__all__ = ["Clock", "Crew", "Observer", "Runtime", "RuntimeProvider", "Settled", "Sleep", "Task", "TaskSteps", "Tasks"]
 
 
 class Clock(Protocol):
@@ -62,7 +64,10 @@ class Task(Protocol):
 class Tasks(Protocol):
     """A clock, and a way to have work done beside the phases."""
 
-    clock: Clock
+    @property
+    def clock(self) -> Clock:
+        """The time of the run."""
+        ...
 
     def spawn(self, name: str, steps: TaskSteps) -> Task:
         """Begin `steps` now. They must not raise."""
@@ -135,6 +140,10 @@ class Observer(Protocol):
 class Runtime(Tasks, Protocol):
     """What a run stands on."""
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """Have `schemaquake.harness.wait` wait by this runtime's clock while the block runs."""
+        ...
+
     def crew(
         self,
         workloads: Sequence[str],
@@ -150,4 +159,13 @@ class Runtime(Tasks, Protocol):
 
     def observer(self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float) -> Observer:
         """The observer, not yet connected."""
+        ...
+
+
+@runtime_checkable
+class RuntimeProvider(Protocol):
+    """A provider whose runs stand on a runtime of their own. Those of any other stand on processes and wall time."""
+
+    def runtime(self, plan: Plan) -> Runtime:
+        """The runtime of this plan's run; called once, before `create`, which is called on the same provider."""
         ...

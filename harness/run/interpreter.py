@@ -29,6 +29,7 @@ from schemaquake.harness.registry import load
 
 __all__ = [
     "MEETING_LIMIT_S",
+    "ONE_HAS_LEFT",
     "Assignment",
     "Call",
     "Effect",
@@ -59,6 +60,9 @@ class WorkerFailed(ClusterError):
 
 class NobodyElseComes(Exception):
     """A meeting cannot be held any more; the message says why."""
+
+
+ONE_HAS_LEFT: Final = "one of them has no more steps while another waits for it"
 
 
 # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from multiprocessing.context import SpawnContext
 from typing import Any, Final
 
-from schemaquake.harness.run.interpreter import NobodyElseComes
+from schemaquake.harness.run.interpreter import ONE_HAS_LEFT, NobodyElseComes
 
 __all__ = ["MeetingPoint"]
 
@@ -62,7 +62,7 @@ class MeetingPoint:
             if self._held.value > number:
                 continue  # our token is on its way
             if self._gone.value:
-                raise NobodyElseComes("one of them has no more steps while another waits for it")
+                raise NobodyElseComes(ONE_HAS_LEFT)
             if time.monotonic() >= ends:
                 raise NobodyElseComes(f"they did not meet within {limit_s:g} s")
         return True

@@ -11,10 +11,9 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -23,29 +22,22 @@ from schemaquake.harness.errors import ClusterError, NodeUnreachable, Schemaquak
 from schemaquake.harness.history.journal import ObservationJournal
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.protocols import Client, Connector
+from schemaquake.harness.model.runtime import Settled, Sleep
 from schemaquake.harness.run.lifeline import end_with_parent
-from schemaquake.harness.wait import pause_for, until
+from schemaquake.harness.run.observing import SAMPLE_EVERY_S, Look, settle
+from schemaquake.harness.wait import pause_for
 
-__all__ = ["Observer", "Settled"]
+__all__ = ["ProcessObserver"]
 
-_SAMPLE_EVERY_S: Final = 0.5
-_UNREADABLE: Final = "unreadable: "
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """How settling ended: whether every asked node showed one schema version, after how long, and what each showed last."""
-
-    agreed: bool
-    seconds: float
-    versions: Mapping[str, str]
+_S: Final = 1_000_000_000
 
 
-class Observer:
+class ProcessObserver:
     """The observer process, seen from the conductor."""
 
     def __init__(self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float) -> None:
         spawn = multiprocessing.get_context("spawn")
+        self._asking = threading.Lock()
         self._connection, theirs = spawn.Pipe()
         self._process = spawn.Process(
             target=_serve,
@@ -66,8 +58,8 @@ class Observer:
 
     def settle(self, *, limit_s: float) -> Settled:
         """Wait until every node shows the same schema version, twice in a row, or the limit passes."""
-        agreed, seconds, versions = self._ask("settle", limit_s)
-        return Settled(agreed, seconds, versions)
+        settled: Settled = self._ask("settle", limit_s)
+        return settled
 
     def read(self, phase: str) -> None:
         """One complete reading of every node, recorded under that phase's name."""
@@ -79,8 +71,9 @@ class Observer:
 
     def _ask(self, verb: str, argument: Any) -> Any:
         try:
-            self._connection.send((verb, argument))
-            kind, answer = self._connection.recv()
+            with self._asking:
+                self._connection.send((verb, argument))
+                kind, answer = self._connection.recv()
         except (EOFError, OSError) as error:
             self._process.join(5)
             raise ClusterError(f"the observer process ended by itself, exit code {self._process.exitcode}") from error
@@ -111,21 +104,21 @@ def _serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()
-    eyes = _Eyes(connector, ObservationJournal(journal, started_ns), request_timeout_s)
-    threading.Thread(target=eyes.sample_for_ever, daemon=True).start()
+    reader = _SchemaReader(connector, ObservationJournal(journal, started_ns), request_timeout_s)
+    threading.Thread(target=reader.sample_for_ever, daemon=True).start()
     while True:
         try:
             verb, argument = connection.recv()
         except EOFError:
             return
         if verb == "end":
-            eyes.close()
+            reader.close()
             return
-        if eyes.sampling_failed is not None:
-            connection.send(("failed", eyes.sampling_failed))
+        if reader.sampling_failed is not None:
+            connection.send(("failed", reader.sampling_failed))
             continue
         try:
-            answer = getattr(eyes, verb)(argument)
+            answer = getattr(reader, verb)(argument)
         except NodeUnreachable as error:
             connection.send(("unreachable", str(error)))
         except SchemaquakeError as error:
@@ -136,7 +129,7 @@ def _serve(
             connection.send(("done", answer))
 
 
-class _Eyes:
+class _SchemaReader:
     """One client a node; a lock keeps sampling and asked readings apart."""
 
     def __init__(self, connector: Connector, journal: ObservationJournal, request_timeout_s: float) -> None:
@@ -168,29 +161,23 @@ class _Eyes:
                 phase = self._phase
                 if phase is not None:
                     self._observe(phase, complete=False)
-                pause_for(_SAMPLE_EVERY_S)
+                pause_for(SAMPLE_EVERY_S)
         except Exception:  # noqa: BLE001 - handed to the conductor at its next question, which ends the run
             self.sampling_failed = traceback.format_exc()
 
-    def settle(self, limit_s: float) -> tuple[bool, float, dict[str, str]]:
-        began = time.monotonic()
-        seen: list[dict[str, str]] = []
-
-        def agreed() -> bool:
-            versions = {
-                o.node: o.id or f"{_UNREADABLE}{o.error}"
-                for o in self._observe("running", complete=False)
-                if o.kind == "version"
-            }
-            seen.append(versions)
-            # Twice in a row: between a push and the next, versions may meet for a moment.
-            return len(seen) > 1 and all(map(_agree, seen[-2:]))
-
+    def settle(self, limit_s: float) -> Settled:
+        steps = settle(now_ns=time.monotonic_ns, limit_s=limit_s)
+        answer: Sequence[Observation] | None = None
         try:
-            until(agreed, deadline_s=limit_s, what="schema agreement", every_s=0.2)
-        except TimeoutError:
-            return False, time.monotonic() - began, seen[-1]
-        return True, time.monotonic() - began, seen[-1]
+            while True:
+                match steps.send(answer):
+                    case Look(phase, complete):
+                        answer = self._observe(phase, complete=complete)
+                    case Sleep(until_ns):
+                        pause_for((until_ns - time.monotonic_ns()) / _S)
+        except StopIteration as end:
+            settled: Settled = end.value
+            return settled
 
     def read(self, phase: str) -> None:
         self._observe(phase, complete=True)
@@ -217,7 +204,3 @@ class _Eyes:
             for client in self._clients.values():
                 client.close()
             self._journal.close()
-
-
-def _agree(versions: Mapping[str, str]) -> bool:
-    return len(set(versions.values())) == 1 and not any(v.startswith(_UNREADABLE) for v in versions.values())

@@ -12,7 +12,7 @@ from scripted_cluster import ScriptedConnector, set_state
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
 from schemaquake.harness.history.journal import start_clock
 from schemaquake.harness.model.observation import Observation
-from schemaquake.harness.run.observer import Observer
+from schemaquake.harness.run.observer import ProcessObserver
 from schemaquake.harness.wait import pause_for, until
 
 
@@ -22,7 +22,7 @@ def observer_of(tmp_path, scripted):
     observers = []
 
     def make(*, connect=True, **shows):
-        observer = Observer(
+        observer = ProcessObserver(
             ScriptedConnector(tmp_path, shows),
             journal=tmp_path / "observations-observer.jsonl",
             started_ns=start_clock(tmp_path),

@@ -1,0 +1,60 @@
+"""Machine time: the clock of the machine, and work in threads beside the phases."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+
+from schemaquake.harness.model.runtime import TaskSteps
+
+__all__ = ["MachineClock", "ThreadTasks"]
+
+
+class MachineClock:
+    """The machine's monotonic clock, which all its processes share, and its calendar."""
+
+    def now_ns(self) -> int:
+        """The monotonic clock."""
+        return time.monotonic_ns()
+
+    def stamp_ns(self) -> int:
+        """The monotonic clock: two processes may read the same nanosecond."""
+        return time.monotonic_ns()
+
+    def utc(self) -> datetime:
+        """The wall clock."""
+        return datetime.now(UTC)
+
+
+class ThreadTasks:
+    """Tasks that have a thread each, so that one which blocks delays no other."""
+
+    clock = MachineClock()
+
+    def spawn(self, name: str, steps: TaskSteps) -> _ThreadTask:
+        """Begin `steps` in a thread of that name."""
+        return _ThreadTask(name, steps)
+
+
+class _ThreadTask:
+    def __init__(self, name: str, steps: TaskSteps) -> None:
+        self._steps = steps
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        slept: bool | None = None
+        try:
+            while True:
+                pause = self._steps.send(slept)  # type: ignore[arg-type]  # None begins a generator
+                slept = not self._stopped.wait(max(0, pause.until_ns - time.monotonic_ns()) / 1_000_000_000)
+        except StopIteration:
+            return
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def join(self) -> None:
+        self._thread.join()

@@ -1,0 +1,67 @@
+"""Notes: the events of process −1 in which a run says what the harness itself did, and when."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final
+
+from schemaquake.harness.history.journal import Journal
+from schemaquake.harness.model.operation import JSON, NEMESIS
+from schemaquake.harness.model.protocols import Boot
+from schemaquake.harness.model.runtime import Clock
+
+__all__ = ["Notes", "Progress"]
+
+log = logging.getLogger("schemaquake.harness.run.conductor")
+
+Progress = Callable[[str, float | None], AbstractContextManager[None]]
+"""Shows a phase by its name and time limit (s) for as long as its block runs."""
+
+_S: Final = 1_000_000_000
+
+
+class Notes:
+    """The conductor's journal, written an `info` event at a time."""
+
+    def __init__(self, journal: Journal, clock: Clock, progress: Progress) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._progress = progress
+
+    def write(self, f: str, value: JSON, *, node: str | None = None) -> None:
+        """Record one event of process −1."""
+        self._journal.event(NEMESIS, "info", f, node, None, value)
+
+    def write_fault(self, f: str, value: JSON) -> None:
+        """Record what became of a fault, and log its begin and end."""
+        self.write(f, value)
+        if f in {"fault-begins", "fault-ends"}:
+            facts = {"nemesis": value["nemesis"], "nodes": ",".join(value["nodes"]), "fault": value["id"]}
+            log.info(f.replace("-", " "), extra=facts)
+
+    def write_boot(self, boot: Boot, phase: str) -> None:
+        """Record how one start of a node ended."""
+        self.write(
+            "node-start",
+            {
+                "phase": phase,
+                "served": boot.served,
+                "seconds": round(boot.seconds, 3),
+                "exit_code": boot.exit_code,
+                "first_error": boot.first_error,
+            },
+            node=boot.node,
+        )
+
+    @contextmanager
+    def phase(self, name: str, *, limit_s: float | None = None) -> Iterator[None]:
+        """Record begin and end of the phase that the block carries out; a block that raises leaves it without an end."""
+        began_ns = self._clock.now_ns()
+        log.debug("phase begins", extra={"phase": name})
+        self.write("phase", {"phase": name, "state": "begins"})
+        with self._progress(name, limit_s):
+            yield
+        self.write("phase", {"phase": name, "state": "ends"})
+        log.info("phase done", extra={"phase": name, "seconds": round((self._clock.now_ns() - began_ns) / _S, 1)})

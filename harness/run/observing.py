@@ -1,0 +1,47 @@
+"""Observing: what the observer does with its looks at the nodes, whoever takes them and by whichever clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.runtime import Settled, Sleep
+
+__all__ = ["SAMPLE_EVERY_S", "Look", "settle"]
+
+SAMPLE_EVERY_S: Final = 0.5
+
+_S: Final = 1_000_000_000
+_LOOK_EVERY_NS: Final = _S // 5
+_UNREADABLE: Final = "unreadable: "
+
+
+class Look(NamedTuple):
+    """One reading of every connected node, recorded under the phase's name. Resumed with all observations."""
+
+    phase: str
+    complete: bool
+
+
+def settle(*, now_ns: Callable[[], int], limit_s: float) -> Generator[Look | Sleep, Any, Settled]:
+    """Look until every node shows the same schema version, twice in a row, or the limit passes."""
+    began_ns = now_ns()
+    ends_ns = began_ns + int(limit_s * _S)
+    agreed_before = False
+    while True:
+        seen: Sequence[Observation] = yield Look("running", complete=False)
+        versions = {one.node: one.id or f"{_UNREADABLE}{one.error}" for one in seen if one.kind == "version"}
+        agreed = _agree(versions)
+        # Twice in a row: between a push and the next, versions may meet for a moment.
+        if agreed and agreed_before:
+            return Settled(True, (now_ns() - began_ns) / _S, versions)
+        now = now_ns()
+        if now >= ends_ns:
+            return Settled(False, (now - began_ns) / _S, versions)
+        agreed_before = agreed
+        yield Sleep(min(now + _LOOK_EVERY_NS, ends_ns))
+
+
+def _agree(versions: Mapping[str, str]) -> bool:
+    return len(set(versions.values())) == 1 and not any(v.startswith(_UNREADABLE) for v in versions.values())

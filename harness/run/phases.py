@@ -1,0 +1,238 @@
+"""Phases: what a run does between boot and teardown.
+
+setup → settle → prepare → [ main ∥ faults ∥ observer ] → heal → settle → probe → final readings
+      → restart of every node → settle → probe → final readings
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from schemaquake.harness.errors import ClusterError, NodeDied
+from schemaquake.harness.faults.executor import FaultSchedule
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Context, Node
+from schemaquake.harness.model.runtime import Clock, Crew, Observer
+from schemaquake.harness.model.traits import cluster_traits, workload_traits
+from schemaquake.harness.registry import load
+from schemaquake.harness.run.notes import Notes
+
+__all__ = ["Phases", "main_limit_s"]
+
+log = logging.getLogger("schemaquake.harness.run.conductor")
+
+_PATIENCE: Final = 4
+"""How many times its limit a phase may last whose end should have come by itself."""
+_READING_LEAST_S: Final = 40.0
+
+
+def main_limit_s(plan: Plan) -> float:
+    """How long the main phase may last, and with it the cut of mode `partition`.
+
+    What never ends, and every schedule of faults, ends at the time limit. Racing workloads end by themselves, unless the
+    cluster no longer answers: then every statement takes as long as a client waits for it, and the rest of the races
+    would take hours.
+    """
+    return plan.time_limit_s if _lasts_for_the_time_limit(plan) else _PATIENCE * plan.time_limit_s
+
+
+def _lasts_for_the_time_limit(plan: Plan) -> bool:
+    endless = any(workload_traits(load("workloads", name)).endless for name in plan.workloads)
+    return endless or bool(plan.nemeses)
+
+
+class Phases:
+    """What happens between boot and teardown, once, whatever the run stands on."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        context: Context,
+        cluster: Cluster,
+        *,
+        clock: Clock,
+        crew: Crew,
+        observer: Observer,
+        faults: FaultSchedule,
+        notes: Notes,
+    ) -> None:
+        self._plan = plan
+        self._context = context
+        self._cluster = cluster
+        self._clock = clock
+        self._crew = crew
+        self._observer = observer
+        self._faults = faults
+        self._notes = notes
+        self._nodes = {node.name: node for node in cluster.nodes}
+
+    def run(self) -> None:
+        """Go from the crew's first session to the last final readings."""
+        everybody = list(self._nodes)
+        self._crew.connect(everybody)
+        self._observer.connect(everybody)
+        self._observer.sample("running")
+        with self._notes.phase("setup"):
+            self._crew.run("setup", nodes=everybody)
+            self._refuse_half_a_setup()
+            self._settle("setup")
+        with self._notes.phase("prepare"):
+            self._crew.run("prepare", nodes=everybody)
+            self._refuse_half_a_setup()
+        with self._notes.phase("main", limit_s=main_limit_s(self._plan)):
+            self._main(everybody)
+        with self._notes.phase("heal"):
+            serving = self._bring_back(everybody)
+        self._judge("settled", serving)
+        if self._plan.restart != "none":
+            with self._notes.phase("restart"):
+                serving = self._restart(serving)
+            self._judge("restarted", serving)
+
+    def _main(self, nodes: Sequence[str]) -> None:
+        self._notes.write("faults-planned", {"count": len(self._faults.faults)})
+        if self._context.mode == "partition":
+            self._faults.cut(self._context.isolated)
+        self._faults.start()
+        try:
+            in_time = self._crew.run("main", nodes=nodes, time_limit_s=main_limit_s(self._plan))
+            if self._crew.ended_early is not None:
+                log.warning("phase ended early", extra={"phase": "main", "because": self._crew.ended_early})
+            elif not in_time and not _lasts_for_the_time_limit(self._plan):
+                self._cut_short("main")
+        finally:
+            self._faults.stop()
+
+    def _refuse_half_a_setup(self) -> None:
+        """What is to be raced could not be made, and nothing was raced yet: there is nothing to judge."""
+        if self._crew.ended_early is not None:
+            raise ClusterError(f"the cluster did not take what is to be set up: {self._crew.ended_early}")
+
+    def _cut_short(self, phase: str) -> None:
+        """Tell that a phase ended before its steps did: what it would have read, nobody knows."""
+        self._notes.write("phase-cut-short", {"phase": phase})
+        log.warning("phase cut short: the cluster answers too slowly", extra={"phase": phase})
+
+    def _bring_back(self, nodes: Sequence[str]) -> list[str]:
+        """After the faults: every node serves again, or is known not to."""
+        self._faults.heal_everything()
+        serving = []
+        for name in nodes:
+            node = self._nodes[name]
+            fell = node.state() == "stopped"
+            if fell:
+                # Every fault that ends a node starts it again when it is healed: this one ended by itself.
+                ended = node.await_serving(deadline_s=0)
+                died = {"exit_code": ended.exit_code, "first_error": ended.first_error}
+                self._notes.write("node-died", died, node=name)
+                node.start()
+            boot = node.await_serving(deadline_s=self._plan.start_timeout_s)
+            if fell:
+                self._notes.write_boot(boot, "fault")
+            if boot.served:
+                serving.append(name)
+            else:
+                self._tell_dead(boot, "after the faults were healed")
+        if not serving:
+            raise NodeDied("no node serves after the faults were healed", node="", exit_code=None, first_error="")
+        return serving
+
+    def _tell_dead(self, boot: Boot, when: str) -> None:
+        log.warning(
+            "node does not start",
+            extra={"node": boot.node, "when": when, "exit_code": boot.exit_code, "first_error": boot.first_error},
+        )
+
+    def _settle(self, phase: str) -> None:
+        limit_s = self._plan.settle_limit_s
+        if phase == "setup":  # what begins in disagreement tells of nothing else
+            limit_s *= _PATIENCE
+        if phase == "settled":  # just after a start nodes ask at once
+            limit_s += cluster_traits(self._cluster).pull_delay_s
+        settled = self._observer.settle(limit_s=limit_s)
+        self._notes.write(
+            "settle",
+            {
+                "phase": phase,
+                "agreed": settled.agreed,
+                "seconds": round(settled.seconds, 3),
+                "versions": dict(settled.versions),
+            },
+        )
+        level = logging.INFO if settled.agreed else logging.WARNING
+        outcome = "schema settled" if settled.agreed else "schema versions still differ"
+        log.log(level, outcome, extra={"phase": phase, "seconds": round(settled.seconds, 1)})
+
+    def _judge(self, label: str, serving: Sequence[str]) -> None:
+        """Settle, probe, and the complete readings of every node that serves."""
+        if not serving:
+            log.warning("no node serves: nothing to read", extra={"phase": label})
+            return
+        self._observer.sample(None)
+        self._observer.connect(serving)
+        self._crew.connect(serving)
+        with self._notes.phase(f"settle-{label}"):
+            missing = self._cluster.await_whole(serving, deadline_s=self._plan.settle_limit_s)
+            if missing is not None:
+                log.warning("the cluster is not whole", extra={"phase": label, "missing": missing})
+            self._settle(label)
+        with self._notes.phase(f"final-{label}"):
+            self._catch_up(label, serving)
+            # The schema first: a probe that fails may make a server load what it had only on disk.
+            self._observer.read(label)
+            for name in serving:
+                self._observer.record(self._directories(label, name))
+            limit_s = max(_READING_LEAST_S, _PATIENCE * self._plan.settle_limit_s)
+            parts: tuple[Literal["probe", "final"], ...] = ("probe", "final")
+            for part in parts:
+                if not self._crew.run(part, label=label, nodes=serving, time_limit_s=limit_s):
+                    self._cut_short(f"{part}-{label}")
+
+    def _catch_up(self, label: str, serving: Sequence[str]) -> None:
+        """Where nodes can be had to apply all that was committed, they are, and who did is noted."""
+        if isinstance(self._cluster, CatchingUp) and (barriers := self._cluster.catch_up(serving)):
+            self._notes.write("barriers", {"phase": label, "nodes": dict(barriers)})
+
+    def _directories(self, label: str, name: str) -> list[Observation]:
+        return [
+            Observation(
+                time=self._clock.stamp_ns(),
+                phase=label,
+                node=name,
+                sample=0,
+                kind="data-directory",
+                keyspace=keyspace,
+                name=table,
+                id=identity,
+                definition={"live": live, "snapshots": list(snapshots)},
+            )
+            for keyspace, table, identity, live, snapshots in self._nodes[name].data_directories()
+        ]
+
+    def _restart(self, serving: Sequence[str]) -> list[str]:
+        """Kill every node and start it again, one after another or all at once; which of them serve afterwards."""
+        self._observer.sample(None)
+        nodes = [self._nodes[name] for name in serving]
+        groups = [nodes] if self._plan.restart == "together" else [[node] for node in nodes]
+        back = []
+        for group in groups:
+            names = [node.name for node in group]
+            with self._faults.held_down(names, serving_limit_s=self._plan.start_timeout_s):
+                for node in group:
+                    node.kill()
+                for node in group:
+                    node.start()
+                back += [node.name for node in group if self._comes_back(node)]
+        return back
+
+    def _comes_back(self, node: Node) -> bool:
+        boot = node.await_serving(deadline_s=self._plan.start_timeout_s)
+        self._notes.write_boot(boot, "restart")
+        if boot.served:
+            log.info("node restarted", extra={"node": node.name, "seconds": round(boot.seconds, 1)})
+        else:
+            self._tell_dead(boot, "after a restart")
+        return boot.served
