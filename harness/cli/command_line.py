@@ -6,10 +6,11 @@ Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Error
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+import schemaquake
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.extras import lacking_extra
@@ -27,7 +28,7 @@ def application(asked: str | None = None) -> typer.Typer:
     app = typer.Typer(
         name="schemaquake",
         help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
-        callback=lambda: None,  # without one, typer takes an only command for the whole application
+        callback=_options,  # without one, typer takes an only command for the whole application
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -38,6 +39,20 @@ def application(asked: str | None = None) -> typer.Typer:
     # Typer reads the signatures of all commands there are, which takes longer than many a command takes to run.
     app.registered_commands = [c for c in app.registered_commands if c.name == asked] or app.registered_commands
     return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"schemaquake {schemaquake.__version__}\n")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Hold the options of the command as a whole."""
 
 
 def main() -> None:

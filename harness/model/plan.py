@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 
 import orjson
 
+import schemaquake
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.protocols import Context, Mode
 
@@ -22,7 +23,6 @@ __all__ = ["Plan", "RestartMode"]
 
 RestartMode = Literal["rolling", "together", "none"]
 
-_VERSION: Final = "0.1.0"
 _NODES_MAX: Final = 250
 _PATHS: Final = ("cluster_file", "distribution")
 
@@ -59,7 +59,7 @@ class Plan:
     restart: RestartMode = "rolling"
     keep_data: bool = False
     distribution: Path | None = None
-    schemaquake_version: str = _VERSION
+    schemaquake_version: str = field(default_factory=lambda: schemaquake.__version__)
 
     def __post_init__(self) -> None:
         """Reject what no run could mean, by name."""

@@ -1,0 +1,185 @@
+"""The public face: every name that a package of workloads, nemeses, checkers, formats or systems needs.
+
+What is not here may change with any release. Each kind is found through an entry point, as pytest finds its plugins, and
+nothing inherits from anything here: a protocol says what a plugin has, and its traits say what it may declare besides.
+
+**Workloads** (`schemaquake.workloads`): Workload, WorkloadTraits, Context, Worker, Phase; the steps Invoke, Require, Meet, Wait
+and Note (Step is any of them); the modules schema_changes and rows, whose functions make steps, and statement, which shows
+the CQL of one; Query for CQL of one's own, MicroOp for transactions.
+
+**Nemeses** (`schemaquake.nemeses`): Nemesis, NemesisTraits, Fault, Undo; the optional verbs Undoable, OwnLack, AllowedByOptions
+and Shortenable; Cluster, Node and Executed, through which faults act; and what ours are made with: configured (options), targeted
+(a timetable), named (nodes by name), on_every (all nodes at once), Activities (a fault that goes on), until (a wait).
+
+**Checkers** (`schemaquake.checkers`): Checker, Records, Verdict, Anomaly, Validity; plain, pair and operations to read records,
+HISTORY and OBSERVATIONS (their schemas) to write some in a test; and, for the types in one's own `anomalies.toml` (the entry
+point `schemaquake.anomalies` names the package that has it), anomaly to make a finding and explain to argue it.
+
+**History formats** (`schemaquake.formats`): HistoryFormat.
+
+**Systems** (`schemaquake.systems`): SystemFamily, System, parse_system, split_system.
+
+**Clusters** (`schemaquake.clusters`): Provider, Cluster, ClusterTraits, CatchingUp, Guarded, Node, Boot, Connector, Client, Completion,
+Observation.
+
+**Errors**: SchemaquakeError and all below it, PlanError, ClusterError, NodeUnreachable, NodeDied, StartTimeout, HealError,
+EnvironmentLacks, HistoryError. JSON is the type of what is written down.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from schemaquake.harness.ddl import rows, schema_changes
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.errors import (
+    ClusterError,
+    EnvironmentLacks,
+    HealError,
+    HistoryError,
+    NodeDied,
+    NodeUnreachable,
+    PlanError,
+    SchemaquakeError,
+    StartTimeout,
+)
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, Completion, MicroOp
+from schemaquake.harness.model.protocols import (
+    AllowedByOptions,
+    Boot,
+    CatchingUp,
+    Checker,
+    Client,
+    Cluster,
+    Connector,
+    Context,
+    Executed,
+    Fault,
+    Guarded,
+    HistoryFormat,
+    Nemesis,
+    Node,
+    OwnLack,
+    Phase,
+    Provider,
+    Shortenable,
+    Undo,
+    Undoable,
+    Worker,
+    Workload,
+)
+from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.harness.model.traits import ClusterTraits, NemesisTraits, WorkloadTraits
+from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.harness.wait import until
+
+if TYPE_CHECKING:
+    from schemaquake.checkers.evidence.operations import operations
+    from schemaquake.checkers.findings.catalogue import anomaly
+    from schemaquake.checkers.findings.explanation import explain
+    from schemaquake.clusters.systems.system import System, SystemFamily, parse_system, split_system
+    from schemaquake.harness.history.pairing import pair
+    from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records, plain
+    from schemaquake.nemeses.schedule.activity import Activities
+    from schemaquake.nemeses.schedule.every_node import on_every
+    from schemaquake.nemeses.schedule.options import configured
+    from schemaquake.nemeses.schedule.targets import named
+    from schemaquake.nemeses.schedule.timetable import targeted
+
+__all__ = [
+    "HISTORY",
+    "JSON",
+    "OBSERVATIONS",
+    "Activities",
+    "AllowedByOptions",
+    "Anomaly",
+    "Boot",
+    "CatchingUp",
+    "Checker",
+    "Client",
+    "Cluster",
+    "ClusterError",
+    "ClusterTraits",
+    "Completion",
+    "Connector",
+    "Context",
+    "EnvironmentLacks",
+    "Executed",
+    "Fault",
+    "Guarded",
+    "HealError",
+    "HistoryError",
+    "HistoryFormat",
+    "Invoke",
+    "Meet",
+    "MicroOp",
+    "Nemesis",
+    "NemesisTraits",
+    "Node",
+    "NodeDied",
+    "NodeUnreachable",
+    "Note",
+    "Observation",
+    "OwnLack",
+    "Phase",
+    "PlanError",
+    "Provider",
+    "Query",
+    "Records",
+    "Require",
+    "SchemaquakeError",
+    "Shortenable",
+    "StartTimeout",
+    "Step",
+    "System",
+    "SystemFamily",
+    "Undo",
+    "Undoable",
+    "Validity",
+    "Verdict",
+    "Wait",
+    "Worker",
+    "Workload",
+    "WorkloadTraits",
+    "anomaly",
+    "configured",
+    "explain",
+    "named",
+    "on_every",
+    "operations",
+    "pair",
+    "parse_system",
+    "plain",
+    "rows",
+    "schema_changes",
+    "split_system",
+    "statement",
+    "targeted",
+    "until",
+]
+
+_LATER: Final = {
+    "schemaquake.checkers.evidence.operations": ("operations",),
+    "schemaquake.checkers.findings.catalogue": ("anomaly",),
+    "schemaquake.checkers.findings.explanation": ("explain",),
+    "schemaquake.clusters.systems.system": ("System", "SystemFamily", "parse_system", "split_system"),
+    "schemaquake.harness.history.pairing": ("pair",),
+    "schemaquake.harness.model.records": ("HISTORY", "OBSERVATIONS", "Records", "plain"),
+    "schemaquake.nemeses.schedule.activity": ("Activities",),
+    "schemaquake.nemeses.schedule.every_node": ("on_every",),
+    "schemaquake.nemeses.schedule.options": ("configured",),
+    "schemaquake.nemeses.schedule.targets": ("named",),
+    "schemaquake.nemeses.schedule.timetable": ("targeted",),
+}
+"""Modules that are imported when one of their names is asked for: a worker that only takes steps needs neither Arrow nor checkers."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of `_LATER`."""
+    for module, later in _LATER.items():
+        if name in later:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
