@@ -33,11 +33,10 @@ from schemaquake.clusters.docker.image import image_name
 from schemaquake.clusters.docker.image_context import settings_of
 from schemaquake.clusters.docker.server import Image, Server, edited, server_of
 from schemaquake.clusters.docker.transport import DockerTransport
-from schemaquake.clusters.nodes.booting import carry_out_on_first
 from schemaquake.clusters.nodes.clock import FaketimeClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
-from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.dialect import CqlDialect
@@ -217,7 +216,6 @@ class _Making:
             start_timeout_s=self._plan.start_timeout_s,
             keep_data=self._plan.keep_data,
             missing=_missing,
-            when_whole=partial(self._after_first_boot, nodes),
             ends=partial(self._end, nodes),
         )
 
@@ -246,7 +244,7 @@ class _Making:
             ]
             return [each.result() for each in pending]
 
-    def _node(self, number: int, containers: Sequence[Container]) -> DeployedNode:
+    def _node(self, number: int, containers: Sequence[Container]) -> ServerNode:
         container = containers[number]
         transport = DockerTransport(self._engine.client, container.id, name=container.name)
         unpack = partial(self._engine.unpack, container.id)
@@ -267,7 +265,7 @@ class _Making:
             user = user or _owner(transport, str(PurePosixPath(server.data).parent))
         own = Process(kind="process") if self._file is None else self._file.service
         assert isinstance(own, Process)
-        return DeployedNode(
+        return deployed_node(
             container.node,
             container.address,
             transport,
@@ -336,15 +334,7 @@ class _Making:
             main_limit_s(self._plan) + _LONGER_THAN_ANY_FAULT_S if self._file is None else self._file.max_fault_seconds
         )
 
-    def _after_first_boot(self, nodes: Sequence[DeployedNode]) -> None:
-        first = nodes[0]
-        carry_out_on_first(
-            self._system.after_first_boot(len(nodes)),
-            first.name,
-            lambda each: first.exec(["nodetool", *each.arguments], timeout_s=each.limit_s),
-        )
-
-    def _end(self, nodes: Sequence[DeployedNode]) -> None:
+    def _end(self, nodes: Sequence[ServerNode]) -> None:
         """Remove everything; with `--keep-data` the nodes' data is first copied out, as an archive each."""
         try:
             if self._plan.keep_data:
@@ -353,7 +343,7 @@ class _Making:
             self._engine.remove(self._record.run)
             self._engine.close()
 
-    def _copy_data_out(self, nodes: Sequence[DeployedNode]) -> None:
+    def _copy_data_out(self, nodes: Sequence[ServerNode]) -> None:
         self._engine.halt(self._record.run)
         place = self._server(0, [node.address for node in nodes]).data
         for each in self._engine.containers(self._record.run):

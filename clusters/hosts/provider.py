@@ -21,7 +21,7 @@ from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.mending import mend
-from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
 from schemaquake.clusters.nodes.service import service_of
 from schemaquake.clusters.nodes.transport import Transport
@@ -123,11 +123,11 @@ def _cluster(
 
 def _node(
     name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path
-) -> DeployedNode:
+) -> ServerNode:
     way = way_to(file, name)
     folder = f"{file.paths.state}/{run}"
     clock = _clock(file, way, folder)
-    return DeployedNode(
+    return deployed_node(
         name,
         file.addresses[name],
         way,
@@ -161,7 +161,7 @@ def _environment(file: ClusterFile, clock: HostClock | FaketimeClock | None) -> 
     return clock.environment()
 
 
-def _missing(nodes: Sequence[DeployedNode], means: str) -> str | None:
+def _missing(nodes: Sequence[ServerNode], means: str) -> str | None:
     if means != "clock":
         return None
     refusals = [

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local.node import LocalNode
+from schemaquake.clusters.local.node import Launch, local_node
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.nodes import libfaketime
-from schemaquake.clusters.nodes.booting import boot_in_order, carry_out_on_first
-from schemaquake.clusters.systems.configuration import CLIENT_PORTS, tokens
-from schemaquake.clusters.systems.gossip import Membership
+from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
+from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
+from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, tokens
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
-from schemaquake.harness.errors import NodeDied, StartTimeout
+from schemaquake.harness.errors import StartTimeout
 from schemaquake.harness.model.protocols import Boot, Connector
-from schemaquake.harness.wait import until
 
 __all__ = ["LocalCluster"]
 
@@ -52,29 +51,21 @@ class LocalCluster:
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
         self._recipe = recipe
-        self._java = java
-        self._class_path = class_path
-        self._folder = folder
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
-        self._network_laid = False
-        library = libfaketime.find_library() if skewable_clocks else None
+        launch = Launch(
+            recipe=recipe,
+            java=java,
+            class_path=class_path,
+            java_options=archive_arguments(java, class_path) if java_options is None else java_options,
+            settings=settings or {},
+            properties=properties or {},
+            faketime=libfaketime.find_library() if skewable_clocks else None,
+        )
         addresses = [namespaces.address_of(number) for number in range(1, len(names) + 1)]
-        self.nodes: Sequence[LocalNode] = [
-            LocalNode(
-                name=name,
-                address=address,
-                token=token,
-                seeds=addresses if system.start == "together" else addresses[:1],
-                recipe=recipe,
-                java=java,
-                class_path=class_path,
-                folder=folder / "nodes" / name,
-                faketime=library,
-                java_options=archive_arguments(java, class_path) if java_options is None else java_options,
-                settings=settings or {},
-                properties=properties or {},
-            )
+        seeds = addresses if system.start == "together" else addresses[:1]
+        self.nodes: Sequence[ServerNode] = [
+            local_node(name, Place(address=address, token=token, seeds=seeds, folder=folder / "nodes" / name), launch)
             for name, address, token in zip(names, addresses, tokens(recipe, len(names)), strict=True)
         ]
 
@@ -85,38 +76,19 @@ class LocalCluster:
         """
         namespaces.open_enclosure()
         namespaces.lay_network([node.name for node in self.nodes])
-        self._network_laid = True
+        for node in self.nodes:
+            node.prepare()
         boots = boot_in_order(
             self.nodes,
             first_alone=self.system.start == "first-alone",
             timeout_s=self._start_timeout_s,
-            failure=self._failure,
+            system=str(self.system),
         )
         missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
-        first = self.nodes[0]
-        carry_out_on_first(
-            self.system.after_first_boot(len(self.nodes)),
-            first.name,
-            lambda each: first.nodetool(*each.arguments, timeout_s=each.limit_s),
-        )
+        run_on_first(self.nodes[0], self.system.after_first_boot(len(self.nodes)))
         return boots
-
-    def _failure(self, node: LocalNode, boot: Boot) -> NodeDied | StartTimeout:
-        if boot.exit_code is not None:
-            return NodeDied(
-                f"node {node.name} ({self.system}) ended while starting, exit code {boot.exit_code}. "
-                f"Its first error: {boot.first_error}\nIts log: {node.log_path}",
-                node=node.name,
-                exit_code=boot.exit_code,
-                first_error=boot.first_error or "",
-            )
-        last = node.log_text().strip().rsplit("\n", 1)[-1][:300]
-        return StartTimeout(
-            f"node {node.name} ({self.system}) did not answer {node.asked} within "
-            f'{self._start_timeout_s:g} s. Last log line: "{last}".\nIts log: {node.log_path}. Try a longer --start-timeout.'
-        )
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
         """Wait until each of these nodes takes all the others of them for alive; else what is still missing.
@@ -125,12 +97,17 @@ class LocalCluster:
         with it, and a QUORUM write is refused. What a node thinks of another it tells in its log and nowhere in CQL.
         """
         nodes = [node for node in self.nodes if node.name in names]
-        pairs = partial(_strangers, nodes, self.system.membership)
-        try:
-            until(lambda: not pairs(), deadline_s=deadline_s, what="a whole ring", every_s=0.2)
-        except TimeoutError:
-            return "; ".join(f"{one} does not take {other} for alive" for one, other in pairs())
-        return None
+
+        def missing() -> Sequence[str]:
+            return [
+                text
+                for node in nodes
+                for text in taken_for_dead(
+                    node, [other for other in nodes if other is not node], self.system.membership, silence_counts=True
+                )
+            ]
+
+        return await_none_missing(missing, deadline_s=deadline_s, every_s=0.2)
 
     def stop(self) -> None:
         """End every node and drop its data (unless `--keep-data`); the network goes with the enclosure."""
@@ -139,7 +116,7 @@ class LocalCluster:
             try:
                 node.kill()
                 if not self._keep_data:
-                    node.drop_data()
+                    node.folder.remove()
             except Exception as error:  # noqa: BLE001 - teardown goes on and tells of everything at the end
                 errors.append(error)
         if errors:
@@ -167,14 +144,3 @@ class LocalCluster:
                     return "clock skew needs libfaketime (Debian: apt-get install faketime)"
                 return None
         return f'the local cluster has no means for "{means}"'
-
-
-def _strangers(nodes: Sequence[LocalNode], membership: Membership) -> list[tuple[str, str]]:
-    """(node, other) for every node whose log's last word on the other's address is not that it is up."""
-    found = []
-    for node in nodes:
-        last_word = membership.liveness(node.log_text())
-        found += [
-            (node.name, other.name) for other in nodes if other is not node and last_word.get(other.address) != "UP"
-        ]
-    return found

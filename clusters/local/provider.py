@@ -7,10 +7,8 @@ teardown that never happened leaves nothing behind.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +16,9 @@ from typing import Any, Final
 from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.child_process import RECORD, end_recorded
 from schemaquake.clusters.local.cluster import LocalCluster
-from schemaquake.clusters.local.node import GONE, drop_data, process_state
+from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
@@ -27,8 +26,6 @@ from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.registry import load
-from schemaquake.harness.run_process import process_start_time
-from schemaquake.harness.wait import until
 
 __all__ = ["LocalProvider"]
 
@@ -101,8 +98,8 @@ class LocalProvider:
         Deletes the nodes' data, too, unless the run was to keep it. Raises TimeoutError if a process does not end.
         """
         done = []
-        for record in sorted((folder / "nodes").glob("*/process.json")):
-            pid = _end_recorded(record)
+        for record in sorted((folder / "nodes").glob(f"*/{RECORD}")):
+            pid = end_recorded(record)
             if pid is not None:
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
@@ -133,20 +130,6 @@ def _required(workloads: Sequence[str]) -> frozenset[str]:
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
     """`-O property.NAME=VALUE` for every server: `-DNAME=VALUE`, as it stands."""
     return {option.removeprefix(_PROPERTY): text for option, text in options.items() if option.startswith(_PROPERTY)}
-
-
-def _end_recorded(record: Path) -> int | None:
-    """End the process that a node's record names and wait until it is gone; its pid, or None if it was gone before."""
-    try:
-        process = json.loads(record.read_text(encoding="utf-8"))
-    except json.JSONDecodeError:
-        return None  # it never became whole, so no process is known by it
-    pid = process["host_pid"]
-    if pid is None or process_start_time(pid) != process["start_time"] or process_state(pid) in GONE:
-        return None
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: process_state(pid) in GONE, deadline_s=10, what=f"the end of process {pid}")
-    return int(pid)
 
 
 def _require_memory(needed_mb: int) -> None:

@@ -1,28 +1,27 @@
-"""Booting: servers of one ring started in the order that their line wants, and what a new cluster is told then."""
+"""Booting: the servers of one ring are started in the order that their release line needs, and set up as one cluster."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
+from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.systems.system import ToolCommand
 from schemaquake.harness.errors import ClusterError, NodeDied, StartTimeout
-from schemaquake.harness.model.protocols import Boot, Executed, Node
+from schemaquake.harness.model.protocols import Boot
 
-__all__ = ["boot_in_order", "carry_out_on_first"]
+__all__ = ["boot_in_order", "run_on_first"]
 
 log = logging.getLogger(__name__)
 
-N = TypeVar("N", bound=Node)
-
 
 def boot_in_order(
-    nodes: Sequence[N], *, first_alone: bool, timeout_s: float, failure: Callable[[N, Boot], NodeDied | StartTimeout]
+    nodes: Sequence[ServerNode], *, first_alone: bool, timeout_s: float, system: str | None = None
 ) -> list[Boot]:
     """Start the servers, together or the first one before the others, and wait until each serves clients.
 
-    Raises what `failure` says of the first one that ended, or does not serve within `timeout_s`.
+    `system` is named in errors. Raises NodeDied for the first server that ended, with its own first error, or StartTimeout
+    for the first that does not serve within `timeout_s`, with the end of its log.
     """
     boots = []
     alone = 1 if first_alone else 0
@@ -32,16 +31,33 @@ def boot_in_order(
         for node in group:
             boot = node.await_serving(deadline_s=timeout_s)
             if not boot.served:
-                raise failure(node, boot)
+                raise _failure(node, boot, system=system, timeout_s=timeout_s)
             log.info("node serves clients", extra={"node": node.name, "seconds": round(boot.seconds, 1)})
             boots.append(boot)
     return boots
 
 
-def carry_out_on_first(commands: Sequence[ToolCommand], name: str, nodetool: Callable[[ToolCommand], Executed]) -> None:
-    """Carry out a new cluster's commands on its first node, `name`. Raises ClusterError for one that fails."""
-    for each in commands:
-        done = nodetool(each)
+def run_on_first(node: ServerNode, commands: Sequence[ToolCommand]) -> None:
+    """Run a new cluster's commands on its first node, in order. Raises ClusterError for one that fails."""
+    for command in commands:
+        done = node.nodetool(*command.arguments, timeout_s=command.limit_s)
         if done.exit_code != 0:
-            raise ClusterError(f"`{each}` failed on {name}: {(done.stderr or done.stdout).strip()[-500:]}")
-        log.info("carried out on the new cluster", extra={"node": name, "command": str(each)})
+            raise ClusterError(f"`{command}` failed on {node.name}: {(done.stderr or done.stdout).strip()[-500:]}")
+        log.info("carried out on the new cluster", extra={"node": node.name, "command": str(command)})
+
+
+def _failure(node: ServerNode, boot: Boot, *, system: str | None, timeout_s: float) -> NodeDied | StartTimeout:
+    node.log.keep()
+    label = node.name if system is None else f"{node.name} ({system})"
+    if boot.exit_code is not None:
+        return NodeDied(
+            f"node {label} ended while starting, exit code {boot.exit_code}. Its first error: {boot.first_error}\n"
+            f"Its log: {node.log.location}",
+            node=node.name,
+            exit_code=boot.exit_code,
+            first_error=boot.first_error or "",
+        )
+    return StartTimeout(
+        f"node {label} did not answer {node.client_port} within {timeout_s:g} s. Its first error, or the end of its log: "
+        f"{boot.first_error}\nIts log: {node.log.location}. Try a longer --start-timeout."
+    )

@@ -86,12 +86,13 @@ class HostClock:
 class FaketimeClock:
     """The wall clock of one server, and of whatever else has `environment`, through `transport` as root."""
 
-    _SKEW: Final = (
+    _WRITE: Final = (
+        'echo "$3" > "$2.new" && chmod 644 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new" "$2"; exit 1; }'
+    )
+    _WRITE_GUARDED: Final = (
         'stands() { for mark in "$1"/fault-*/armed; do [ ! -e "$mark" ] || return 0; done; '
         'echo "clock: no guard stands in $1: the fault has expired, or was never armed" >&2; return 1; }; '
-        f'stands "$1" || exit {_NOT_GUARDED}; '
-        'echo "$3" > "$2.new" && chmod 644 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new" "$2"; exit 1; }; '
-        f'stands "$1" || {{ rm -f "$2"; exit {_NOT_GUARDED}; }}'
+        f'stands "$1" || exit {_NOT_GUARDED}; {_WRITE}; stands "$1" || {{ rm -f "$2"; exit {_NOT_GUARDED}; }}'
     )
     # Between two readings of true time; the library is for the one in the middle alone.
     _OFFSET: Final = (
@@ -101,24 +102,26 @@ class FaketimeClock:
     _PROBE_S: Final = 3600.0
     _PROBE: Final = f'probe=$(mktemp) && trap "rm -f $probe" EXIT && echo +{_PROBE_S:g} > "$probe" && set -- "$1" "$probe"; {_OFFSET}'
     _FIND: Final = 'for library in "$@"; do [ ! -e "$library" ] || { echo "$library"; exit 0; }; done'
-    _PLACES: Final = (
-        "/usr/lib/*/faketime/libfaketime.so.1",
-        "/usr/lib/faketime/libfaketime.so.1",
-        "/usr/lib64/faketime/libfaketime.so.1",
-        "/usr/local/lib/faketime/libfaketime.so.1",
-    )
 
     def __init__(
-        self, transport: Transport, *, folder: str, library: str | None = None, offset_file: str | None = None
+        self,
+        transport: Transport,
+        *,
+        folder: str,
+        library: str | None = None,
+        offset_file: str | None = None,
+        guarded: bool = True,
     ) -> None:
-        """`folder` is the run's own on the node; `offset_file` is in it unless the owner's server reads another.
+        """`folder` is the run's own on the node; `offset_file` lies in it unless the owner's server reads another.
 
-        `library`: None is where the distributions put it.
+        `library`: None is where the distributions put it. `guarded`: False for servers that end with the harness, so that
+        no guard has to stand.
         """
         self._transport = transport
         self._folder = folder
         self._library = library
         self._offset_file = f"{folder}/clock_offset" if offset_file is None else offset_file
+        self._guarded = guarded
 
     def skew(self, offset_s: float) -> None:
         """Shift it by so much from true time; the server follows within a second. 0 restores it. Raises ClusterError."""
@@ -126,8 +129,17 @@ class FaketimeClock:
             for argv in self.undo():
                 self._insist(self._transport.run(argv))
             return
-        _make_folder(self._transport, self._folder)
-        skew = ["sh", "-c", self._SKEW, "sh", self._folder, self._offset_file, f"{offset_s:+.3f}"]
+        if self._guarded:
+            _make_folder(self._transport, self._folder)
+        skew = [
+            "sh",
+            "-c",
+            self._WRITE_GUARDED if self._guarded else self._WRITE,
+            "sh",
+            self._folder,
+            self._offset_file,
+            f"{offset_s:+.3f}",
+        ]
         self._insist(self._transport.run(skew))
 
     def offset(self) -> float:
@@ -163,7 +175,7 @@ class FaketimeClock:
     def _found(self) -> str:
         if self._library is None:
             # The patterns are for the node's shell to fill in.
-            script = self._FIND.replace('"$@"', " ".join(self._PLACES))
+            script = self._FIND.replace('"$@"', " ".join(libfaketime.PLACES))
             found = self._insist(self._transport.run(["sh", "-c", script])).strip()
             if not found:
                 raise ClusterError(

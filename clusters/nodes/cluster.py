@@ -18,12 +18,12 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from schemaquake.clusters.cql.client import CqlClient, CqlConnector
 from schemaquake.clusters.cql.prefix_guard import PrefixGuard
 from schemaquake.clusters.nodes import keyspaces
-from schemaquake.clusters.nodes.booting import boot_in_order
+from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.guard import Guards
-from schemaquake.clusters.nodes.node import DeployedNode
-from schemaquake.clusters.systems.gossip import Membership
+from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.system import System
-from schemaquake.harness.errors import ClusterError, NodeDied, NodeUnreachable, StartTimeout
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, Undo
@@ -49,7 +49,7 @@ class DeployedCluster:
 
     def __init__(
         self,
-        nodes: Sequence[DeployedNode],
+        nodes: Sequence[ServerNode],
         system: System,
         cql: CqlConnector,
         guards: Guards,
@@ -61,13 +61,11 @@ class DeployedCluster:
         keep_data: bool = False,
         run_name: str | None = None,
         missing: Callable[[str], str | None] = lambda _: None,
-        when_whole: Callable[[], None] = lambda: None,
         ends: Callable[[], None] = lambda: None,
     ) -> None:
         """`folder` is the run's on this machine. `missing` says of `clock` and the like what `Cluster.missing` says.
 
-        `when_whole` is called once servers that were started here are a cluster, `ends` when everything else was torn
-        down, whatever came of that.
+        `ends` is called when everything else was torn down, whatever came of that.
         """
         self.nodes: Sequence[Node] = nodes
         self.run_name = run_name
@@ -75,7 +73,7 @@ class DeployedCluster:
         self._nodes = nodes
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
-        self._membership = system.membership
+        self._system = system
         self._barrier = None if system.cql is None else system.cql.barrier
         self.max_fault_s = guards.max_fault_s
         self._cql = cql
@@ -86,7 +84,6 @@ class DeployedCluster:
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
         self._missing = missing
-        self._when_whole = when_whole
         self._ends = ends
         self._stopped = False
         self._begun = False
@@ -101,13 +98,13 @@ class DeployedCluster:
         Raises ClusterError naming everything that is wrong with the cluster: then nothing was changed but for the run's
         folder on the nodes, which `stop` removes. Raises NodeDied, StartTimeout for servers that it started.
         """
-        self._on_all(DeployedNode.prepare)
-        self._on_all(DeployedNode.begin_log)
+        self._on_all(ServerNode.prepare)
+        self._on_all(lambda node: node.log.begin())
         began = time.monotonic()
         started = [] if self._begins == "serving" else self._boot()
         self._refuse_unless_whole()
         if started:
-            self._when_whole()
+            run_on_first(self._nodes[0], self._system.after_first_boot(len(self._nodes)))
         self._refuse_leftovers()
         if started:
             return started
@@ -136,16 +133,16 @@ class DeployedCluster:
         if errors:
             raise ExceptionGroup("the cluster is not as it was", errors)
 
-    def _leave(self, node: DeployedNode) -> None:
+    def _leave(self, node: ServerNode) -> None:
         """Take along what the node's logs say, and remove the run's files; not while a guard there may be needed."""
         try:
-            node.keep_log()
+            node.log.keep()
             if self._armed:
                 raise ClusterError(
                     f"node {node.name}: faults {', '.join(map(str, sorted(self._armed)))} are not known to be healed; their "
                     f"guards there undo them in at most {self.max_fault_s:g} s, `schemaquake heal {self._folder}` at once"
                 )
-            node.clean()
+            node.folder.remove()
         finally:
             node.transport.close()
 
@@ -154,22 +151,7 @@ class DeployedCluster:
             self._nodes,
             first_alone=self._begins == "first-alone",
             timeout_s=self._start_timeout_s,
-            failure=self._failure,
-        )
-
-    def _failure(self, node: DeployedNode, boot: Boot) -> NodeDied | StartTimeout:
-        node.keep_log()
-        words = f"Its first error: {boot.first_error}\nIts log is among the run's: {self._folder / 'nodes' / node.name}"
-        if boot.exit_code is not None:
-            return NodeDied(
-                f"node {node.name} ended while starting, exit code {boot.exit_code}. {words}",
-                node=node.name,
-                exit_code=boot.exit_code,
-                first_error=boot.first_error or "",
-            )
-        return StartTimeout(
-            f"node {node.name} did not answer {node.asked} within {self._start_timeout_s:g} s. {words}. "
-            "Try a longer --start-timeout"
+            system=str(self._system),
         )
 
     # ── looking at it ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +183,7 @@ class DeployedCluster:
     def _observed(self) -> Mapping[str, Sequence[Observation]]:
         """What each node says of its schema."""
 
-        def observe(node: DeployedNode) -> Sequence[Observation]:
+        def observe(node: ServerNode) -> Sequence[Observation]:
             with self._session(node.name) as client:
                 return client.observe(phase="running", sample=0, complete=False)
 
@@ -225,30 +207,23 @@ class DeployedCluster:
         the run, what it said last, if it said anything; one that was started since has said it of each.
         """
         nodes = [node for node in self._nodes if node.name in names]
-        strangers: list[str] = []
 
-        def whole() -> bool:
-            strangers[:] = [text for found in self._on_all(self._strangers(nodes), nodes).values() for text in found]
-            return not strangers
+        def missing() -> Sequence[str]:
+            return [text for found in self._on_all(partial(self._missing_at, nodes), nodes).values() for text in found]
 
+        return await_none_missing(missing, deadline_s=deadline_s, every_s=1)
+
+    def _missing_at(self, nodes: Sequence[ServerNode], node: ServerNode) -> Sequence[str]:
+        """Describe which of the other nodes this one does not know, or takes for dead."""
+        others = [other for other in nodes if other is not node]
+        membership = self._system.membership
         try:
-            until(whole, deadline_s=deadline_s, what="a whole ring", every_s=1)
-        except TimeoutError:
-            return "; ".join(strangers)
-        return None
-
-    def _strangers(self, nodes: Sequence[DeployedNode]) -> Callable[[DeployedNode], Sequence[str]]:
-        def of(node: DeployedNode) -> Sequence[str]:
-            others = [other for other in nodes if other is not node]
-            try:
-                with self._session(node.name) as client:
-                    known = self._membership.read_peers(client.read)
-            except NodeUnreachable as error:
-                return [str(error)]
-            unknown = [f"{node.name} does not know {other.name}" for other in others if other.address not in known]
-            return unknown or _taken_for_dead(node, others, self._membership)
-
-        return of
+            with self._session(node.name) as client:
+                known = membership.read_peers(client.read)
+        except NodeUnreachable as error:
+            return [str(error)]
+        unknown = [f"{node.name} does not know {other.name}" for other in others if other.address not in known]
+        return unknown or taken_for_dead(node, others, membership, silence_counts=False)
 
     def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
         """Have each of these nodes apply all that was committed before; by name whether it did. Empty without barriers."""
@@ -324,7 +299,7 @@ class DeployedCluster:
 
     def clean(self) -> Sequence[str]:
         """Remove the run's files from every node; a sentence for each that had some. Raises ClusterError."""
-        cleaned = self._on_all(DeployedNode.clean)
+        cleaned = self._on_all(lambda node: node.folder.remove())
         return [f"node {name}: the run's files were removed" for name, had in cleaned.items() if had]
 
     def close(self) -> None:
@@ -340,7 +315,7 @@ class DeployedCluster:
         finally:
             client.close()
 
-    def _on_all(self, act: Callable[[DeployedNode], T], nodes: Sequence[DeployedNode] | None = None) -> dict[str, T]:
+    def _on_all(self, act: Callable[[ServerNode], T], nodes: Sequence[ServerNode] | None = None) -> dict[str, T]:
         """What `act` returned for each node, all at once. Raises ClusterError with what any raised."""
         chosen = self._nodes if nodes is None else nodes
         with ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
@@ -353,7 +328,7 @@ class DeployedCluster:
         return {name: future.result() for name, future in pending.items()}
 
 
-def _unwell(node: DeployedNode) -> Sequence[str]:
+def _unwell(node: ServerNode) -> Sequence[str]:
     """What is wrong with one server, as far as it can be seen from outside."""
     try:
         state = node.state()
@@ -364,15 +339,7 @@ def _unwell(node: DeployedNode) -> Sequence[str]:
     with suppress(TimeoutError):
         until(node.answers, deadline_s=5, what="an answer", every_s=0.5)
         return []
-    return [f"{node.name} does not answer {node.asked}"]
-
-
-def _taken_for_dead(node: DeployedNode, others: Sequence[DeployedNode], membership: Membership) -> Sequence[str]:
-    """By its log; a server whose log does not speak of the others has said nothing."""
-    said = membership.liveness(node.log_text())
-    dead = [other for other in others if said.get(other.address, "UP") != "UP"]
-    unheard = [other for other in others if other.address not in said] if said and node.started_here else []
-    return [f"{node.name} does not take {other.name} for alive" for other in (*dead, *unheard)]
+    return [f"{node.name} does not answer {node.client_port}"]
 
 
 def _version(observed: Sequence[Observation]) -> str:

@@ -13,18 +13,20 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
-__all__ = ["environment", "find_library", "read_offset", "write_offset"]
+__all__ = ["PLACES", "environment", "find_library", "read_offset", "write_offset"]
 
-_PATTERNS: Final = (
+PLACES: Final = (
     "/usr/lib/*/faketime/libfaketime.so.1",
-    "/usr/lib*/faketime/libfaketime.so.1",
+    "/usr/lib/faketime/libfaketime.so.1",
+    "/usr/lib64/faketime/libfaketime.so.1",
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
+"""Where distributions install the library, as patterns of a shell."""
 
 
 def find_library() -> Path | None:
     """Where the library is, or None if it is not installed (Debian: apt-get install faketime)."""
-    for pattern in _PATTERNS:
+    for pattern in PLACES:
         for found in sorted(glob(pattern)):  # noqa: PTH207 - the pattern is absolute
             return Path(found)
     return None

@@ -1,41 +1,51 @@
-"""Transport: how an argument vector and a file get to a node that is not on this machine, and back.
+"""Transport: how commands and files reach a node and come back.
 
-A host behind SSH and a container behind its engine differ in nothing else, so everything above works over both.
+A host behind SSH, a container behind its engine and a network namespace of this machine differ in nothing else, so
+everything above works over all three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
+from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.protocols import Executed
 
-__all__ = ["Transport"]
+__all__ = ["Transport", "read_by"]
 
 
 class Transport(Protocol):
-    """One way to one node. Safe to use from several threads."""
+    """A connection to one node. Safe to use from several threads."""
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
-        """Carry out a command and wait for it; whatever its exit code. An argument vector, never a line for a shell.
+        """Run an argument vector, never a line for a shell, and wait for its end, whatever its exit code.
 
-        Raises NodeUnreachable if the node does not answer or the command does not end in time: then nobody knows
-        whether it was carried out, and it is not repeated.
+        Raises NodeUnreachable if the node does not answer or the command does not end in time. Then it is not known
+        whether the command ran, and it is not repeated.
         """
         ...
 
     def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:
-        """Write a file, whole or not at all. Its folder must be there. Raises NodeUnreachable, ClusterError."""
+        """Write a file into a folder that exists, whole or not at all. Raises NodeUnreachable, ClusterError."""
         ...
 
     def get(self, source: str) -> bytes:
-        """The content of a file. Raises FileNotFoundError, NodeUnreachable, ClusterError."""
+        """Read a file. Raises FileNotFoundError, NodeUnreachable, ClusterError."""
         ...
 
     def close(self) -> None:
-        """Let go of what is open; may be called twice. The next command would open it again."""
+        """Close what is open; may be called twice. The next command opens it again."""
         ...
 
     def described(self) -> str:
-        """Where this leads, in words: `ssh cassandra@10.0.0.1:22`, `container sq-n1`."""
+        """Name the other end for messages: `ssh cassandra@10.0.0.1:22`, `container sq-n1`."""
         ...
+
+
+def read_by(transport: Transport, argv: Sequence[str], *, timeout_s: float = 30) -> Executed:
+    """Run a command that may run twice without harm: once more over a new session if the first one broke."""
+    with suppress(NodeUnreachable):
+        return transport.run(argv, timeout_s=timeout_s)
+    return transport.run(argv, timeout_s=timeout_s)

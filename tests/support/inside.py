@@ -82,7 +82,9 @@ def life(cluster):
     sessions["n3"] = client(cluster, "n3")
     told["read through n3"] = until(lambda: reads(sessions["n3"]), deadline_s=40, what="a read through n3", every_s=0.5)
     told["directories"] = {name: [list(found[:2]) for found in node.data_directories()] for name, node in nodes.items()}
-    told["logs"] = {name: sorted(path.name for path in node.folder.glob("*.log")) for name, node in nodes.items()}
+    told["logs"] = {
+        name: sorted(path.name for path in Path(node.folder.path).glob("*.log")) for name, node in nodes.items()
+    }
     for session in sessions.values():
         session.close()
     return told
@@ -110,7 +112,7 @@ def return_of_the_dead(cluster):
         sessions |= {name: client(cluster, name) for name in victims}
     told["read through n3"] = until(lambda: reads(sessions["n3"]), deadline_s=30, what="a read through n3", every_s=0.5)
     told["directories"] = [list(found) for found in nodes["n3"].data_directories()]
-    told["logs"] = sorted(path.name for path in nodes["n3"].folder.glob("*.log"))
+    told["logs"] = sorted(path.name for path in Path(nodes["n3"].folder.path).glob("*.log"))
     told["nodetool"] = nodes["n2"].nodetool("ring").stdout
     for session in sessions.values():
         session.close()

@@ -16,7 +16,7 @@ from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
-from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.node import deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.clusters.systems.system import parse_system
@@ -75,7 +75,7 @@ def _node(name, document):
     folder = f"{STATE}/{RUN}"
     log = f"{document['folder']}/{name}.log"
     clocks = {"libfaketime": FaketimeClock, "settime": HostClock}
-    return DeployedNode(
+    return deployed_node(
         name,
         address,
         way,

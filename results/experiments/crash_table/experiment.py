@@ -20,8 +20,8 @@ from typing import Final
 import orjson
 
 from schemaquake.clusters.local.cluster import LocalCluster
-from schemaquake.clusters.local.node import LocalNode
 from schemaquake.clusters.local.provider import LocalProvider
+from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.thrift.client import ThriftClient
 from schemaquake.clusters.thrift.connection import Connection
 from schemaquake.clusters.thrift.rows import slices
@@ -86,7 +86,7 @@ class _Experiment:
 
     def __init__(self, cluster: LocalCluster, plan: Plan, record: Path) -> None:
         self._cluster = cluster
-        self._node: LocalNode = cluster.nodes[0]
+        self._node: ServerNode = cluster.nodes[0]
         self._random = Random(plan.seed)
         self._timeout_s = plan.request_timeout_s
         self._record = record
@@ -253,7 +253,7 @@ class _Experiment:
         return any(definition.name == table for definition in described.cf_defs)
 
     def _data(self) -> Path:
-        return self._node.folder / "data" / _KEYSPACE
+        return Path(self._node.folder.path) / "data" / _KEYSPACE
 
     def _files(self, table: str) -> bool:
         """Whether data files of the table are on disk that no marker gives up."""
@@ -261,7 +261,7 @@ class _Experiment:
         return any(path.name.rsplit("-", 1)[0] not in given_up for path in self._data().glob(f"{table}-*-Data.db"))
 
     def _flushing(self) -> bool:
-        system = self._node.folder / "data" / "system"
+        system = Path(self._node.folder.path) / "data" / "system"
         return any(path for name in ("Schema", "Migrations") for path in system.glob(f"{name}-tmp-*"))
 
     def _snapshot(self, table: str) -> bool:
@@ -296,10 +296,10 @@ class _Experiment:
         """After a start that failed: an empty node."""
         self._node.kill()
         for name in ("data", "commitlog", "saved_caches"):
-            for path in (self._node.folder / name).glob("*"):
+            for path in (Path(self._node.folder.path) / name).glob("*"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         if not self._start().served:
-            raise ClusterError(f"an empty node does not start; its log: {self._node.log_path}")
+            raise ClusterError(f"an empty node does not start; its log: {self._node.log.location}")
         self._must(create_keyspace(_KEYSPACE, replication_factor=1))
 
 

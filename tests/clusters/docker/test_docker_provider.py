@@ -259,7 +259,7 @@ def test_a_server_in_a_container_is_started_frozen_killed_and_read(made):
     assert isinstance(cluster, Guarded)
     node = cluster.nodes[0]
     node.prepare()
-    node.begin_log()
+    node.log.begin()
     assert node.state() == "stopped"
     node.start()
     assert node.state() == "running"

@@ -10,7 +10,7 @@ from ssh_hosts import SshHosts, why_not
 
 from schemaquake.clusters.cluster_file.model import Become
 from schemaquake.clusters.nodes.guard import Guard
-from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.node import deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.clusters.ssh.transport import SshTransport
@@ -39,7 +39,7 @@ def node(hosts, tmp_path):
     address = hosts["n1"].address
     log = str(tmp_path / "system.log")
     command = [sys.executable, "-IS", str(SERVER), address, "9042", log]
-    node = DeployedNode(
+    node = deployed_node(
         "n1",
         address,
         way,
@@ -56,7 +56,7 @@ def node(hosts, tmp_path):
     yield node
     hosts["n1"].mend()
     node.kill()
-    node.clean()
+    node.folder.remove()
     way.close()
 
 
@@ -82,10 +82,10 @@ def test_a_server_is_stopped_cleanly_behind_ssh(node):
 
 
 def test_a_server_outlives_every_session(hosts, node):
-    pid = node._pid()
+    pid = node.process.pid()
     assert hosts["n1"].drop_sessions() >= 1
     assert node.state() == "running"
-    assert node._pid() == pid
+    assert node.process.pid() == pid
 
 
 def test_a_session_that_drops_while_a_server_is_killed_does_not_hide_that_it_was(hosts, node):
@@ -134,6 +134,6 @@ def test_a_state_folder_that_is_full_is_a_refusal_before_anything_is_touched(hos
 
 def test_nothing_is_left_on_the_host(hosts, node):
     node.kill()
-    node.clean()
+    node.folder.remove()
     assert "schemaquake" not in node.exec(["ls", "/run"]).stdout.split()
     node.prepare()

@@ -17,11 +17,10 @@ import orjson
 import pytest
 
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local import node as local_node
 from schemaquake.clusters.local import provider as local_provider
 from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.provider import LocalProvider
-from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes import client_port, libfaketime
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
 from schemaquake.harness.model.plan import Plan
@@ -62,11 +61,17 @@ def cluster_of(tmp_path, monkeypatch):
             java_options=["-XX:Some"],
         )
         clusters.append(cluster)
+        for node in cluster.nodes:
+            node.prepare()
         return cluster
 
     yield make
     for cluster in clusters:
         cluster.stop()
+
+
+def folder_of(node):
+    return Path(node.folder.path)
 
 
 def ended(node):
@@ -77,7 +82,7 @@ def ended(node):
 
 
 def configuration(node):
-    return json.loads((node.folder / "cassandra.yaml").read_text())
+    return json.loads((folder_of(node) / "cassandra.yaml").read_text())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ def test_nodes_divide_the_ring_evenly_and_stand_at_their_own_addresses(cluster_o
     assert all(abs(token) < 2**63 for token in tokens)
     for number, node in enumerate(cluster.nodes, 1):
         assert configuration(node)["listen_address"] == configuration(node)["rpc_address"] == f"10.77.0.{number}"
-        assert configuration(node)["data_file_directories"] == [str(node.folder / "data")]
+        assert configuration(node)["data_file_directories"] == [str(folder_of(node) / "data")]
 
 
 def test_server_is_started_with_jars_only_and_the_options_it_was_given(cluster_of):
@@ -111,7 +116,7 @@ def test_server_is_started_with_jars_only_and_the_options_it_was_given(cluster_o
     assert words[words.index("-cp") + 1] == "/jars/a.jar:/jars/b.jar", "no folder, or no startup archive"
     assert words[-1] == "org.apache.cassandra.service.CassandraDaemon"
     assert "-XX:Some" in words
-    assert f"-Dcassandra.config=file://{node.folder}/cassandra.yaml" in words
+    assert f"-Dcassandra.config=file://{folder_of(node)}/cassandra.yaml" in words
 
 
 def test_server_inherits_nothing_that_could_change_it(cluster_of, monkeypatch):
@@ -150,17 +155,17 @@ def test_a_cluster_whose_node_dies_says_why(cluster_of, monkeypatch):
     assert died.value.node == "n1"
     assert "node n1 (cassandra:5.0.9) ended while starting, exit code 3" in str(died.value)
     assert "java.lang.IllegalStateException: no" in str(died.value)
-    assert str(cluster.nodes[0].log_path) in str(died.value)
+    assert str(cluster.nodes[0].log.location) in str(died.value)
 
 
 def test_a_cluster_whose_node_does_not_serve_in_time_quotes_its_last_words(cluster_of, monkeypatch):
     monkeypatch.setattr(namespaces, "open_enclosure", lambda: None)
     monkeypatch.setattr(namespaces, "lay_network", lambda _names: None)
-    monkeypatch.setattr(local_node, "answers_cql", lambda *_, **__: False)
+    monkeypatch.setattr(client_port, "answers_cql", lambda *_, **__: False)
     with pytest.raises(StartTimeout) as late:
         cluster_of(STAYS, limit_s=0.5).start()
     assert "node n1 (cassandra:5.0.9) did not answer CQL at 10.77.0.1:9042 within 0.5 s" in str(late.value)
-    assert 'Last log line: "INFO  [main] 1 A.java:1 - still thinking"' in str(late.value)
+    assert "INFO  [main] 1 A.java:1 - still thinking" in str(late.value)
     assert "--start-timeout" in str(late.value)
 
 
@@ -173,7 +178,7 @@ def test_state_is_read_from_the_system_and_not_remembered(cluster_of):
     until(lambda: node.state() == "paused", deadline_s=5, what="the pause")
     node.resume()
     until(lambda: node.state() == "running", deadline_s=5, what="the resumption")
-    os.kill(node._process.pid, signal.SIGKILL)
+    os.kill(node.process.pid(), signal.SIGKILL)
     until(lambda: node.state() == "stopped", deadline_s=5, what="the end")
 
 
@@ -182,9 +187,9 @@ def test_verbs_may_be_said_in_any_state(cluster_of):
     for verb in (node.kill, node.stop, node.pause, node.resume):
         verb()
     node.start()
-    first = node._process.pid
+    first = node.process.pid()
     node.start()
-    assert node._process.pid == first, "a running node is left alone"
+    assert node.process.pid() == first, "a running node is left alone"
     node.pause()
     until(lambda: node.state() == "paused", deadline_s=5, what="the pause")
     node.start()
@@ -220,7 +225,11 @@ def test_every_start_has_a_log_of_its_own(cluster_of):
         node.start()
         ended(node)
         seen.append(node.log_text())
-    assert [path.name for path in sorted(node.folder.glob("*.log"))] == ["system-0.log", "system-1.log", "system-2.log"]
+    assert [path.name for path in sorted(folder_of(node).glob("*.log"))] == [
+        "system-0.log",
+        "system-1.log",
+        "system-2.log",
+    ]
     assert len(set(seen)) == 3
 
 
@@ -276,8 +285,10 @@ def test_a_ring_is_whole_when_every_node_s_last_word_on_the_others_is_up(cluster
 
 def test_an_old_node_is_asked_by_thrift_and_a_new_one_by_cql_of_its_version(cluster_of, monkeypatch):
     asked = []
-    monkeypatch.setattr(local_node, "answers_cql", lambda *where, version: asked.append((*where, version)) or True)
-    monkeypatch.setattr(local_node, "answers_thrift", lambda *where: asked.append(where) or True)
+    monkeypatch.setattr(
+        client_port, "answers_cql", lambda *where, version, tls: asked.append((*where, version)) or True
+    )
+    monkeypatch.setattr(client_port, "answers_thrift", lambda *where: asked.append(where) or True)
     for system in ("cassandra:1.0.12", "cassandra:1.2.19", "cassandra:5.0.9"):
         (node,) = cluster_of(STAYS, system=system).nodes
         node.start()
@@ -310,7 +321,7 @@ def test_what_a_local_cluster_can_and_cannot_do(cluster_of, monkeypatch):
 def test_a_clock_is_only_skewed_where_the_run_was_planned_for_it(cluster_of):
     (node,) = cluster_of().nodes
     assert node.clock_offset() == 0
-    with pytest.raises(EnvironmentLacks, match="started without libfaketime"):
+    with pytest.raises(EnvironmentLacks, match="its clock cannot be skewed"):
         node.skew_clock(10)
 
 
@@ -348,20 +359,20 @@ def test_teardown_ends_nodes_and_drops_their_data_but_not_their_logs(cluster_of)
     cluster = cluster_of(STAYS)
     (node,) = cluster.nodes
     node.start()
-    (node.folder / "data" / "rows").write_text("x")
+    (folder_of(node) / "data" / "rows").write_text("x")
     cluster.stop()
     cluster.stop()
     assert node.state() == "stopped"
-    assert {path.name for path in node.folder.iterdir()} == {"cassandra.yaml", "logback.xml", "system-0.log"}
+    assert {path.name for path in folder_of(node).iterdir()} == {"cassandra.yaml", "logback.xml", "system-0.log"}
 
 
 def test_teardown_keeps_the_data_if_it_was_asked_to(cluster_of):
     cluster = cluster_of(STAYS, keep_data=True)
     (node,) = cluster.nodes
     node.start()
-    (node.folder / "data" / "rows").write_text("x")
+    (folder_of(node) / "data" / "rows").write_text("x")
     cluster.stop()
-    assert (node.folder / "data" / "rows").read_text() == "x"
+    assert (folder_of(node) / "data" / "rows").read_text() == "x"
 
 
 def test_healing_ends_what_still_runs_and_drops_the_data(tmp_path):

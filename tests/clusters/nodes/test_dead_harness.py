@@ -237,7 +237,7 @@ def field_in(hosts, document, folder):
         for node in cluster.nodes:
             node.resume()
             node.kill()
-            node.clean()
+            node.folder.remove()
             node.transport.close()
 
 

@@ -516,12 +516,12 @@ def test_a_server_s_skew_expires_and_a_strobe_that_goes_on_is_refused(faked):
     assert [code for _, code in faked.guard.disarm(3).done] == [0]
 
 
-def test_a_node_without_the_library_is_told(tmp_path):
+def test_a_node_without_the_library_is_told(tmp_path, monkeypatch):
     transport = Altered(tmp_path / "node", {})
     clock = FaketimeClock(transport, folder="/run/x", library="/nowhere/libfaketime.so.1")
     assert "/nowhere/libfaketime.so.1 does not change what a process there sees" in clock.refusal()
+    monkeypatch.setattr(libfaketime, "PLACES", ("/nowhere/*/libfaketime.so.1",))
     found = FaketimeClock(transport, folder="/run/x")
-    found._PLACES = ("/nowhere/*/libfaketime.so.1",)
     assert "there is no libfaketime (Debian: apt-get install faketime)" in found.refusal()
 
 

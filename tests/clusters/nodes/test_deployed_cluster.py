@@ -18,7 +18,7 @@ from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.keyspaces import made_by
 from schemaquake.clusters.nodes.mending import mend
-from schemaquake.clusters.nodes.node import DeployedNode
+from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
 from schemaquake.clusters.systems.system import parse_system
@@ -57,14 +57,14 @@ class Ring:
         for name in self.places:
             assert self.node(name).await_serving(deadline_s=20).served
 
-    def node(self, name: str) -> DeployedNode:
+    def node(self, name: str) -> ServerNode:
         place = self.places[name]
         state = str(place / "state" / "r1")
         address = self.cql.addresses[name]
         log = str(place / "system.log")
         command = [sys.executable, "-IS", str(SERVER), address, str(self.port), log]
         service = process(command, state, place=str(place / "server"))
-        return DeployedNode(
+        return deployed_node(
             name,
             address,
             self.ways[name],
@@ -116,7 +116,7 @@ def ring(tmp_path, monkeypatch):
         monkeypatch.setattr(f"schemaquake.clusters.nodes.cluster.{name}", seconds)
     ring = Ring(tmp_path)
     for name in ring.places:
-        ring.node(name).clean()
+        ring.node(name).folder.remove()
     yield ring
     for name, way in ring.ways.items():
         way.cut = False
@@ -128,14 +128,14 @@ def ring(tmp_path, monkeypatch):
 
 def test_a_whole_cluster_is_taken_as_it_is_and_left_as_it_was(ring):
     cluster = ring.cluster()
-    pids = {name: ring.node(name)._pid() for name in ring.places}
+    pids = {name: ring.node(name).process.pid() for name in ring.places}
     boots = cluster.start()
     assert [(boot.node, boot.served) for boot in boots] == [("n1", True), ("n2", True), ("n3", True)]
     cluster.stop()
     cluster.stop()
     assert ring.files() == []
     assert ring.cql.sent == []
-    assert {name: ring.node(name)._pid() for name in ring.places} == pids
+    assert {name: ring.node(name).process.pid() for name in ring.places} == pids
     assert all(way.closed for way in ring.ways.values())
 
 
