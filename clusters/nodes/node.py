@@ -104,9 +104,8 @@ class ServerNode:
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self) -> None:
-        """Make the node's folder and begin its log. Raises ClusterError, NodeUnreachable."""
+        """Make the node's folder. Raises ClusterError, NodeUnreachable."""
         self.folder.make()
-        self.log.begin()
 
     def start(self) -> None:
         """Start the server and wait until its process exists; a running one is left alone. Raises ClusterError."""

@@ -174,7 +174,7 @@ def test_a_service_that_refuses_is_told_in_its_own_words(place):
         kill=("true",),
         status=("false",),
     )
-    with pytest.raises(ClusterError, match="could not start it: Unit cassandra not found"):
+    with pytest.raises(ClusterError, match="could not start the server: Unit cassandra not found"):
         place.node(service=commands(ours)).start()
 
 
@@ -352,7 +352,7 @@ def test_a_clock_that_nobody_named_cannot_be_skewed(place):
     node = place.node()
     assert node.clock_offset() == 0
     assert node.undoing("clock") == []
-    with pytest.raises(EnvironmentLacks, match="n1: no means to skew"):
+    with pytest.raises(EnvironmentLacks, match="n1: its clock cannot be skewed"):
         node.skew_clock(5)
 
 
