@@ -121,9 +121,7 @@ def _cluster(
     )
 
 
-def _node(
-    name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path
-) -> ServerNode:
+def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path) -> ServerNode:
     way = way_to(file, name)
     folder = f"{file.paths.state}/{run}"
     clock = _clock(file, way, folder)

@@ -15,9 +15,7 @@ __all__ = ["boot_in_order", "run_on_first"]
 log = logging.getLogger(__name__)
 
 
-def boot_in_order(
-    nodes: Sequence[ServerNode], *, first_alone: bool, timeout_s: float, system: str | None = None
-) -> list[Boot]:
+def boot_in_order(nodes: Sequence[ServerNode], *, first_alone: bool, timeout_s: float, system: str) -> list[Boot]:
     """Start the servers, together or the first one before the others, and wait until each serves clients.
 
     `system` is named in errors. Raises NodeDied for the first server that ended, with its own first error, or StartTimeout
@@ -46,9 +44,9 @@ def run_on_first(node: ServerNode, commands: Sequence[ToolCommand]) -> None:
         log.info("carried out on the new cluster", extra={"node": node.name, "command": str(command)})
 
 
-def _failure(node: ServerNode, boot: Boot, *, system: str | None, timeout_s: float) -> NodeDied | StartTimeout:
+def _failure(node: ServerNode, boot: Boot, *, system: str, timeout_s: float) -> NodeDied | StartTimeout:
     node.log.keep()
-    label = node.name if system is None else f"{node.name} ({system})"
+    label = f"{node.name} ({system})"
     if boot.exit_code is not None:
         return NodeDied(
             f"node {label} ended while starting, exit code {boot.exit_code}. Its first error: {boot.first_error}\n"
