@@ -16,7 +16,8 @@ import orjson
 
 from schemaquake.results.matrix.markdown import matrix_markdown
 from schemaquake.results.matrix.page import matrix_html
-from schemaquake.results.matrix.tally import Cell, Matrix
+from schemaquake.results.matrix.tally import Matrix
+from schemaquake.results.summary.cell import Cell
 
 _DOCS = Path(__file__).parent
 _MARK = "<!-- From here on written by docs/publish_matrix.py. -->\n\n"

@@ -7,10 +7,11 @@ from typing import Final
 
 from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
 from schemaquake.results.matrix.facts import RunFacts
-from schemaquake.results.matrix.matrix_plan import CONTROL, MatrixPlan, is_racing
+from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, is_racing
 from schemaquake.results.matrix.schedule import CellKey, Schedule
-from schemaquake.results.matrix.tally import Cell, Matrix, Row
+from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
+from schemaquake.results.summary.cell import Cell
 from schemaquake.results.wording import counted, joined, system_name
 
 __all__ = ["matrix_of"]
@@ -29,9 +30,9 @@ def matrix_of(
 ) -> Matrix:
     """Everything that is known now; `finished` None while more is to come."""
     plan = schedule.plan
-    rows, cells = _laid_out(plan, [condition.name for condition in plan.conditions], schedule.runs)
+    rows, cells = _laid_out(plan, plan.conditions, schedule.runs)
     has_controls = len(plan.all_conditions) > len(plan.conditions)
-    control_rows, controls = _laid_out(plan, [CONTROL] if has_controls else [], schedule.runs)
+    control_rows, controls = _laid_out(plan, [Condition(CONTROL)] if has_controls else [], schedule.runs)
     return Matrix(
         systems=plan.systems,
         rows=rows,
@@ -48,24 +49,24 @@ def matrix_of(
 
 
 def _laid_out(
-    plan: MatrixPlan, modes: Sequence[str], runs: Mapping[CellKey, Sequence[RunFacts]]
+    plan: MatrixPlan, conditions: Sequence[Condition], runs: Mapping[CellKey, Sequence[RunFacts]]
 ) -> tuple[tuple[Row, ...], tuple[Cell, ...]]:
     rows: list[Row] = []
     cells: list[Cell] = []
     for workload in plan.workloads:
         racing = is_racing(workload)
-        for mode in modes:
-            if mode == CONTROL and not racing:
+        for condition in conditions:
+            if condition.mode == CONTROL and not racing:
                 continue
-            of_all = {system: runs.get(CellKey(system, workload, mode), ()) for system in plan.systems}
-            own = rows_of(workload, mode, [run for of_one in of_all.values() for run in of_one])
+            of_all = {system: runs.get(CellKey(system, workload, condition.name), ()) for system in plan.systems}
+            own = rows_of(workload, condition, [run for of_one in of_all.values() for run in of_one])
             rows += own
             for row in own:
                 for system, of_one in of_all.items():
                     cells.append(
-                        any_cell(system, workload, mode, of_one, racing=racing)
+                        any_cell(system, workload, condition, of_one, racing=racing)
                         if row.anomaly is None
-                        else cell_of(system, workload, mode, row.anomaly, of_one, racing=racing)
+                        else cell_of(system, workload, condition, row.anomaly, of_one, racing=racing)
                     )
     return tuple(rows), tuple(cells)
 

@@ -19,7 +19,9 @@ from typing import Final
 from schemaquake.checkers.findings.catalogue import CATALOGUE, counted_by_runs, finders, prominence_of
 from schemaquake.harness.model.verdict import Doubt
 from schemaquake.results.matrix.facts import Finding, RaceFacts, RunFacts
-from schemaquake.results.matrix.tally import Cell, CellState, Evidence, Row, Unit, wilson
+from schemaquake.results.matrix.matrix_plan import Condition
+from schemaquake.results.matrix.tally import Row
+from schemaquake.results.summary.cell import Cell, CellState, Evidence, Unit, wilson
 from schemaquake.results.wording import counted, shortened
 
 __all__ = ["any_cell", "cell_of", "own_races", "rows_of", "usable"]
@@ -40,28 +42,30 @@ def own_races(run: RunFacts, workload: str) -> list[RaceFacts]:
     return [race for race in run.races if race.workload == workload]
 
 
-def any_cell(system: str, workload: str, mode: str, runs: Sequence[RunFacts], *, racing: bool = True) -> Cell:
-    """The cell of the row "any anomaly", from all runs of this workload, system and mode.
+def any_cell(
+    system: str, workload: str, condition: Condition, runs: Sequence[RunFacts], *, racing: bool = True
+) -> Cell:
+    """The cell of the row "any anomaly", from all runs of this workload, system and condition.
 
     A workload without races (`racing` false) is counted by runs.
     """
     counts = [_any_counts(run, workload, racing=racing) for run in usable(runs)]
     unit: Unit = "race" if racing else "run"
-    return _cell(system, workload, mode, None, runs, counts, unit)
+    return _cell(system, workload, condition, None, runs, counts, unit)
 
 
 def cell_of(
-    system: str, workload: str, mode: str, anomaly: str, runs: Sequence[RunFacts], *, racing: bool = True
+    system: str, workload: str, condition: Condition, anomaly: str, runs: Sequence[RunFacts], *, racing: bool = True
 ) -> Cell:
     """The cell of one type of anomaly."""
     unit: Unit = "run" if counted_by_runs(anomaly) or not racing else "race"
     count = _of_runs if unit == "run" else _of_races
     counts = [count(run, workload, anomaly, racing=racing) for run in usable(runs)]
-    return _cell(system, workload, mode, anomaly, runs, counts, unit)
+    return _cell(system, workload, condition, anomaly, runs, counts, unit)
 
 
-def rows_of(workload: str, mode: str, runs: Iterable[RunFacts]) -> tuple[Row, ...]:
-    """The rows of one workload in one mode, from its runs on every system: any, the most prominent, the commonest."""
+def rows_of(workload: str, condition: Condition, runs: Iterable[RunFacts]) -> tuple[Row, ...]:
+    """The rows of one workload in one condition, from its runs on every system: any, the most prominent, the commonest."""
     found: dict[str, int] = {}
     for run in usable(runs):
         for race in own_races(run, workload):
@@ -71,9 +75,15 @@ def rows_of(workload: str, mode: str, runs: Iterable[RunFacts]) -> tuple[Row, ..
             for kind in run.at_large:
                 found[kind] = found.get(kind, 0) + 1
     return (
-        Row(workload=workload, mode=mode),
+        Row(workload=workload, mode=condition.mode, nemeses=condition.nemeses),
         *(
-            Row(workload=workload, mode=mode, anomaly=kind, title=CATALOGUE[kind].title if kind in CATALOGUE else kind)
+            Row(
+                workload=workload,
+                mode=condition.mode,
+                nemeses=condition.nemeses,
+                anomaly=kind,
+                title=CATALOGUE[kind].title if kind in CATALOGUE else kind,
+            )
             for kind in sorted(found, key=lambda kind: (-prominence_of(kind), -found[kind], kind))
         ),
     )
@@ -143,7 +153,7 @@ def _doubtful(doubts: Iterable[Doubt], anomaly: str) -> bool:
 def _cell(
     system: str,
     workload: str,
-    mode: str,
+    condition: Condition,
     anomaly: str | None,
     runs: Sequence[RunFacts],
     counts: Sequence[tuple[int, int]],
@@ -155,7 +165,8 @@ def _cell(
     return Cell(
         system=system,
         workload=workload,
-        mode=mode,
+        mode=condition.mode,
+        nemeses=condition.nemeses,
         anomaly=anomaly,
         state=state,
         broken=broken,

@@ -16,7 +16,8 @@ from schemaquake.harness.console import stderr
 from schemaquake.results.matrix.matrix_folder import Done
 from schemaquake.results.matrix.matrix_plan import Unit
 from schemaquake.results.matrix.schedule import Schedule
-from schemaquake.results.matrix.tally import Cell, CellState, Matrix
+from schemaquake.results.matrix.tally import Matrix
+from schemaquake.results.summary.cell import Cell, CellState
 from schemaquake.results.wording import length_of_time, system_name
 
 __all__ = ["Shown", "overview", "shown"]
@@ -24,12 +25,12 @@ __all__ = ["Shown", "overview", "shown"]
 log = logging.getLogger(__name__)
 
 _LINE_EVERY_S: Final = 30.0
-_MARKS: Final[dict[CellState, tuple[str, str]]] = {
-    "broke": ("✕", "bold magenta"),
-    "held": ("✓", "blue"),
-    "unknown": ("?", "yellow"),
-    "not applicable": ("–", "dim"),
-    "not run": ("·", "dim"),
+_COLOURS: Final[dict[CellState, str]] = {
+    "broke": "bold magenta",
+    "held": "blue",
+    "unknown": "yellow",
+    "not applicable": "dim",
+    "not run": "dim",
 }
 
 
@@ -136,14 +137,14 @@ def overview(matrix: Matrix) -> Table:
     table.add_column("workload")
     for system in matrix.systems:
         table.add_column(system_name(system).removeprefix("Cassandra "), justify="right")
-    modes = {row.mode for row in matrix.rows}
+    modes = {row.condition for row in matrix.rows}
     for row in (*matrix.rows, *matrix.control_rows):
         if row.anomaly is None:
-            mode = f" ({row.mode})" if len(modes) > 1 or row in matrix.control_rows else ""
+            mode = f" ({row.condition})" if len(modes) > 1 or row in matrix.control_rows else ""
             table.add_row(row.workload + mode, *(_told(matrix.cell(row, system)) for system in matrix.systems))
     return table
 
 
 def _told(cell: Cell) -> Text:
-    mark, style = _MARKS[cell.state]
-    return Text(f"{mark} {cell.broken}/{cell.tried}" if cell.tried else mark, style=style)
+    text = f"{cell.mark} {cell.broken}/{cell.tried}" if cell.tried else cell.mark
+    return Text(text, style=_COLOURS[cell.state])

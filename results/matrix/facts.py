@@ -21,10 +21,10 @@ from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 from schemaquake.harness.model.verdict_upgrade import upgrade_doubt
 from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
-from schemaquake.results.matrix.tally import Evidence
 from schemaquake.results.report.material import Race, anomalies_of, races_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.cell import Evidence
 from schemaquake.results.wording import shortened
 
 __all__ = ["JUDGE_LIMIT_S", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]

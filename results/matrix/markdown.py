@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from schemaquake.results.matrix.page import (
@@ -19,9 +20,10 @@ from schemaquake.results.matrix.page import (
     version_name,
 )
 from schemaquake.results.matrix.summary import control_of, controls_in_words, effects_of, headline
-from schemaquake.results.matrix.tally import Cell, Matrix, Row
+from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.report.findings import Reference
 from schemaquake.results.report.markdown import code_block, code_span, escaped
+from schemaquake.results.summary.cell import Cell
 from schemaquake.results.wording import joined
 
 __all__ = ["matrix_markdown"]
@@ -82,15 +84,15 @@ def _notes(matrix: Matrix) -> list[str]:
 def _groups(rows: Sequence[Row]) -> Mapping[tuple[str, str], Sequence[Row]]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.workload, row.mode), []).append(row)
+        groups.setdefault((row.workload, row.condition), []).append(row)
     return groups
 
 
 def _overview(matrix: Matrix, groups: Mapping[tuple[str, str], Sequence[Row]]) -> str:
     """A line a workload: whether anything was found; and the controls."""
     rows = []
-    for workload, mode in groups:
-        whole = Row(workload=workload, mode=mode)
+    for (workload, mode), own in groups.items():
+        whole = replace(own[0], anomaly=None, title="")
         rows.append([_linked(workload, mode, groups), *(_said(matrix.cell(whole, one)) for one in matrix.systems)])
     controls = [_said(control_of(matrix, system), control=True) for system in matrix.systems]
     return _table(("race", *_versions(matrix)), [*rows, ["control: one coordinator", *controls]])
@@ -111,7 +113,7 @@ def _heading(workload: str, mode: str, groups: Iterable[tuple[str, str]]) -> str
 def _group(matrix: Matrix, rows: Sequence[Row]) -> list[str]:
     """A table of the anomalies of one workload, and of the versions that broke with the command that shows it."""
     first = rows[0]
-    heading = _heading(first.workload, first.mode, _groups(matrix.rows))
+    heading = _heading(first.workload, first.condition, _groups(matrix.rows))
     parts = [f"### {heading if re.fullmatch(r'[a-z0-9, -]+', heading) else code_span(heading)}"]
     kinds = [row for row in rows if row.anomaly is not None]
     if kinds:

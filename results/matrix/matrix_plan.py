@@ -19,6 +19,7 @@ from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan, RestartMode
 from schemaquake.harness.model.protocols import Mode
 from schemaquake.harness.registry import load, names
+from schemaquake.results.summary.cell import condition_name
 
 __all__ = ["CONTROL", "Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
 
@@ -40,8 +41,8 @@ class Condition:
 
     @property
     def name(self) -> str:
-        """`barrier`, `barrier, kill and pause`: as a cell's `mode` says it."""
-        return self.mode if not self.nemeses else f"{self.mode}, {' and '.join(self.nemeses)}"
+        """`barrier`, `barrier, kill and pause`."""
+        return condition_name(self.mode, self.nemeses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,10 @@ class MatrixPlan:
     def all_conditions(self) -> tuple[Condition, ...]:
         """Those asked for, and the control."""
         return (*self.conditions, Condition(CONTROL)) if self.controls and self.racing else self.conditions
+
+    def condition(self, name: str) -> Condition:
+        """Look up the condition of that name. Raises KeyError."""
+        return {one.name: one for one in self.all_conditions}[name]
 
     def run_plan(self, unit: Unit) -> Plan:
         """The run of a unit. Raises PlanError for what cannot be run."""

@@ -15,10 +15,10 @@ from typing import Final
 from schemaquake.results.matrix.eras import ERAS, Era, era_of
 from schemaquake.results.matrix.promises import DOCUMENTS, Judgement, JudgementState, OnSystem, judgements
 from schemaquake.results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline
-from schemaquake.results.matrix.tally import Cell, Evidence, Matrix, Row
-from schemaquake.results.report.comparison import MARKS, STYLES
+from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.report.findings import Reference, references_of
 from schemaquake.results.report.html import render
+from schemaquake.results.summary.cell import Cell, Evidence
 from schemaquake.results.wording import counted, joined, length_of_time, system_name
 
 __all__ = [
@@ -226,11 +226,11 @@ class Anchors:
         self._ids: dict[tuple[str | None, ...], str] = {}
         taken: set[str] = set()
         for row in (*matrix.rows, *matrix.control_rows):
-            self._name(("workload", row.workload, row.mode), f"{row.workload}.{row.mode}", taken)
-            self._name(("row", row.workload, row.mode, row.anomaly), _row_name(row), taken)
+            self._name(("workload", row.workload, row.condition), f"{row.workload}.{row.condition}", taken)
+            self._name(("row", row.workload, row.condition, row.anomaly), _row_name(row), taken)
             for system in matrix.systems:
                 version = system.partition(":")[2] or system
-                key = ("cell", system, row.workload, row.mode, row.anomaly)
+                key = ("cell", system, row.workload, row.condition, row.anomaly)
                 self._name(key, f"{_row_name(row)}.{version}", taken)
         self._first: dict[str, str] = {}
         for row in matrix.rows:
@@ -243,11 +243,11 @@ class Anchors:
 
     def of_row(self, row: Row) -> str:
         """Of the row in the table."""
-        return self._ids["row", row.workload, row.mode, row.anomaly]
+        return self._ids["row", row.workload, row.condition, row.anomaly]
 
     def of_cell(self, cell: Cell) -> str | None:
         """Of the cell's detail; None for a cell that is in no row."""
-        return self._ids.get(("cell", cell.system, cell.workload, cell.mode, cell.anomaly))
+        return self._ids.get(("cell", cell.system, cell.workload, cell.condition, cell.anomaly))
 
     def of_anomaly(self, anomaly: str) -> str:
         """Of the first row of that anomaly."""
@@ -269,7 +269,7 @@ class Anchors:
 
 
 def _row_name(row: Row) -> str:
-    return f"{row.workload}.{row.mode}.{row.anomaly or 'any'}"
+    return f"{row.workload}.{row.condition}.{row.anomaly or 'any'}"
 
 
 def version_name(matrix: Matrix, system: str) -> str:
@@ -298,7 +298,7 @@ def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
     """What was run, when, and for how long."""
     extent = extent_of(matrix)
     workloads = list(dict.fromkeys(row.workload for row in matrix.rows))
-    modes = list(dict.fromkeys(row.mode for row in matrix.rows))
+    modes = list(dict.fromkeys(row.condition for row in matrix.rows))
     return [
         ("Systems", str(len(matrix.systems))),
         ("Workloads", str(len(workloads))),
@@ -333,11 +333,11 @@ def _spans(systems: Sequence[str]) -> list[_Span]:
 
 def _groups(matrix: Matrix, rows: Sequence[Row], cells: Sequence[Cell], anchors: Anchors) -> list[_Group]:
     """Rows by workload and condition, in the order of the matrix; the condition is said where there are several."""
-    several = len({row.mode for row in rows}) > 1
-    by_place = {(cell.system, cell.workload, cell.mode, cell.anomaly): cell for cell in cells}
+    several = len({row.condition for row in rows}) > 1
+    by_place = {(cell.system, cell.workload, cell.condition, cell.anomaly): cell for cell in cells}
     by_group: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        by_group.setdefault((row.workload, row.mode), []).append(row)
+        by_group.setdefault((row.workload, row.condition), []).append(row)
     control = rows is matrix.control_rows
     return [
         _Group(
@@ -359,11 +359,11 @@ def _row_view(
     """`among` are the rows of the same workload and condition."""
     cells = []
     for system in matrix.systems:
-        cell = by_place.get((system, row.workload, row.mode, row.anomaly)) or _never_run(system, row)
+        cell = by_place.get((system, row.workload, row.condition, row.anomaly)) or _never_run(system, row)
         below = []
         if row.anomaly is None:
             others = (
-                (one, by_place.get((system, one.workload, one.mode, one.anomaly))) for one in among if one.anomaly
+                (one, by_place.get((system, one.workload, one.condition, one.anomaly))) for one in among if one.anomaly
             )
             below = [(one, other) for one, other in others if other is not None and other.state == "broke"]
         cells.append(_cell_view(cell, anchors, below, control=control))
@@ -372,7 +372,7 @@ def _row_view(
 
 
 def _never_run(system: str, row: Row) -> Cell:
-    return Cell(system=system, workload=row.workload, mode=row.mode, anomaly=row.anomaly, state="not run")
+    return row.cell_not_run(system)
 
 
 def _cell_view(cell: Cell, anchors: Anchors, below: Iterable[tuple[Row, Cell]], *, control: bool = False) -> _CellView:
@@ -384,8 +384,8 @@ def _cell_view(cell: Cell, anchors: Anchors, below: Iterable[tuple[Row, Cell]], 
     return _CellView(
         cell=cell,
         anchor=anchors.of_cell(cell) if explained else None,
-        mark=MARKS[cell.state],
-        style=STYLES[cell.state],
+        mark=cell.mark,
+        style=cell.style,
         word=_QUIET.get(cell.state, cell.state) if control else cell.state,
         name=system_name(cell.system),
         sentence=cell_sentence(cell, control=control),
@@ -406,8 +406,8 @@ def _control_row(matrix: Matrix) -> _RowView:
         view = _CellView(
             cell=replace(cell, reason=""),
             anchor=None,
-            mark=MARKS[cell.state],
-            style=STYLES[cell.state],
+            mark=cell.mark,
+            style=cell.style,
             word=_QUIET.get(cell.state, cell.state),
             name=system_name(system),
             sentence=sentence,

@@ -14,7 +14,8 @@ from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.results.matrix.eras import Versions
-from schemaquake.results.matrix.tally import Cell, Matrix
+from schemaquake.results.matrix.tally import Matrix
+from schemaquake.results.summary.cell import Cell
 from schemaquake.results.wording import system_name
 
 __all__ = [
@@ -68,10 +69,9 @@ class Promise:
 
     def is_tried_by(self, cell: Cell) -> bool:
         """Whether that cell's races put it to the test."""
-        mode, _, faults = cell.mode.partition(", ")  # `barrier, kill and pause`
-        if mode not in self.modes if self.modes else mode == CONTROL:
+        if cell.mode not in self.modes if self.modes else cell.mode == CONTROL:
             return False
-        if self.faults and not set(self.faults) & set(faults.split(" and ")):
+        if self.faults and not set(self.faults) & set(cell.nemeses):
             return False
         return not self.tried_by or cell.workload in self.tried_by
 
@@ -206,7 +206,7 @@ def _judging(promise: Promise, whole: Cell, cells: Iterable[Cell]) -> Iterable[C
     return (
         cell
         for cell in cells
-        if cell.anomaly in promise.shown_by and (cell.workload, cell.mode) == (whole.workload, whole.mode)
+        if cell.anomaly in promise.shown_by and (cell.workload, cell.condition) == (whole.workload, whole.condition)
     )
 
 

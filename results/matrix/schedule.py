@@ -21,7 +21,7 @@ from schemaquake.harness.registry import load
 from schemaquake.results.matrix.cells import any_cell, cell_of, own_races
 from schemaquake.results.matrix.facts import RunFacts, refused
 from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Unit, is_racing
-from schemaquake.results.matrix.tally import Cell, wilson
+from schemaquake.results.summary.cell import Cell, wilson
 
 __all__ = ["CellKey", "Demand", "Schedule"]
 
@@ -192,14 +192,15 @@ class Schedule:
         usable = [run for run in self.runs[key] if not run.ambiguous]
         kinds = {kind for run in usable for kind in (*run.at_large, *(k for race in run.races for k in race.anomalies))}
         of_runs = [
-            cell_of(key.system, key.workload, key.condition, kind, self.runs[key])
+            cell_of(key.system, key.workload, self.plan.condition(key.condition), kind, self.runs[key])
             for kind in ({kind for kind in kinds if counted_by_runs(kind)} or {"node-will-not-start"})
         ]
         return max(cell.half_width, *(one.half_width for one in of_runs))
 
     def cell(self, key: CellKey) -> Cell:
         """The row "any anomaly" of the cell, as it stands."""
-        return any_cell(key.system, key.workload, key.condition, self.runs[key], racing=is_racing(key.workload))
+        condition = self.plan.condition(key.condition)
+        return any_cell(key.system, key.workload, condition, self.runs[key], racing=is_racing(key.workload))
 
     def counts(self) -> tuple[int, int]:
         """(cells known, cells), controls included."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
-from schemaquake.results.matrix.tally import Cell, Matrix, wilson
+from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
+from schemaquake.results.summary.cell import Cell, wilson
 from schemaquake.results.wording import counted, joined, system_name
 
 __all__ = [

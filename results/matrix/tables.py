@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.engines.engine import choose, shares
-from schemaquake.results.matrix.tally import Cell, Matrix
+from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.store.store import Store, read_table, write_table
+from schemaquake.results.summary.cell import Cell
 from schemaquake.results.tables.races import RACES
 
 __all__ = ["ALL_RACES", "CELLS", "cells_table", "races_of_runs", "write_tables"]
@@ -26,6 +27,7 @@ CELLS: Final = pa.schema(
         ("system", pa.string()),
         ("workload", pa.string()),
         ("mode", pa.string()),
+        ("nemeses", pa.list_(pa.string())),
         ("anomaly", pa.string()),  # null: any
         ("control", pa.bool_()),
         ("state", pa.string()),

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from schemaquake.results.matrix.matrix_plan import document
-from schemaquake.results.matrix.tally import Cell
+from schemaquake.results.summary.cell import Cell
 
 __all__ = ["WithoutRace", "anomalies_of", "known_without_race", "noisy"]
 

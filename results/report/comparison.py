@@ -7,49 +7,33 @@ and decided in every check can have held; what could not be run is never shown a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from schemaquake.results.report.findings import Standing, WorkloadSummary, findings_of, reasons_of, workloads_of
+from schemaquake.results.report.findings import WorkloadSummary, findings_of, reasons_of, workloads_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
 from schemaquake.results.report.material import Material, Race
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.reproduce import command_line
+from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, wilson
 from schemaquake.results.wording import counted, joined, nemesis_names, system_name, verdict_name
 
 __all__ = [
     "EXPLAINED",
-    "Cell",
-    "CellState",
+    "ComparedCell",
     "ComparedRun",
     "Comparison",
+    "Example",
     "Row",
     "compare",
     "comparison_html",
     "comparison_markdown",
 ]
 
-CellState: TypeAlias = Literal["broke", "held", "unknown", "not applicable", "not run"]
-
-MARKS: Final[Mapping[CellState, str]] = {
-    "broke": "✕",
-    "held": "✓",
-    "unknown": "?",
-    "not applicable": "–",
-    "not run": "·",
-}
-STYLES: Final[Mapping[CellState, str]] = {
-    "broke": "fail",
-    "held": "ok",
-    "unknown": "info",
-    "not applicable": "other",
-    "not run": "other",
-}
 EXPLAINED: Final[frozenset[CellState]] = frozenset({"unknown", "not applicable", "not run"})
 """States whose reason is printed with them."""
-_WORST_FIRST: Final[Sequence[CellState]] = ("broke", "unknown", "held", "not applicable", "not run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,36 +52,30 @@ class ComparedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One workload on one system. `tried` and `broken` count races, or runs where the workload has no races."""
+class Example:
+    """How to repeat the first race of a cell that broke."""
 
-    state: CellState
-    tried: int = 0
-    broken: int = 0
+    recipe: Recipe
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCell:
+    """One workload on one system, with what the page says beside the counts."""
+
+    cell: Cell
     broke: tuple[tuple[str, int], ...] = ()
     """(anomaly type, how many races or anomalies), the commonest first."""
-    reason: str = ""
     reports: tuple[str, ...] = ()
-    recipe: Recipe | None = None
-    command: str = ""
-    unit: str = "race"
-
-    @property
-    def mark(self) -> str:
-        """The state as a shape."""
-        return MARKS[self.state]
-
-    @property
-    def style(self) -> str:
-        """The state as the page's name of a colour."""
-        return STYLES[self.state]
+    """The addresses of the runs' reports, relative to the page."""
+    example: Example | None = None
 
     def words(self) -> str:
-        """`5 of 6 broke`, `0 of 6 broke`, `not applicable`."""
-        if self.state in {"not applicable", "not run"}:
-            return self.state
-        tried = f"{self.broken} of {self.tried} broke"
-        return f"{tried}, not decided" if self.state == "unknown" else tried
+        """Say `5 of 6 broke`, `0 of 6 broke`, `not applicable`."""
+        if self.cell.state in {"not applicable", "not run"}:
+            return self.cell.state
+        tried = f"{self.cell.broken} of {self.cell.tried} broke"
+        return f"{tried}, not decided" if self.cell.state == "unknown" else tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +84,7 @@ class Row:
 
     workload: str
     condition: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, ComparedCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,14 +106,14 @@ class Comparison:
         return "; ".join(self.sentences()) + "."
 
     def without(self, system: str) -> CellState:
-        """What it means that an anomaly is not among a system's: only where everything was decided it was not there."""
-        states = {row.cells[system].state for row in self.rows}
+        """Say what it means that an anomaly is not among a system's: only where everything was decided it was not there."""
+        states = {row.cells[system].cell.state for row in self.rows}
         if "unknown" in states:
             return "unknown"
         return "held" if states & {"broke", "held"} else "not run"
 
     def _of_system(self, system: str) -> str:
-        cells = [row.cells[system] for row in self.rows]
+        cells = [row.cells[system].cell for row in self.rows]
         states = [cell.state for cell in cells]
         judged = [cell for cell in cells if cell.state in {"broke", "held", "unknown"}]
         nouns = ("kind of race", "kinds of race") if all(cell.unit == "race" for cell in judged) else ("workload",)
@@ -151,7 +129,7 @@ class Comparison:
         return f"{system_name(system)}: {', '.join(said) or 'nothing was run'}"
 
     def to_json(self) -> dict[str, Any]:
-        """The comparison for `--json`: one object a cell."""
+        """Return the comparison for `--json`: one object a cell."""
         return {
             "headline": self.headline(),
             "systems": list(self.systems),
@@ -160,15 +138,15 @@ class Comparison:
                     "workload": row.workload,
                     "condition": row.condition,
                     "system": system,
-                    "state": cell.state,
-                    "tried": cell.tried,
-                    "broken": cell.broken,
-                    "broke": dict(cell.broke),
-                    "reason": cell.reason,
-                    "reports": list(cell.reports),
+                    "state": compared.cell.state,
+                    "tried": compared.cell.tried,
+                    "broken": compared.cell.broken,
+                    "broke": dict(compared.broke),
+                    "reason": compared.cell.reason,
+                    "reports": list(compared.reports),
                 }
                 for row in self.rows
-                for system, cell in row.cells.items()
+                for system, compared in row.cells.items()
             ],
         }
 
@@ -184,20 +162,18 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
     """
     systems = tuple(dict.fromkeys(str(run.plan["system"]) for run in runs))
     differ = len({_condition(run.plan) for run in runs}) > 1
-    found: dict[tuple[str, str], dict[str, list[Cell]]] = {}
+    found: dict[tuple[str, str], dict[str, list[ComparedCell]]] = {}
     for run in runs:
         condition = _condition(run.plan) if differ else ""
-        for workload, cell in _cells(run, _raced(run, runs)):
-            found.setdefault((workload, condition), {}).setdefault(str(run.plan["system"]), []).append(cell)
-    rows = tuple(
-        Row(
-            workload=workload,
-            condition=condition,
-            cells={system: _added(by_system.get(system, ())) for system in systems},
-        )
-        for (workload, condition), by_system in sorted(found.items())
-    )
-    return Comparison(systems=systems, rows=rows, anomalies=_by_anomaly(rows, systems), titles=_titles(runs))
+        for compared in _cells(run, _raced(run, runs)):
+            by_system = found.setdefault((compared.cell.workload, condition), {})
+            by_system.setdefault(compared.cell.system, []).append(compared)
+    rows = []
+    for (workload, condition), by_system in sorted(found.items()):
+        some = next(iter(by_system.values()))[0].cell
+        cells = {system: _added(replace(some, system=system), by_system.get(system, ())) for system in systems}
+        rows.append(Row(workload=workload, condition=condition, cells=cells))
+    return Comparison(systems=systems, rows=tuple(rows), anomalies=_by_anomaly(rows, systems), titles=_titles(runs))
 
 
 def _condition(plan: Mapping[str, Any]) -> str:
@@ -213,52 +189,67 @@ def _raced(run: ComparedRun, runs: Sequence[ComparedRun]) -> list[str]:
     return sorted(found)
 
 
-def _cells(run: ComparedRun, raced: Sequence[str]) -> Iterable[tuple[str, Cell]]:
-    """(workload, cell) of one run; a workload that raced elsewhere and not here is named too."""
+def _cells(run: ComparedRun, raced: Sequence[str]) -> list[ComparedCell]:
+    """Make the cells of one run; a workload that raced elsewhere and not here is named too."""
     material = run.material
     if material is None:
         state: CellState = "unknown" if run.applicable else "not applicable"
-        refused = Cell(state=state, reason=run.refusal or "no reason given", reports=_reports(run))
         names = list(raced) or list(run.plan.get("workloads", ()))
-        return [(name, refused) for name in names]
+        refused = run.refusal or "no reason given"
+        return [_compared(run, _blank(run, name, state, reason=refused)) for name in names]
     summaries = {summary.workload: summary for summary in workloads_of(material)}
     if not summaries and not raced:
-        return [(joined(run.plan.get("workloads", ())), _cell_without_races(run, material))]
-    cells = [(name, _cell(run, material, summary)) for name, summary in summaries.items()]
-    absent = Cell(
-        state="not run", reason="no such race in this run: it needs a feature that the system lacks, or came too late"
-    )
-    return cells + [(name, absent) for name in raced if name not in summaries]
+        return [_cell_without_races(run, material)]
+    cells = [_cell(run, material, summary) for summary in summaries.values()]
+    absent = "no such race in this run: it needs a feature that the system lacks, or came too late"
+    return cells + [
+        ComparedCell(cell=_blank(run, name, "not run", reason=absent)) for name in raced if name not in summaries
+    ]
 
 
-def _cell(run: ComparedRun, material: Material, summary: WorkloadSummary) -> Cell:
-    states: Mapping[Standing, CellState] = {"broke": "broke", "held": "held", "unknown": "unknown"}
+def _blank(run: ComparedRun, workload: str, state: CellState, *, reason: str = "") -> Cell:
+    """Make the cell of a workload of a run, without counts."""
     return Cell(
-        state=states[summary.standing],
-        tried=len(summary.races),
-        broken=len(summary.broken),
-        broke=tuple(summary.broke.items()),
-        reason=summary.reason(),
-        reports=_reports(run),
-        recipe=_first_recipe(material, summary.broken),
-        command=shlex.join(command_line(run.plan)),
+        system=str(run.plan["system"]),
+        workload=workload,
+        mode=str(run.plan.get("mode", "barrier")),
+        nemeses=tuple(run.plan.get("nemeses") or ()),
+        state=state,
+        reason=reason,
+        runs=() if run.material is None else (run.material.run,),
     )
 
 
-def _cell_without_races(run: ComparedRun, material: Material) -> Cell:
+def _compared(
+    run: ComparedRun, cell: Cell, broke: Mapping[str, int] | None = None, recipe: Recipe | None = None
+) -> ComparedCell:
+    example = None if recipe is None else Example(recipe=recipe, command=shlex.join(command_line(run.plan)))
+    reports = (run.report,) if run.report else ()
+    return ComparedCell(cell=cell, broke=tuple((broke or {}).items()), reports=reports, example=example)
+
+
+def _cell(run: ComparedRun, material: Material, summary: WorkloadSummary) -> ComparedCell:
+    cell = _counted(
+        _blank(run, summary.workload, summary.standing, reason=summary.reason()),
+        broken=len(summary.broken),
+        tried=len(summary.races),
+    )
+    return _compared(run, cell, summary.broke, _first_recipe(material, summary.broken))
+
+
+def _cell_without_races(run: ComparedRun, material: Material) -> ComparedCell:
     findings = findings_of(material)
     states: Mapping[str, CellState] = {"invalid": "broke", "valid": "held", "unknown": "unknown"}
-    return Cell(
-        state=states[verdict_name(material.verdict.valid)],
-        tried=1,
-        broken=int(material.verdict.valid is False),
-        broke=tuple((finding.type, len(finding.anomalies)) for finding in findings),
-        reason="; ".join(reasons_of(material)),
-        reports=_reports(run),
-        recipe=next((finding.recipe for finding in findings if finding.recipe), None),
-        command=shlex.join(command_line(run.plan)),
-        unit="run",
-    )
+    state = states[verdict_name(material.verdict.valid)]
+    blank = _blank(run, joined(run.plan.get("workloads", ())), state, reason="; ".join(reasons_of(material)))
+    cell = _counted(replace(blank, unit="run"), broken=int(material.verdict.valid is False), tried=1)
+    broke = {finding.type: len(finding.anomalies) for finding in findings}
+    return _compared(run, cell, broke, next((finding.recipe for finding in findings if finding.recipe), None))
+
+
+def _counted(cell: Cell, *, broken: int, tried: int) -> Cell:
+    low, high = wilson(broken, tried)
+    return replace(cell, broken=broken, tried=tried, low=low, high=high)
 
 
 def _first_recipe(material: Material, broken: Sequence[Race]) -> Recipe | None:
@@ -266,29 +257,30 @@ def _first_recipe(material: Material, broken: Sequence[Race]) -> Recipe | None:
     return next((recipe for recipe in recipes if recipe is not None), None)
 
 
-def _reports(run: ComparedRun) -> tuple[str, ...]:
-    return (run.report,) if run.report else ()
-
-
-def _added(cells: Sequence[Cell]) -> Cell:
-    """Several runs of one cell as one: the worst state, the sum of the counts."""
-    if not cells:
-        return Cell(state="not run")
-    worst = min(cells, key=lambda cell: _WORST_FIRST.index(cell.state))
+def _added(place: Cell, several: Sequence[ComparedCell]) -> ComparedCell:
+    """Add several runs of one cell up: the worst state, the sum of the counts. `place` says where the cell is."""
+    blank = Cell(system=place.system, workload=place.workload, mode=place.mode, nemeses=place.nemeses, state="not run")
+    if not several:
+        return ComparedCell(cell=blank)
+    worst = min(several, key=lambda one: WORST_FIRST.index(one.cell.state))
     broke: dict[str, int] = {}
-    for cell in cells:
-        for kind, count in cell.broke:
+    for one in several:
+        for kind, count in one.broke:
             broke[kind] = broke.get(kind, 0) + count
-    return Cell(
-        state=worst.state,
-        tried=sum(cell.tried for cell in cells),
-        broken=sum(cell.broken for cell in cells),
+    cell = _counted(
+        replace(
+            worst.cell,
+            reason="; ".join(dict.fromkeys(one.cell.reason for one in several if one.cell.reason)),
+            runs=tuple(run for one in several for run in one.cell.runs),
+        ),
+        broken=sum(one.cell.broken for one in several),
+        tried=sum(one.cell.tried for one in several),
+    )
+    return ComparedCell(
+        cell=cell,
         broke=tuple(sorted(broke.items(), key=lambda entry: (-entry[1], entry[0]))),
-        reason="; ".join(dict.fromkeys(cell.reason for cell in cells if cell.reason)),
-        reports=tuple(report for cell in cells for report in cell.reports),
-        recipe=worst.recipe,
-        command=worst.command,
-        unit=worst.unit,
+        reports=tuple(report for one in several for report in one.reports),
+        example=worst.example,
     )
 
 
@@ -330,19 +322,19 @@ def comparison_markdown(comparison: Comparison, *, title: str = "Comparison") ->
         lines.append(f"| {code_span(row.workload)}{condition} | {' | '.join(cells)} |")
     parts = [f"# {escaped(title)}", escaped(comparison.headline()), "\n".join(lines)]
     for row in comparison.rows:
-        for system, cell in row.cells.items():
-            if cell.state == "broke" and cell.recipe:
+        for system, compared in row.cells.items():
+            if compared.cell.state == "broke" and compared.example:
                 parts += [
-                    f"## {code_span(row.workload)} on {escaped(system_name(system))}: {escaped(cell.words())}",
-                    code_block(recipe_sql(cell.recipe), "sql"),
-                    code_block(cell.command, "sh"),
+                    f"## {code_span(row.workload)} on {escaped(system_name(system))}: {escaped(compared.words())}",
+                    code_block(recipe_sql(compared.example.recipe), "sql"),
+                    code_block(compared.example.command, "sh"),
                 ]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_cell(cell: Cell) -> str:
-    words = f"{cell.mark} {escaped(cell.words())}"
-    linked = f"[{words}](<{cell.reports[0]}>)" if cell.reports else words
-    what = ", ".join(f"{code_span(kind)} {count}" for kind, count in cell.broke)
-    reason = escaped(cell.reason) if cell.state in EXPLAINED else ""
+def _markdown_cell(compared: ComparedCell) -> str:
+    words = f"{compared.cell.mark} {escaped(compared.words())}"
+    linked = f"[{words}](<{compared.reports[0]}>)" if compared.reports else words
+    what = ", ".join(f"{code_span(kind)} {count}" for kind, count in compared.broke)
+    reason = escaped(compared.cell.reason) if compared.cell.state in EXPLAINED else ""
     return "<br>".join(part for part in (linked, what, reason) if part)

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.results.report.comparison import EXPLAINED, Cell, CellState, Comparison
-from schemaquake.results.report.recipe import Recipe
+from schemaquake.results.report.comparison import EXPLAINED, ComparedCell, Comparison, Example
+from schemaquake.results.summary.cell import CellState
 from schemaquake.results.wording import system_name
 
 __all__ = ["comparison_table", "print_comparison"]
@@ -29,9 +29,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """The table, the shortest list of statements for every cell that broke, and the sentence that sums up."""
     console.print(comparison_table(comparison))
     for row in comparison.rows:
-        for system, cell in row.cells.items():
-            if cell.state == "broke" and cell.recipe is not None:
-                console.print(_statements(f"{row.workload} on {system_name(system)}", cell, cell.recipe))
+        for system, compared in row.cells.items():
+            if compared.cell.state == "broke" and compared.example is not None:
+                console.print(_statements(f"{row.workload} on {system_name(system)}", compared, compared.example))
     console.print(Text(comparison.headline(), style="bold"))
 
 
@@ -49,12 +49,12 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def _statements(title: str, cell: Cell, recipe: Recipe) -> Text:
+def _statements(title: str, compared: ComparedCell, example: Example) -> Text:
     """`drop-type on Cassandra 5.0.9 (dangling-type):`, then what each coordinator was asked, and answered."""
-    text = Text(f"{title} ({', '.join(kind for kind, _ in cell.broke[:_KINDS_MOST])}):", style="bold")
-    for statement in recipe.before:
+    text = Text(f"{title} ({', '.join(kind for kind, _ in compared.broke[:_KINDS_MOST])}):", style="bold")
+    for statement in example.recipe.before:
         text.append(f"\n  first  {_one_line(statement.text)};", style="dim")
-    for side in recipe.sides:
+    for side in example.recipe.sides:
         writes = [statement for statement in side.statements if statement.f not in SCHEMA_CHANGES]
         for statement in side.statements:
             if statement not in writes[1:]:  # one of a kind is enough to see what was written meanwhile
@@ -68,9 +68,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _cell(cell: Cell) -> Text:
-    text = Text(f"{cell.mark} {cell.words()}", style=_COLOURS[cell.state])
-    for kind, count in cell.broke:
+def _cell(compared: ComparedCell) -> Text:
+    cell = compared.cell
+    text = Text(f"{cell.mark} {compared.words()}", style=_COLOURS[cell.state])
+    for kind, count in compared.broke:
         text.append(f"\n  {kind} {count}", style="default")
     if cell.state in EXPLAINED and cell.reason:
         text.append(f"\n  {cell.reason}", style="dim")

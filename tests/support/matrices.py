@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE
-from schemaquake.results.matrix.tally import Cell, Evidence, Matrix, Row, Unit, wilson
+from schemaquake.results.matrix.tally import Matrix, Row
+from schemaquake.results.summary.cell import Cell, Evidence, Unit, wilson
 
 SYSTEMS = (
     "cassandra:0.7.10", "cassandra:0.8.10", "cassandra:1.0.12", "cassandra:1.1.0", "cassandra:1.1.12",

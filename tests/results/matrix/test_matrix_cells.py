@@ -8,9 +8,11 @@ from schemaquake.checkers.findings.catalogue import CATALOGUE, finders
 from schemaquake.harness.model.verdict import Doubt
 from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
 from schemaquake.results.matrix.facts import Finding, RaceFacts, RunFacts, refused
-from schemaquake.results.matrix.tally import Evidence
+from schemaquake.results.matrix.matrix_plan import Condition
+from schemaquake.results.summary.cell import Evidence
 
 SYSTEM = "cassandra:5.0.9"
+BARRIER = Condition("barrier")
 
 
 def race(number=0, *anomalies, workload="drop-type", acknowledged=9, doubts=()):
@@ -38,11 +40,11 @@ def run(*races, at_large=(), doubts=(), completed=True, error="", name="runs/a",
 
 
 def whole(*runs, workload="drop-type", racing=True):
-    return any_cell(SYSTEM, workload, "barrier", runs, racing=racing)
+    return any_cell(SYSTEM, workload, BARRIER, runs, racing=racing)
 
 
 def of(anomaly, *runs, workload="drop-type"):
-    return cell_of(SYSTEM, workload, "barrier", anomaly, runs)
+    return cell_of(SYSTEM, workload, BARRIER, anomaly, runs)
 
 
 def told(cell):
@@ -180,7 +182,7 @@ def test_a_workload_without_races_is_counted_by_runs():
     cell = whole(run(at_large=["lost-column"]), run(), workload="schema-churn", racing=False)
     assert told(cell) == ("broke", 1, 2, "run")
     found = cell_of(
-        SYSTEM, "schema-churn", "barrier", "lost-column", [run(at_large=["lost-column"]), run()], racing=False
+        SYSTEM, "schema-churn", BARRIER, "lost-column", [run(at_large=["lost-column"]), run()], racing=False
     )
     assert told(found) == ("broke", 1, 2, "run")
 
@@ -197,7 +199,7 @@ def test_rows_begin_with_any_then_lost_nodes_and_end_with_what_follows_from_the_
         run(race(0, "non-linearizable-ddl", "lost-rows"), race(1, "lost-rows", "dangling-type")),
         run(race(2, "non-linearizable-ddl"), at_large=["node-will-not-start"]),
     ]
-    assert [row.anomaly for row in rows_of("drop-type", "barrier", runs)] == [
+    assert [row.anomaly for row in rows_of("drop-type", BARRIER, runs)] == [
         *(None, "node-will-not-start", "lost-rows", "dangling-type"),
         "non-linearizable-ddl",
     ]

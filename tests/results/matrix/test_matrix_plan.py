@@ -9,7 +9,8 @@ from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.results.matrix.commands import _resumed, exit_code, planned
 from schemaquake.results.matrix.matrix_folder import MatrixFolder
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit, expanded, preset
-from schemaquake.results.matrix.tally import Cell, Matrix
+from schemaquake.results.matrix.tally import Matrix
+from schemaquake.results.summary.cell import Cell
 
 
 def unit(plan, *workloads, first_race=4, turn=1):

@@ -21,7 +21,8 @@ from schemaquake.results.matrix.promises import (
     judgements,
     promises_from,
 )
-from schemaquake.results.matrix.tally import Cell, CellState, Matrix, Row, wilson
+from schemaquake.results.matrix.tally import Matrix, Row
+from schemaquake.results.summary.cell import Cell, CellState, wilson
 
 TEXT = {
     "id": "p", "era": "tcm", "kind": "promise", "versions": "6.0..", "says": "It holds.", "source": ["seed 4, Goals"],
@@ -38,12 +39,12 @@ def promise(**changes: Any) -> Promise:
 
 def cell(
     state: CellState, broken: int = 0, tried: int = 0, *, anomaly: str | None = None, workload: str = "add-columns",
-    mode: str = "barrier", system: str = "cassandra:6.0.1", reason: str = "",
+    mode: str = "barrier", nemeses: tuple[str, ...] = (), system: str = "cassandra:6.0.1", reason: str = "",
 ) -> Cell:  # fmt: skip
     low, high = wilson(broken, tried)
     return Cell(
-        system=system, workload=workload, mode=mode, anomaly=anomaly, state=state, broken=broken, tried=tried, low=low,
-        high=high, reason=reason,
+        system=system, workload=workload, mode=mode, nemeses=nemeses, anomaly=anomaly, state=state, broken=broken, tried=tried,
+        low=low, high=high, reason=reason,
     )  # fmt: skip
 
 
@@ -51,7 +52,9 @@ def found(*cells: Cell) -> Matrix:
     """A matrix of these cells alone; those of mode single are its controls."""
     return Matrix(
         systems=tuple(dict.fromkeys(one.system for one in cells)),
-        rows=tuple(Row(workload=one.workload, mode=one.mode, anomaly=one.anomaly) for one in cells),
+        rows=tuple(
+            Row(workload=one.workload, mode=one.mode, nemeses=one.nemeses, anomaly=one.anomaly) for one in cells
+        ),
         cells=tuple(one for one in cells if one.mode != "single"),
         controls=tuple(one for one in cells if one.mode == "single"),
         started="2026-11-21T10:00:00+00:00",
@@ -109,13 +112,16 @@ def test_controls_keep_no_promise_that_does_not_name_them():
 
 
 def test_races_with_faults_count_for_a_mode():
-    assert judge(promise(modes=["barrier"]), found(cell("held", 0, 7, mode="barrier, kill and pause"))).state == "kept"
+    assert (
+        judge(promise(modes=["barrier"]), found(cell("held", 0, 7, mode="barrier", nemeses=("kill", "pause")))).state
+        == "kept"
+    )
 
 
 def test_what_needs_a_fault_is_not_tried_without_it():
     with_fault = promise(faults=["kill"])
     assert judge(with_fault, found(cell("held", 0, 7))).state == "not judged"
-    assert judge(with_fault, found(cell("held", 0, 7, mode="barrier, kill and pause"))).tried == 7
+    assert judge(with_fault, found(cell("held", 0, 7, mode="barrier", nemeses=("kill", "pause")))).tried == 7
 
 
 def test_any_anomaly_breaks_what_promises_that_there_is_none():

@@ -17,7 +17,8 @@ from schemaquake.results.matrix.summary import (
     headline,
     standing_of,
 )
-from schemaquake.results.matrix.tally import Cell, CellState, Matrix, Row
+from schemaquake.results.matrix.tally import Matrix, Row
+from schemaquake.results.summary.cell import Cell, CellState
 
 STATES: list[CellState] = ["broke", "held", "unknown", "not applicable", "not run"]
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemaquake.results.matrix.tally import Cell, Evidence, Matrix, Row, wilson
+from schemaquake.results.matrix.tally import Matrix, Row
+from schemaquake.results.summary.cell import Cell, Evidence, wilson
 
 COUNTS = st.integers(0, 300).flatmap(lambda tried: st.tuples(st.integers(0, tried), st.just(tried)))
 
@@ -97,3 +98,14 @@ def test_a_cell_is_found_by_its_row_and_system_and_one_that_is_not_there_was_not
     assert MATRIX.cell(MATRIX.rows[1], "cassandra:5.0.9") is CELL
     absent = MATRIX.cell(MATRIX.rows[0], "cassandra:5.0.9")
     assert (absent.state, absent.tried, absent.half_width) == ("not run", 0, 0.5)
+
+
+def test_a_cell_of_0_1_named_its_nemeses_in_its_mode():
+    cell = Cell(system="s", workload="w", mode="barrier", nemeses=("kill", "pause"), state="held", tried=3)
+    document = {**cell.to_json(), "mode": "barrier, kill and pause"}
+    del document["nemeses"]
+    assert Cell.from_json(document) == cell
+    assert Cell.from_json(cell.to_json()) == cell
+    row = Row(workload="w", mode="barrier", nemeses=("kill",))
+    assert Row.from_json({"workload": "w", "mode": "barrier, kill", "anomaly": None, "title": ""}) == row
+    assert Row.from_json(row.to_json()) == row

@@ -14,7 +14,8 @@ from schemaquake.checkers.findings.catalogue import CATALOGUE
 from schemaquake.results.matrix.markdown import matrix_markdown
 from schemaquake.results.matrix.page import Anchors, cell_sentence, interval_in_words, matrix_html
 from schemaquake.results.matrix.promises import PROMISES
-from schemaquake.results.matrix.tally import Cell, Matrix, Row
+from schemaquake.results.matrix.tally import Matrix, Row
+from schemaquake.results.summary.cell import Cell
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,7 @@ def test_an_unfinished_matrix_says_so(made: Matrix):
 
 
 def test_conditions_are_named_where_they_differ(made: Matrix):
-    row = Row(workload="drop-type", mode="barrier, kill")
+    row = Row(workload="drop-type", mode="barrier", nemeses=("kill",))
     two = replace(made, rows=(*made.rows, row))
     words = Page(matrix_html(two)).words
     assert "drop-type barrier, kill" in words

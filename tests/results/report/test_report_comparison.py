@@ -40,7 +40,7 @@ def four() -> Comparison:
 
 def states(comparison: Comparison, workload: str) -> list[str]:
     row = next(row for row in comparison.rows if row.workload == workload)
-    return [row.cells[system].state for system in comparison.systems]
+    return [row.cells[system].cell.state for system in comparison.systems]
 
 
 def test_each_state_has_its_own_name(four: Comparison):
@@ -71,9 +71,19 @@ def test_a_race_that_a_run_lacks_is_not_run():
 def test_runs_of_one_cell_add_up_and_the_worst_counts():
     held = held_run()
     comparison = compare([ran(held, system="cassandra:5.0.9"), ran(broken_run())])
-    cell = comparison.rows[1].cells["cassandra:5.0.9"]
-    assert (cell.state, cell.broken, cell.tried) == ("broke", 5, 12)
-    assert len(cell.reports) == 2
+    compared = comparison.rows[1].cells["cassandra:5.0.9"]
+    assert (compared.cell.state, compared.cell.broken, compared.cell.tried) == ("broke", 5, 12)
+    assert compared.cell.low < 5 / 12 < compared.cell.high
+    assert len(compared.reports) == 2
+
+
+def test_cells_have_mode_and_nemeses_as_fields():
+    comparison = compare(
+        [ran(broken_run(), nemeses=["kill", "pause"]), refused("cassandra:1.1.12", applicable=True, why="")]
+    )
+    cells = [compared.cell for row in comparison.rows for compared in row.cells.values()]
+    assert {(cell.mode, cell.nemeses) for cell in cells} >= {("barrier", ("kill", "pause"))}
+    assert cells[0].condition == "barrier, kill and pause"
 
 
 def test_conditions_are_rows_of_their_own_where_they_differ():
@@ -84,7 +94,7 @@ def test_conditions_are_rows_of_their_own_where_they_differ():
         ("drop-type", "barrier, packet-loss"),
         ("drop-type", "partition"),
     ]
-    assert comparison.rows[0].cells["cassandra:6.0-alpha2"].state == "not run"
+    assert comparison.rows[0].cells["cassandra:6.0-alpha2"].cell.state == "not run"
 
 
 def test_a_workload_without_races_is_judged_by_its_verdict():

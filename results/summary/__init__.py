@@ -1,0 +1,1 @@
+"""Summary: what pages of many runs are made from."""
