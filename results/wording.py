@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.verdict import Validity
+from schemaquake.harness.registry import load, names
 
 __all__ = [
     "VERDICT_MARK",
@@ -23,7 +26,7 @@ _NAMES: Final = {True: "valid", False: "invalid", "unknown": "unknown"}
 VERDICT_MARK: Final[Mapping[str, str]] = {"valid": "✓", "invalid": "✕", "unknown": "?"}
 """A shape beside every colour, for readers who cannot tell the colours apart."""
 
-_SYSTEMS: Final = {"cassandra": "Cassandra", "scylladb": "ScyllaDB", "simulated": "Simulated"}
+_SIMULATED: Final = "simulated"
 
 
 def verdict_name(valid: Validity) -> str:
@@ -39,7 +42,20 @@ def verdict_word(valid: Validity) -> str:
 def system_name(system: str) -> str:
     """`cassandra:5.0.9` as people say it: Cassandra 5.0.9."""
     name, _, version = system.partition(":")
-    return f"{_SYSTEMS.get(name, name)} {version}".rstrip()
+    return f"{_title(name)} {version}".rstrip()
+
+
+@cache
+def _title(product: str) -> str:
+    """Find a product's name as people write it; one that is not installed here goes by its own."""
+    if product == _SIMULATED:
+        return product.capitalize()
+    if product not in names("systems"):
+        return product
+    try:
+        return str(load("systems", product).title)
+    except PlanError:  # a package that is broken here is no reason not to show its runs
+        return product
 
 
 def nemesis_names(plan: Mapping[str, Any]) -> str:

@@ -148,13 +148,13 @@ class NodeSchema:
 
     @property
     def derived(self) -> frozenset[tuple[str, str, str]]:
-        """What the server keeps for its own ends: ScyllaDB's views behind indexes, and tables of captured changes."""
-        indexes = {(keyspace, index) for (keyspace, _), table in self.tables.items() for index in table.indexes}
-        views = {("view", k, name) for k, name in self.views if (k, name.removesuffix("_index")) in indexes}
-        logs = {
-            key for key in self.tables if (key[0], key[1].removesuffix("_scylla_cdc_log")) in self.tables.keys() - {key}
-        }
-        return frozenset(views | {("table", *key) for key in logs})
+        """Tables and views that the server keeps for its own ends, as their readings say (`derived_from`)."""
+        return frozenset(
+            (kind, *key)
+            for kind, relations in (("table", self.tables), ("view", self.views))
+            for key, relation in relations.items()
+            if relation.definition.get("derived_from") is not None
+        )
 
     def objects(self) -> Iterator[tuple[str, str, str]]:
         """(kind, keyspace, name) of all that somebody created and is on this node's disk; a keyspace's name is ""."""

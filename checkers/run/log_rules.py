@@ -21,8 +21,8 @@ Meaning: TypeAlias = Literal["damning", "environment", "noise", "noted"]
 _LOUD: Final = frozenset({"WARN", "ERROR", "FATAL"})
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
 _EXCEPTION: Final = re.compile(r"\b[\w.$]*(Exception|Error|Throwable)\b")
-_OF_SCYLLADB: Final = re.compile(r"\b[a-z_]\w*::[a-z]\w*_\w+")
-"""A name as ScyllaDB's exceptions have it: nobody here has seen which of them are usual."""
+_NATIVE_NAME: Final = re.compile(r"\b[a-z_]\w*::[a-z]\w*_\w+")
+"""A name as exceptions of servers in C++ have it: nobody here has seen which of them are usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,6 @@ def rule_of(text: str, *, level: str, boot: int, nemeses: Collection[str]) -> Lo
             if rule.unless.isdisjoint(nemeses):
                 return rule
             return None
-    if level in _GRAVE and _EXCEPTION.search(text) and not _OF_SCYLLADB.search(text):
+    if level in _GRAVE and _EXCEPTION.search(text) and not _NATIVE_NAME.search(text):
         return UNEXPECTED
     return None

@@ -4,7 +4,7 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 
 | kind | keyspace, name | id | definition |
 |---|---|---|---|
-| version | null, null | schema version (uuid) | `{"epoch": int or null}`; `memory_error` where memory could not be read; `told_from: "memory"` where the disk cannot be (0.7–1.0); of ScyllaDB `group0` and `barrier` (see below) |
+| version | null, null | schema version (uuid) | `{"epoch": int or null}`; `memory_error` where memory could not be read; `told_from: "memory"` where the disk cannot be (0.7–1.0); `group0` and `barrier` where changes go through a Raft group (see below) |
 | keyspace | ks, null | | `{"replication": {…}, "durable_writes": bool}` |
 | table | ks, t | table id, 32 hex digits | `{"columns": {name: {"type","kind","position"}}, "dropped_columns": {name: {"type","dropped_time"}}, "options": {name: value}, "indexes": {name: {"kind","target"}}}` |
 | view | ks, v | view's id | as table, and `"base_table_id", "base_table_name"` |
@@ -12,7 +12,7 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 | function | ks, f | | `{"arguments": [[name, type], …], "returns": type, "body": text}` |
 | aggregate | ks, g | | `{"arguments": [type, …], "state_function","state_type","final_function"}` |
 | live | ks, object | | what the node's memory says, in its own words (see below): `{"kind": "table", "statement": "CREATE TABLE …"}` |
-| log | null, null | | `{"changes": [[id, epoch, description], …], "cut": bool}`: the newest entries of the log of changes that the node keeps, oldest first, and whether there may be older ones; `{"error": words}` where it refuses to tell; final readings of ScyllaDB only |
+| log | null, null | | `{"changes": [[id, epoch, description], …], "cut": bool}`: the newest entries of the log of changes that the node keeps, oldest first, and whether there may be older ones; `{"error": words}` where it refuses to tell; final readings only |
 | data-directory | ks, t | table id, 32 hex digits; null up to 2.0 | `{"live": bool, "snapshots": [name, …]}`: one row a directory on the node's disk |
 
 A headless table (a row of columns or options without the other half) is observed as it is: a `table` row whose id is
@@ -21,11 +21,12 @@ An id that is null beside options is one that this line does not tell (1.2 and 2
 a column's type is empty, and a dropped column's null, where only half of it is told. Its kind is `untold` where
 definitions do not say which column is the key (0.7).
 
-Of ScyllaDB a `version` row has `"group0"`: `{"id", "upgrade_state", "schema_version", "members": [server id, …], "voters":
+Where changes go through a Raft group (ScyllaDB) a `version` row has `"group0"`: `{"id", "upgrade_state", "schema_version", "members": [server id, …], "voters":
 […], "topology": {"version", "fence_version", "transition_state", "upgrade_state"}, "nodes": {host id: state}}`, without what
 its release does not tell, and in final readings `"barrier"`: `{"passed": bool, "seconds", "why"}`: whether the node had
 first caught up with all that was committed. Its epoch is the time (100 ns) of its newest change; a table's definition has
-what only ScyllaDB knows under `"scylla"`.
+what only ScyllaDB knows under `"scylla"`. A table or a view that the server keeps for its own ends (behind an index, or for
+captured changes) has `"derived_from"`, the name of the object it is kept for: nobody created it.
 
 A node that can describe its memory (4.0 and later, and 1.1) tells every object that it has there, and what has no row is absent.
 An earlier one is asked, in final readings only, for each table and view that its disk has, and each has one row:

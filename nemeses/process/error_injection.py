@@ -64,7 +64,7 @@ class ErrorInjection:
         configuration.check()
         injection = context.options.get(_OPTION)
         if injection is None:
-            raise PlanError("error-injection needs the name of a place: -O injection=NAME, as ScyllaDB's code has it")
+            raise PlanError("error-injection needs the name of a place: -O injection=NAME, as the server's code has it")
         if _NAME.fullmatch(injection) is None:
             raise PlanError(f'-O injection: "{injection}" is no name of a place in code')
         return targeted(
@@ -169,16 +169,14 @@ def _refusal(node: Node, api: str) -> str | None:
     if done.exit_code == _NOT_THERE:
         return "there is no curl on it. Install curl there"
     if done.exit_code == _REFUSED:
-        return (
-            f"no REST interface answers at {where}. Only ScyllaDB has one; -O error-injection.api=HOST:PORT says where"
-        )
+        return f"no REST interface answers at {where}. Cassandra has none; -O error-injection.api=HOST:PORT says where another is"
     if done.exit_code != 0:
         return f"its REST interface at {where} refuses: {words(done)}"
     enabled = _enabled(node, api)
     _asked(node, api, probe.switch_off)
     if _PROBE in enabled:
         return None
-    return "this build of the server has no error injection (releases have none). Use a debug or dev build of ScyllaDB"
+    return "this build of the server has no error injection (releases have none). Use a debug or dev build"
 
 
 def _enabled(node: Node, api: str) -> Sequence[str]:

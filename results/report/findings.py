@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from functools import cache
+from importlib.resources import files
+from typing import Literal, TypeAlias
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.harness.model.records import keyspace_of
@@ -28,10 +31,6 @@ __all__ = [
 
 
 Standing: TypeAlias = Literal["broke", "held", "unknown"]
-
-_TICKET: Final = re.compile(r"^CASSANDRA-(\d+)$")
-_BARE_TICKET: Final = re.compile(r"^(\d{4,5})$")
-_SCYLLA: Final = re.compile(r"^(?:scylladb?(?:/scylladb?)?)[ ]?#(\d+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +230,17 @@ def _summary(workload: str, races: Sequence[Race], undecided: tuple[str, ...]) -
     )
 
 
+@cache
+def _trackers() -> Sequence[Mapping[str, str]]:
+    trackers: Sequence[Mapping[str, str]] = tomllib.loads(
+        files(__package__).joinpath("trackers.toml").read_text(encoding="utf-8")
+    )["tracker"]
+    return trackers
+
+
 def _reference(text: str) -> Reference:
-    ticket = _TICKET.match(text) or _BARE_TICKET.match(text)
-    if ticket:
-        name = f"CASSANDRA-{ticket[1]}"
-        return Reference(name, f"https://issues.apache.org/jira/browse/{name}")
-    scylla = _SCYLLA.match(text)
-    if scylla:
-        return Reference(text, f"https://github.com/scylladb/scylladb/issues/{scylla[1]}")
+    for tracker in _trackers():
+        ticket = re.fullmatch(tracker["pattern"], text, re.IGNORECASE)
+        if ticket:
+            return Reference(tracker.get("name", text).format(ticket[1]), tracker["url"].format(ticket[1]))
     return Reference(text, None)

@@ -2,7 +2,7 @@
 
 A node's folder holds a log a start: `system-0.log`, `system-1.log`, … (or a single `system.log`), and beside them
 `stdout-0.log`, … where the console is kept apart. Three dialects are read: logback's (Cassandra 2.1 and later),
-log4j's (up to 2.0) and ScyllaDB's. A line that begins no entry belongs to the one before it.
+log4j's (up to 2.0) and seastar's. A line that begins no entry belongs to the one before it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _ENTRY: Final = re.compile(
 _LAST_WORDS: Final = re.compile(
     r"Exception in thread |Exception \([\w.$]+\) encountered |Error: |Error occurred during initialization|"
     r"# A fatal error|Terminating due to |OpenJDK .*\berror\b|Unrecognized (?:VM )?option|"
-    # … and ScyllaDB
-    r"(?:Aborting|Segmentation fault|Illegal instruction|Bus error) on shard \d|scylla: .*: Assertion "
+    # … and a server in C++
+    r"(?:Aborting|Segmentation fault|Illegal instruction|Bus error) on shard \d|\w+: \S+:\d+: .*: Assertion "
 )
 # An exception printed before there was a logger. After an entry it is that entry's stack trace.
 _EXCEPTION: Final = re.compile(r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\b")

@@ -26,6 +26,8 @@ __all__ = ["CHANGES_MOST", "Group0", "group0_log", "group0_state", "last_change"
 CHANGES_MOST: Final = 5000
 """How many changes of the log are read, the newest: it may be that of a cluster in use."""
 
+_BEHIND: Final = {"view": "_index", "table": "_scylla_cdc_log"}
+"""What follows the name of an index in its view's, and that of a table in its log's of captured changes."""
 _OF_TOPOLOGY: Final = ("fence_version", "transition_state", "upgrade_state", "version")
 
 
@@ -44,12 +46,24 @@ class Group0:
         return str(version), None if state is None else state.time
 
     def read_schema(self, query: Query) -> Iterator[Stored]:
-        """Read `system_schema`; a table's and a view's definition has what only ScyllaDB knows of it."""
+        """Read `system_schema`; a table's and a view's definition has what only ScyllaDB knows of it.
+
+        A view behind an index, and a table of captured changes, also have the name of the object that they are kept for.
+        """
         own = own_of_tables(query)
-        for kind, keyspace, name, identity, definition in system_schema.stored_objects(query):
-            found = own.get((keyspace, name or "")) if kind in {"table", "view"} else None
-            shown = {**definition, "scylla": system_schema.cell_as_json(found)} if found else definition
-            yield kind, keyspace, name, identity, shown
+        objects = list(system_schema.stored_objects(query))
+        served = _served(objects)
+        for kind, keyspace, name, identity, definition in objects:
+            if kind not in {"table", "view"} or name is None:
+                yield kind, keyspace, name, identity, definition
+                continue
+            extra: dict[str, JSON] = {}
+            if found := own.get((keyspace, name)):
+                extra["scylla"] = system_schema.cell_as_json(found)
+            origin = name.removesuffix(_BEHIND[kind])
+            if origin != name and (kind, keyspace, origin) in served:
+                extra["derived_from"] = origin
+            yield kind, keyspace, name, identity, {**definition, **extra}
 
     def read_state(self, query: Query) -> Mapping[str, JSON]:
         """Read which group the node is in, its members and its topology."""
@@ -148,6 +162,13 @@ def _own(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         # A version that no change of group 0 wrote is what each node has computed for itself.
         if name != "version" or row.get("committed_by_group0"):
             yield name, cell
+
+
+def _served(objects: Sequence[Stored]) -> frozenset[tuple[str, str, str]]:
+    """Find (kind of what is kept, keyspace, name) of every object that something may be kept for: indexes and tables."""
+    tables = [(keyspace, name, definition) for kind, keyspace, name, _, definition in objects if kind == "table"]
+    indexes = {("view", keyspace, index) for keyspace, _, definition in tables for index in definition["indexes"]}
+    return frozenset(indexes | {("table", keyspace, name) for keyspace, name, _ in tables if name is not None})
 
 
 def _or_refusal(read: Callable[[], JSON]) -> JSON:

@@ -248,7 +248,15 @@ def test_what_a_server_keeps_behind_an_index_or_a_log_needs_no_create() -> None:
     seen = [
         "settled n1 keyspace k",
         'settled n1 table k.t id=1 a:int* {"indexes": {"i": {"target": "c"}}}',
-        "settled n1 view k.i_index id=2 c:int*",
-        "settled n1 table k.t_scylla_cdc_log id=3 a:int*",
+        'settled n1 view k.i_index id=2 c:int* {"derived_from": "i"}',
+        'settled n1 table k.t_log id=3 a:int* {"derived_from": "t"}',
     ]
     assert verdict(made, seen).valid is True
+
+
+@pytest.mark.parametrize("seen", ["view k.i_index id=2 c:int*", "table k.t_log id=3 a:int*"])
+def test_what_only_looks_like_that_needs_one(seen: str) -> None:
+    made = [*CREATE, "@5 p1 n1 invoke create-index k.i t c", "@6 p1 n1 ok"]
+    table = 'settled n1 table k.t id=1 a:int* {"indexes": {"i": {"target": "c"}}}'
+    (found,) = verdict(made, ["settled n1 keyspace k", table, f"settled n1 {seen}"]).anomalies
+    assert found.type == "unexplained-object"

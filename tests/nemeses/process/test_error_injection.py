@@ -119,7 +119,7 @@ def test_a_release_takes_everything_and_has_nothing(rest, node, api):
 
 def test_what_is_no_scylladb_and_what_lacks_curl_is_told(node):
     nobody = ErrorInjection(api="127.0.0.1:1")
-    assert "no REST interface answers at 127.0.0.1:1. Only ScyllaDB has one" in str(nobody.missing(Cluster(node)))
+    assert "no REST interface answers at 127.0.0.1:1. Cassandra has none" in str(nobody.missing(Cluster(node)))
     node.lacks_curl = True
     assert "there is no curl on it" in str(nobody.missing(Cluster(node)))
 

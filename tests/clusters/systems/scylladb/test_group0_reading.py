@@ -167,3 +167,33 @@ def test_memory_is_described_as_from_4_0_on():
     ]
     (live,) = [one for one in reading(ScyllaNode(describe=described)) if one.kind == "live"]
     assert (live.keyspace, live.name, live.definition["kind"]) == ("ks", "v", "view")
+
+
+def test_what_the_server_keeps_for_its_own_ends_names_what_it_is_kept_for():
+    def table(name, **more):
+        return {"keyspace_name": "ks", "table_name": name, "id": TABLE_ID, "comment": "", **more}
+
+    node = ScyllaNode(
+        tables=[table("t"), table("t_scylla_cdc_log"), table("alone_scylla_cdc_log")],
+        views=[
+            {"keyspace_name": "ks", "view_name": name, "id": TABLE_ID, "base_table_id": None, "base_table_name": "t"}
+            for name in ("i_index", "j_index")
+        ],
+        indexes=[
+            {
+                "keyspace_name": "ks",
+                "table_name": "t",
+                "index_name": "i",
+                "kind": "COMPOSITES",
+                "options": {"target": "c"},
+            }
+        ],
+    )
+    origins = {one.name: one.definition.get("derived_from") for one in reading(node) if one.kind in {"table", "view"}}
+    assert origins == {
+        "t": None,
+        "t_scylla_cdc_log": "t",
+        "alone_scylla_cdc_log": None,
+        "i_index": "i",
+        "j_index": None,
+    }
