@@ -8,6 +8,7 @@ The script of a run is its plan's options (`-O`), so that every process of it kn
     breaks n3 = 1                             n3 does not come up from its start number 1 (0 is the first)
     tremor = 0.1-0.4 n1                       the nemesis `tremor` shakes n1 from 0.1 s to 0.4 s
     tremor inject = raises                    … and cannot be injected; the same for heal
+    tremor takes = 0.2                        how long its injection blocks, in seconds
 
 An operation's name says what becomes of it: `ok`, `fail`, `info`; `take S` is ok after S seconds; `explode` is a defect
 of the client; `later N` fails N times, then is ok; `fail WORDS` in these words; `die` ends the worker's process, `fell NODE` the node; `hang` never returns. Beside operations: `meet NAME`,
@@ -27,7 +28,7 @@ from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Boot, Executed, Fault, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Wait
-from schemaquake.harness.wait import pause_for, until
+from schemaquake.harness.wait import pause_for
 
 ENTRY_POINTS = {
     "workloads": {
@@ -35,7 +36,10 @@ ENTRY_POINTS = {
         "endless": "scripted_cluster:Endless",
         "demanding": "scripted_cluster:Demanding",
     },
-    "clusters": {"scripted": "scripted_cluster:ScriptedProvider"},
+    "clusters": {
+        "scripted": "scripted_cluster:ScriptedProvider",
+        "simulated-scripted": "simulated_scripts:SimulatedProvider",
+    },
     "nemeses": {"tremor": "scripted_cluster:Tremor"},
 }
 
@@ -101,40 +105,47 @@ class ScriptedConnector:
 
 
 class ScriptedClient:
-    def __init__(self, node, folder, shows):
+    def __init__(self, node, folder, shows, now_ns=time.monotonic_ns):
         self.node = node
         self.folder = folder
         self.shows = shows
+        self.now_ns = now_ns
         self.looks = 0
         self.refused = 0
         self.closed = False
 
     def invoke(self, operation):
+        seconds, completion = self.answer(operation)
+        pause_for(seconds)
+        return completion
+
+    def answer(self, operation):
+        """After how many seconds the operation is answered, and with what."""
         assert not self.closed, "an operation after the session was closed"
         words = operation.value["words"] if operation.value else []
+        ok = Completion(type="ok", value=operation.value)
         match operation.f:
             case "ok" | "read":
-                return Completion(type="ok", value={**(operation.value or {}), "node": self.node})
+                return 0, Completion(type="ok", value={**(operation.value or {}), "node": self.node})
             case "fail" | "info":
                 said = " ".join(words) or operation.f
-                return Completion(type=operation.f, error=f"Scripted: {said}", already_there="already" in words)
+                return 0, Completion(type=operation.f, error=f"Scripted: {said}", already_there="already" in words)
             case "later":
                 self.refused += 1
                 if self.refused <= int(words[0]):
-                    return Completion(type="fail", error="Scripted: not yet")
-                return Completion(type="ok", value=operation.value)
+                    return 0, Completion(type="fail", error="Scripted: not yet")
+                return 0, ok
             case "take":
-                pause_for(float(words[0]))
-                return Completion(type="ok", value=operation.value)
+                return float(words[0]), ok
             case "hang":
-                until(lambda: None, deadline_s=600, what="an answer")
+                return 600, Completion(type="info", error="Scripted: no answer")
             case "explode":
                 raise RuntimeError("the client burst")
             case "die":
                 os._exit(7)
             case "fell":
                 set_state(self.folder, words[0], "stopped")
-                return Completion(type="info", error="Scripted: the connection broke")
+                return 0, Completion(type="info", error="Scripted: the connection broke")
         raise AssertionError(f"no such operation: {operation.f}")
 
     def observe(self, *, phase, sample, complete):
@@ -146,7 +157,7 @@ class ScriptedClient:
             raise RuntimeError("the eyes burst")
 
         def seen(kind, **rest):
-            return Observation(time=time.monotonic_ns(), phase=phase, node=self.node, sample=sample, kind=kind, **rest)
+            return Observation(time=self.now_ns(), phase=phase, node=self.node, sample=sample, kind=kind, **rest)
 
         if shown == "!":
             return [seen("version", error="Scripted: no answer")]
@@ -323,6 +334,7 @@ class Tremor:
 
     def inject(self, cluster, fault):
         call(cluster.folder, f"tremor begins on {fault.nodes[0]}")
+        pause_for(float(cluster.options.get("tremor takes", 0)))
         if cluster.options.get("tremor inject") == "raises":
             raise RuntimeError("the ground is too hard")
         return {"shaking": list(fault.nodes)}

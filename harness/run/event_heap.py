@@ -1,0 +1,64 @@
+"""Event heap: virtual time, and acts that happen at moments of it, one after another in one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+__all__ = ["Act", "Event", "EventHeap"]
+
+Act: TypeAlias = Callable[[], None]
+
+
+class Event:
+    """One act that is to happen."""
+
+    __slots__ = ("act",)
+
+    def __init__(self, act: Act) -> None:
+        self.act: Act | None = act
+
+    def cancel(self) -> None:
+        """Keep it from happening; harmless afterwards."""
+        self.act = None
+
+
+class EventHeap:
+    """Acts in order of time, and those of one moment in the order in which they were scheduled.
+
+    An act may run the heap itself, to wait: acts that fall due meanwhile happen before it goes on.
+    """
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self._heap: list[tuple[int, int, Event]] = []
+        self._scheduled = 0
+
+    def at(self, time_ns: int, act: Act) -> Event:
+        """Schedule `act`; one whose time is past happens next, at the present moment."""
+        event = Event(act)
+        self._scheduled += 1
+        heappush(self._heap, (time_ns, self._scheduled, event))
+        return event
+
+    def stamp_ns(self) -> int:
+        """A moment of its own: time goes on by a nanosecond, so no two stamps are equal."""
+        self.now_ns += 1
+        return self.now_ns
+
+    def run(self, is_done: Callable[[], bool], *, until_ns: int | None = None) -> bool:
+        """Let acts happen until `is_done`, or that moment comes, or nothing is left; returns whether it is done."""
+        heap = self._heap
+        while not is_done():
+            if not heap or (until_ns is not None and heap[0][0] > until_ns):
+                if until_ns is not None:
+                    self.now_ns = max(self.now_ns, until_ns)
+                return is_done()
+            time_ns, _, event = heappop(heap)
+            act = event.act
+            if act is not None:
+                event.act = None
+                self.now_ns = max(self.now_ns, time_ns)
+                act()
+        return True

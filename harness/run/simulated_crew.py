@@ -1,0 +1,315 @@
+"""Simulated crew: all workers of a run on an event heap, each resumed when what it waits for has happened."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from schemaquake.harness.errors import NodeUnreachable, SchemaquakeError
+from schemaquake.harness.history.journal import Journal
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Client, Connector, Context, EventClient, Phase
+from schemaquake.harness.model.runtime import Clock, Sleep
+from schemaquake.harness.model.steps import Invoke, Meet
+from schemaquake.harness.run.event_heap import Event, EventHeap
+from schemaquake.harness.run.interpreter import (
+    MEETING_LIMIT_S,
+    ONE_HAS_LEFT,
+    Call,
+    Effect,
+    Ending,
+    NobodyElseComes,
+    PhaseOrder,
+    Record,
+    Script,
+    WorkerFailed,
+    assign,
+)
+
+__all__ = ["SimulatedCrew"]
+
+_S: Final = 1_000_000_000
+_PATIENCE_NS: Final = 5 * _S
+"""After a failure the run is over: a worker that has not come home by then is not waited for."""
+_UNREACHABLE_NS: Final = _S // 4
+"""How long an operation of a worker without a session takes to fail."""
+
+
+class SimulatedCrew:
+    """Every worker of a run, in one thread."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        clock: Clock,
+        workloads: Sequence[str],
+        context: Context,
+        connector: Connector,
+        *,
+        journals: Path,
+        started_ns: int,
+        request_timeout_s: float,
+    ) -> None:
+        assignments = assign(workloads, context)
+        self._heap = heap
+        self.ended_early: str | None = None
+        self._over = False
+        self._ends_at_ns: int | None = None
+        self._working = 0
+        self._failures: list[SchemaquakeError] = []
+        self._meetings = {
+            name: _Meeting(heap, sum(one.workload == name for one in assignments), self.is_over) for name in workloads
+        }
+        self._workers = [
+            _SimulatedWorker(
+                heap,
+                self,
+                Script(assignment, context, worker_count=len(assignments)),
+                self._meetings[assignment.workload],
+                partial(connector.connect, assignment.member.node, request_timeout_s=request_timeout_s),
+                Journal(journals / f"events-{assignment.process:04d}.jsonl", started_ns, clock=clock),
+            )
+            for assignment in assignments
+        ]
+
+    def connect(self, nodes: Iterable[str]) -> None:
+        """Open (or open anew) the sessions of the workers of these nodes; raises NodeUnreachable."""
+        for node in nodes:
+            for worker in self._workers:
+                if worker.node == node:
+                    worker.connect()
+
+    def run(self, phase: Phase, *, label: str = "", nodes: Iterable[str], time_limit_s: float | None = None) -> bool:
+        """Let the workers of these nodes do one phase, and run the heap until all have; as `Crew.run`."""
+        heap = self._heap
+        nodes = tuple(nodes)
+        workers = [worker for worker in self._workers if worker.node in nodes]
+        self.ended_early = None
+        self._over = False
+        self._failures = []
+        self._working = len(workers)
+        for meeting in self._meetings.values():
+            meeting.reset()
+        self._ends_at_ns = None if time_limit_s is None else heap.now_ns + int(time_limit_s * _S)
+        order = PhaseOrder(phase, label, self._ends_at_ns, len(workers) == len(self._workers))
+        limit = None if self._ends_at_ns is None else heap.at(self._ends_at_ns, self._halt)
+        for worker in workers:
+            heap.at(heap.now_ns, partial(worker.begin, order))
+        heap.run(lambda: self._working == 0 or bool(self._failures))
+        if self._failures:
+            heap.run(lambda: self._working == 0, until_ns=heap.now_ns + _PATIENCE_NS)
+            raise self._failures[0]
+        if self._working:
+            raise WorkerFailed(f"{self._working} workers wait, and nothing is left to happen: a client does not answer")
+        if limit is not None:
+            limit.cancel()
+        return self._ends_at_ns is None or heap.now_ns < self._ends_at_ns
+
+    def is_over(self) -> bool:
+        """Whether no worker may take another step."""
+        return self._over or (self._ends_at_ns is not None and self._heap.now_ns >= self._ends_at_ns)
+
+    def _halt(self) -> None:
+        """End the phase: pauses and meetings are cut short, operations under way are let finish."""
+        self._over = True
+        for worker in self._workers:
+            worker.wake()
+        for meeting in self._meetings.values():
+            meeting.call_off()
+
+    def end(self, ending: Ending) -> None:
+        """Take note that a worker's phase has ended."""
+        self._working -= 1
+        if ending.how == "unmet":
+            self.ended_early = self.ended_early or ending.because
+            self._halt()
+
+    def fail(self, node: str, error: Exception) -> None:
+        """Take note that a worker's own code failed; the phase is over for all."""
+        self._working -= 1
+        match error:
+            case NodeUnreachable():
+                failure: SchemaquakeError = error
+            case SchemaquakeError():
+                failure = WorkerFailed(str(error))
+            case _:
+                text = "".join(traceback.format_exception(error))
+                failure = WorkerFailed(f"a worker of {node} failed:\n{text}")
+        self._failures.append(failure)
+        self._halt()
+
+    def stop(self) -> None:
+        """Close sessions and journals; idempotent."""
+        for worker in self._workers:
+            worker.close()
+
+
+class _SimulatedWorker:
+    """One worker: its script, its session and its journal. Carries out effects by scheduling its own resumption."""
+
+    def __init__(
+        self,
+        heap: EventHeap,
+        crew: SimulatedCrew,
+        script: Script,
+        meeting: _Meeting,
+        open_session: Callable[[], Client],
+        journal: Journal,
+    ) -> None:
+        self.node = script.node
+        self._heap = heap
+        self._crew = crew
+        self._script = script
+        self._meeting = meeting
+        self._open_session = open_session
+        self._journal = journal
+        self._client: Client | None = None
+        self._events: EventClient | None = None
+        self._unreachable: str | None = None
+        self._calling: Client | None = None
+        self._effects: Generator[Effect, Any, Ending] | None = None
+        self._pause: Event | None = None
+
+    def connect(self) -> None:
+        """Open the session anew; an operation under way ends in the former one."""
+        self._close_session()
+        try:
+            self._client = self._open_session()
+        except NodeUnreachable as error:
+            self._unreachable = str(error)
+            raise
+        self._events = self._client if isinstance(self._client, EventClient) else None
+
+    def begin(self, order: PhaseOrder) -> None:
+        """Do one phase."""
+        heap = self._heap
+        self._effects = self._script.begin(order, now_ns=lambda: heap.now_ns, is_over=self._crew.is_over)
+        self._go_on(self._effects, None)
+
+    def wake(self) -> None:
+        """Cut a pause short."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+            self._heap.at(self._heap.now_ns, partial(self._go_on, self._effects, False))
+
+    def _go_on(self, effects: Generator[Effect, Any, Ending] | None, answer: object) -> None:
+        """Resume the interpreter until it has to wait; an answer to an abandoned phase is dropped."""
+        if effects is None or effects is not self._effects:
+            return
+        self._pause = None
+        try:
+            waits = False
+            while not waits:
+                effect = effects.throw(answer) if isinstance(answer, NobodyElseComes) else effects.send(answer)
+                waits, answer = self._carry_out(effects, effect)
+        except StopIteration as end:
+            self._finish(end.value)
+        except Exception as error:  # noqa: BLE001 - ends the run
+            self._effects = None
+            self._crew.fail(self.node, error)
+
+    def _carry_out(self, effects: Generator[Effect, Any, Ending], effect: Effect) -> tuple[bool, object]:
+        """Whether the worker now waits, and else the answer."""
+        heap = self._heap
+        match effect:
+            case Record():
+                self._journal.event(*effect)
+                return False, None
+            case Call(operation):
+                self._call(effects, operation)
+                return True, None
+            case Sleep(until_ns):
+                if until_ns <= heap.now_ns:
+                    return False, True
+                if self._crew.is_over():
+                    return False, False
+                self._pause = heap.at(until_ns, partial(self._go_on, effects, True))
+                return True, None
+            case Meet():
+                self._meeting.arrive(partial(self._go_on, effects))
+                return True, None
+
+    def _call(self, effects: Generator[Effect, Any, Ending], operation: Invoke) -> None:
+        if self._client is None:
+            assert self._unreachable is not None, "a phase before connect"
+            failed = Completion(type="fail", error=f"NodeUnreachable: {self._unreachable}")
+            self._heap.at(self._heap.now_ns + _UNREACHABLE_NS, partial(self._go_on, effects, failed))
+            return
+        self._calling = self._client
+        if self._events is not None:
+            self._events.submit(operation, partial(self._receive, effects, self._client))
+        else:
+            completion = self._client.invoke(operation)
+            self._heap.at(self._heap.now_ns, partial(self._receive, effects, self._client, completion))
+
+    def _receive(self, effects: Generator[Effect, Any, Ending], client: Client, completion: Completion) -> None:
+        self._calling = None
+        if client is not self._client:
+            client.close()
+        self._go_on(effects, completion)
+
+    def _finish(self, ending: Ending) -> None:
+        self._effects = None
+        if ending.how == "finished":
+            self._meeting.leave()
+        self._crew.end(ending)
+
+    def _close_session(self) -> None:
+        client, self._client, self._events = self._client, None, None
+        if client is not None and client is not self._calling:
+            client.close()
+
+    def close(self) -> None:
+        """Close session and journal."""
+        self._effects = None
+        self._close_session()
+        self._journal.close()
+
+
+class _Meeting:
+    """Where the workers of one crew wait for each other."""
+
+    def __init__(self, heap: EventHeap, parties: int, is_over: Callable[[], bool]) -> None:
+        self._heap = heap
+        self._parties = parties
+        self._is_over = is_over
+        self._waiting: list[tuple[Callable[[object], None], Event]] = []
+        self._gone = 0
+
+    def reset(self) -> None:
+        """Begin a phase anew."""
+        self._gone = 0
+        self._release(False)
+
+    def arrive(self, go_on: Callable[[object], None]) -> None:
+        """Wait; `go_on` gets True when all are there, False when the meeting is called off, or NobodyElseComes."""
+        limit = self._heap.at(self._heap.now_ns + int(MEETING_LIMIT_S * _S), self._give_up)
+        self._waiting.append((go_on, limit))
+        if len(self._waiting) == self._parties:
+            self._release(True)
+        elif self._is_over():
+            self._release(False)
+        elif self._gone:
+            self._release(NobodyElseComes(ONE_HAS_LEFT))
+
+    def leave(self) -> None:
+        """Say that one party comes to no more meetings of this phase."""
+        self._gone += 1
+        self._release(NobodyElseComes(ONE_HAS_LEFT))
+
+    def call_off(self) -> None:
+        """Send all that wait home."""
+        self._release(False)
+
+    def _give_up(self) -> None:
+        self._release(NobodyElseComes(f"they did not meet within {MEETING_LIMIT_S:g} s"))
+
+    def _release(self, answer: object) -> None:
+        waiting, self._waiting = self._waiting, []
+        for go_on, limit in waiting:
+            limit.cancel()
+            self._heap.at(self._heap.now_ns, partial(go_on, answer))

@@ -1,0 +1,132 @@
+"""Simulated runtime: crew, observer and faults on an event heap, in one thread of one process and virtual time.
+
+The same plan and the same simulated cluster give byte-identical journals, on any machine, in any process. Nothing here
+reads a clock, draws a number or iterates over a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from schemaquake.harness.model.protocols import Connector, Context
+from schemaquake.harness.model.runtime import Task, TaskSteps
+from schemaquake.harness.run.event_heap import Event, EventHeap
+from schemaquake.harness.run.simulated_crew import SimulatedCrew
+from schemaquake.harness.run.simulated_observer import SimulatedObserver
+from schemaquake.harness.wait import waiting_by
+
+__all__ = ["SimulatedClock", "SimulatedRuntime"]
+
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_S: Final = 1_000_000_000
+
+
+class SimulatedClock:
+    """The heap's time, which begins at 0, at midnight of 1 January 2000 UTC."""
+
+    def __init__(self, heap: EventHeap) -> None:
+        self._heap = heap
+        self.stamp_ns = heap.stamp_ns
+
+    def now_ns(self) -> int:
+        """The present moment of the heap."""
+        return self._heap.now_ns
+
+    def utc(self) -> datetime:
+        """The present moment, to the microsecond."""
+        return _EPOCH + timedelta(microseconds=self._heap.now_ns // 1000)
+
+
+class SimulatedRuntime:
+    """A `Runtime` on an event heap, which the simulated cluster shares.
+
+    Clients that implement `EventClient` answer in later events; any other answers at once. What blocks by
+    `schemaquake.harness.wait` (healing a fault, starting a node) runs the heap meanwhile: two faults that block at the
+    same time therefore end in the reverse order of their beginning, the earlier one late.
+    """
+
+    def __init__(self, heap: EventHeap) -> None:
+        self.heap = heap
+        self.clock = SimulatedClock(heap)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Wait by virtual time while the block runs."""
+        return waiting_by(self.clock.now_ns, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        """Let virtual time pass, and everything happen that falls due in it."""
+        # A nanosecond more than nothing: a wait that was rounded down to nothing would never end.
+        pause_ns = max(1, round(seconds * _S)) if seconds > 0 else 0
+        self.heap.run(lambda: False, until_ns=self.heap.now_ns + pause_ns)
+
+    def spawn(self, name: str, steps: TaskSteps) -> Task:  # noqa: ARG002 - a name is for threads
+        """Begin `steps` in an event of the present moment."""
+        return _SimulatedTask(self.heap, steps)
+
+    def crew(
+        self,
+        workloads: Sequence[str],
+        context: Context,
+        connector: Connector,
+        *,
+        journals: Path,
+        started_ns: int,
+        request_timeout_s: float,
+    ) -> SimulatedCrew:
+        """The workers, all in this thread."""
+        return SimulatedCrew(
+            self.heap,
+            self.clock,
+            workloads,
+            context,
+            connector,
+            journals=journals,
+            started_ns=started_ns,
+            request_timeout_s=request_timeout_s,
+        )
+
+    def observer(
+        self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float
+    ) -> SimulatedObserver:
+        """The observer, in this thread."""
+        return SimulatedObserver(
+            self.heap, connector, journal=journal, started_ns=started_ns, request_timeout_s=request_timeout_s
+        )
+
+
+class _SimulatedTask:
+    def __init__(self, heap: EventHeap, steps: TaskSteps) -> None:
+        self._heap = heap
+        self._steps = steps
+        self._stopped = False
+        self._ended = False
+        self._pause: Event | None = None
+        heap.at(heap.now_ns, lambda: self._resume(None))
+
+    def _resume(self, slept: bool | None) -> None:
+        self._pause = None
+        try:
+            pause = self._steps.send(slept)  # type: ignore[arg-type]  # None begins a generator
+        except StopIteration:
+            self._ended = True
+            return
+        if self._stopped:
+            self._heap.at(self._heap.now_ns, lambda: self._resume(False))
+        else:
+            self._pause = self._heap.at(pause.until_ns, lambda: self._resume(True))
+
+    def stop(self) -> None:
+        """Cut its present and all its later pauses short."""
+        self._stopped = True
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+            self._heap.at(self._heap.now_ns, lambda: self._resume(False))
+
+    def join(self) -> None:
+        """Run the heap until it has ended."""
+        self._heap.run(lambda: self._ended)
