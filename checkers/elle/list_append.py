@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from schemaquake.checkers.elle.example import example_history
 from schemaquake.checkers.elle.models import CYCLE_ANOMALIES
 from schemaquake.checkers.elle.tables import of_each_table
+from schemaquake.checkers.exchange.exchange import Exchange
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
 
@@ -50,6 +51,9 @@ class ListAppend:
     vouches: bool = True
     models: tuple[str, ...] = ("strict-serializable",)
 
+    ranges_least: ClassVar[int] = 2
+    """One range is one step's work."""
+
     def warm(self) -> None:
         """Load what is compiled; called while the history is still being read."""
         self.check(Records.of(example_history("append")), limit_s=60)
@@ -60,6 +64,16 @@ class ListAppend:
             records.history,
             lambda history, left_s: check_list_append(history, models=self.models, limit_s=left_s),
             limit_s=limit_s,
+        )
+
+    def check_pieces(self, exchange: Exchange, *, limit_s: float) -> Verdict:
+        """Judge the same piece by piece (`schemaquake.checkers.exchange.exchange.Piecewise`)."""
+        # Their compiler takes half a second to start.
+        from schemaquake.checkers.elle.pieces.check import check_in_pieces  # noqa: PLC0415
+        from schemaquake.checkers.elle.verdicts import Question  # noqa: PLC0415
+
+        return check_in_pieces(
+            exchange, lambda: Question(kind="list-append", models=self.models, anomalies=(), limit_s=limit_s)
         )
 
 
@@ -77,7 +91,7 @@ def check_list_append(
     Raises HistoryError for a history that cannot be, PlanError for an unknown model.
     """
     # Their compiler takes half a second to start, and most runs have no transactions.
-    from schemaquake.checkers.elle.verdicts import Question, of_list_append  # noqa: PLC0415
+    from schemaquake.checkers.elle.verdicts import Question, judge_transactions  # noqa: PLC0415
 
-    question = Question(checker="list-append", models=models, anomalies=anomalies, limit_s=limit_s)
-    return of_list_append(history, question)
+    question = Question(kind="list-append", models=models, anomalies=anomalies, limit_s=limit_s)
+    return judge_transactions(history, question)

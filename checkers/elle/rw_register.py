@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
 from schemaquake.checkers.elle.example import example_history
 from schemaquake.checkers.elle.models import CYCLE_ANOMALIES, model
 from schemaquake.checkers.elle.tables import of_each_table
+from schemaquake.checkers.exchange.exchange import Exchange
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Verdict
 
@@ -52,9 +53,12 @@ class RwRegister:
     linearizable_keys: bool = False
     wfr_keys: bool = False
 
+    ranges_least: ClassVar[int] = 2
+    """One range is one step's work."""
+
     @property
     def promises(self) -> list[str]:
-        """What is relied on, by the names of `schemaquake.checkers.elle.version_order.PROMISES`. Raises PlanError for an unknown model."""
+        """The promises relied on, by the names of `schemaquake.checkers.elle.version_order.PROMISES`. Raises PlanError for an unknown model."""
         sequential = self.sequential_keys
         if sequential is None:
             sequential = any("sequential" in model(name).implies for name in self.models)
@@ -80,6 +84,18 @@ class RwRegister:
 
         return of_each_table(records.history, judged, limit_s=limit_s)
 
+    def check_pieces(self, exchange: Exchange, *, limit_s: float) -> Verdict:
+        """Judge the same piece by piece (`schemaquake.checkers.exchange.exchange.Piecewise`)."""
+        # Their compiler takes half a second to start.
+        from schemaquake.checkers.elle.pieces.check import check_in_pieces  # noqa: PLC0415
+        from schemaquake.checkers.elle.verdicts import Question  # noqa: PLC0415
+
+        return check_in_pieces(
+            exchange,
+            lambda: Question(kind="rw-register", models=self.models, anomalies=(), limit_s=limit_s),
+            self.promises,
+        )
+
 
 def check_rw_register(
     history: pa.Table,
@@ -101,13 +117,13 @@ def check_rw_register(
     Raises HistoryError for a history that cannot be, PlanError for an unknown model.
     """
     # Their compiler takes half a second to start, and most runs have no transactions.
-    from schemaquake.checkers.elle.verdicts import Question, of_rw_register  # noqa: PLC0415
+    from schemaquake.checkers.elle.verdicts import Question, judge_transactions  # noqa: PLC0415
 
-    question = Question(checker="rw-register", models=models, anomalies=anomalies, limit_s=limit_s)
+    question = Question(kind="rw-register", models=models, anomalies=anomalies, limit_s=limit_s)
     asked = RwRegister(
         models=tuple(models),
         sequential_keys=sequential_keys,
         linearizable_keys=linearizable_keys,
         wfr_keys=wfr_keys,
     )
-    return of_rw_register(history, question, asked.promises)
+    return judge_transactions(history, question, asked.promises)

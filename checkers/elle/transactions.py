@@ -29,12 +29,16 @@ __all__ = [
     "OK",
     "READ",
     "WRITE",
+    "Kind",
     "MicroOp",
     "Ops",
     "Transactions",
     "numbered_by_appearance",
-    "transactions",
+    "read_transactions",
 ]
+
+Kind: TypeAlias = Literal["list-append", "rw-register"]
+"""The kind of a transaction: one of lists or one of registers."""
 
 MicroOp: TypeAlias = tuple[str, int, int | Longs | None]
 """`("append", key, element)`, `("w", key, value)`, `("r", key, list or value or None)`."""
@@ -132,8 +136,8 @@ class Transactions:
         return "r", key, int(self.value[at]) if self.given[at] else None
 
 
-def transactions(history: pa.Table, kind: Literal["list-append", "rw-register"]) -> Transactions:
-    """The transactions of a history (`schemaquake.harness.model.records.HISTORY`) that are of one kind.
+def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
+    """Read the transactions of one kind from a history (`schemaquake.harness.model.records.HISTORY`).
 
     A transaction that appends or reads a list is of the kind list-append, one that writes or reads a value of the
     other; one that only read nothing is of both. Raises HistoryError for what no process can have done, for a

@@ -5,41 +5,43 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from schemaquake.checkers.elle import append_order, version_order
-from schemaquake.checkers.elle.append_evidence import AppendEvidence
 from schemaquake.checkers.elle.cycles import Cycles, find_cycles, process_edges
-from schemaquake.checkers.elle.explain import Evidence, of_contradiction, of_cycle
+from schemaquake.checkers.elle.explain import of_contradiction, of_cycle
 from schemaquake.checkers.elle.graphs import PASS, Graph
+from schemaquake.checkers.elle.keys import SHOWN_MOST, Keys, analyse_keys
 from schemaquake.checkers.elle.models import Order, model, order_of, prohibited, ruled_out
-from schemaquake.checkers.elle.register_evidence import RegisterEvidence
-from schemaquake.checkers.elle.transactions import FAIL, OK, Transactions, transactions
+from schemaquake.checkers.elle.transactions import FAIL, OK, Kind, Transactions, read_transactions
+from schemaquake.checkers.elle.version_order import TAKEN
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Validity, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Validity, Verdict, make_stats
 
 __all__ = [
-    "SHOWN_MOST",
+    "NOTHING",
     "Findings",
     "Question",
     "concluded",
     "dependent",
-    "of_list_append",
-    "of_rw_register",
-    "with_undecided",
+    "judge_transactions",
+    "register_stats",
 ]
 
-SHOWN_MOST = 8
-"""Findings of one type that are told; the others are counted."""
+NOTHING: Final[Mapping[Kind, str]] = {
+    "list-append": "no transaction appends to lists or reads them",
+    "rw-register": "no transaction reads or writes registers",
+}
+"""Why there is nothing to judge where no transaction is of the kind."""
 
 
 @dataclass(slots=True)
 class Question:
-    """Which models are asked about, which anomalies besides, and how long it may take."""
+    """The models that are asked about, by one kind of transactions, other anomalies besides, and how long it may take."""
 
-    checker: str
+    kind: Kind
     models: Sequence[str]
     anomalies: Sequence[str]
     limit_s: float
@@ -59,92 +61,56 @@ class Question:
         return now
 
     def nothing(self, why: str, stats: Mapping[str, JSON]) -> Verdict:
-        """There was nothing that the question applies to."""
-        return Verdict.unknown(self.checker, Doubt("nothing-to-judge", why), stats=make_stats(stats))
+        """Answer that there was nothing that the question applies to."""
+        return Verdict.unknown(self.kind, Doubt("nothing-to-judge", why), stats=make_stats(stats))
 
 
-def of_list_append(history: pa.Table, question: Question) -> Verdict:
-    """The verdict on transactions that read lists and append to them. Raises HistoryError and PlanError."""
+def judge_transactions(history: pa.Table, question: Question, promises: Collection[str] = ()) -> Verdict:
+    """Judge the transactions of a whole history: all keys are one share. Raises HistoryError and PlanError.
+
+    `promises` of single registers are relied on (`schemaquake.checkers.elle.version_order.PROMISES`).
+    """
     now = time.monotonic()
-    of = transactions(history, "list-append")
-    if not of.count:
-        return question.nothing("no transaction appends to lists or reads them", {})
+    transactions = read_transactions(history, question.kind)
+    if not transactions.count:
+        return question.nothing(NOTHING[question.kind], {})
     now = question.lap("transactions", now)
-    appends = append_order.analyse(of)
+    keys = analyse_keys(transactions, question.kind, promises)
     now = question.lap("orders", now)
-    graph = append_order.graph_of(of, appends)
-    question.lap("dependencies", now)
-    places = {name: found.tolist()[:SHOWN_MOST] for name, found in appends.found.items()}
-    counts = {name: len(found) for name, found in appends.found.items()}
-    return _judged(of, graph, places, counts, AppendEvidence(of, appends), question, {})
-
-
-def of_rw_register(history: pa.Table, question: Question, promises: Collection[str]) -> Verdict:
-    """The verdict on transactions that read and write registers. Raises HistoryError and PlanError."""
-    now = time.monotonic()
-    of = transactions(history, "rw-register")
-    if not of.count:
-        return question.nothing("no transaction reads or writes registers", {})
-    now = question.lap("transactions", now)
-    registers = version_order.analyse(of, promises)
-    now = question.lap("orders", now)
-    graph = version_order.graph_of(of, registers)
-    question.lap("dependencies", now)
-    places = {name: found.tolist()[:SHOWN_MOST] for name, found in registers.found.items()}
-    counts = {name: len(found) for name, found in registers.found.items()}
-    circles = sum(len(broken.versions) for broken in registers.broken)
-    if circles:
-        places["cyclic-versions"] = list(range(min(circles, SHOWN_MOST)))
-        counts["cyclic-versions"] = circles
-    unordered = version_order.unordered_keys(of, registers)
-    stats: dict[str, JSON] = {
-        "promises": list(registers.kept),
-        "broken-promises": [broken.promise for broken in registers.broken],
-        "unordered-keys": unordered,
-    }
-    return with_undecided(
-        _judged(of, graph, places, counts, RegisterEvidence(of, registers), question, stats), question
-    )
-
-
-def with_undecided(verdict: Verdict, question: Question) -> Verdict:
-    """The verdict on registers, with the models that are kept only as far as the order of versions is known."""
-    # Nothing was found, but where the order of versions is not known there may be cycles that nobody can see.
-    silent = verdict.stats["unordered-keys"].value and verdict.valid is True
-    undecided = sorted({model(name).name for name in question.models}) if silent else []
-    return replace(verdict, stats={**verdict.stats, "not-decided": Stat(undecided)})
-
-
-def _judged(
-    of: Transactions,
-    graph: Graph,
-    places: Mapping[str, Sequence[int]],
-    counts: Mapping[str, int],
-    evidence: Evidence,
-    question: Question,
-    stats: Mapping[str, JSON],
-) -> Verdict:
-    now = time.monotonic()
-    cycles = find_cycles(of, graph, question.order, deadline=question.began + question.limit_s)
+    graph = keys.graph()
+    now = question.lap("dependencies", now)
+    cycles = find_cycles(transactions, graph, question.order, deadline=question.began + question.limit_s)
     now = question.lap("cycles", now)
-    anomalies = _shown(of, places, cycles, evidence, question)
+    anomalies = _shown(transactions, keys, cycles, question)
     question.lap("explanations", now)
+    stats: Mapping[str, JSON] = {}
+    if question.kind == "rw-register":
+        kept = [promise for promise in TAKEN if promise in promises and promise not in keys.broken]
+        stats = register_stats(kept, keys.broken, keys.unordered)
     findings = Findings(
-        transactions=of.count,
-        counts=counts,
+        transactions=transactions.count,
+        counts=keys.counts,
         cycles=cycles,
         anomalies=anomalies,
-        related=lambda: dependent(of, graph, unknown=question.checker == "list-append") or _ordered(of, question.order),
+        related=lambda: (
+            dependent(transactions, graph, unknown=question.kind == "list-append")
+            or _ordered(transactions, question.order)
+        ),
         stats=stats,
     )
     return concluded(findings, question)
 
 
+def register_stats(kept: Sequence[str], broken: Sequence[str], unordered: int) -> Mapping[str, JSON]:
+    """Write the statistics of registers: the promises relied on, those found broken, the keys of incomplete order."""
+    return {"promises": list(kept), "broken-promises": list(broken), "unordered-keys": unordered}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found in `transactions`: how often each anomaly in single keys, which cycles, and what is told of it.
+    """The findings in so many transactions: the number of each anomaly in single keys, cycles, and anomalies as shown.
 
-    `related`: whether any transaction depends on another one, or is ordered after it, so that there was a question.
+    `related` says whether any transaction depends on another one, or is ordered after it, so that there was a question.
     """
 
     transactions: int
@@ -156,11 +122,11 @@ class Findings:
 
 
 def concluded(findings: Findings, question: Question) -> Verdict:
-    """The verdict that follows from the findings."""
+    """Conclude from the findings to the verdict."""
     cycles = findings.cycles
     found = set(findings.counts) | set(cycles.counts) | cycles.undecided
     weakest, stronger = ruled_out(found)
-    told: dict[str, JSON] = {
+    stats: dict[str, JSON] = {
         "transactions": findings.transactions,
         "anomaly-types": sorted(found & question.forbidden),
         "found": {name: {**findings.counts, **cycles.counts}.get(name, 1) for name in sorted(found)},
@@ -171,18 +137,27 @@ def concluded(findings: Findings, question: Question) -> Verdict:
         **question.seconds,
     }
     valid, doubts = _answer(findings, found, question)
+    if question.kind == "rw-register":
+        stats["not-decided"] = _not_decided(findings, valid, question)
     verdict = Verdict(
         valid=valid,
-        checker=question.checker,
+        checker=question.kind,
         anomalies=tuple(findings.anomalies),
-        stats=make_stats(told),
+        stats=make_stats(stats),
         doubts=doubts,
     )
     return replace(verdict, anomalies=()) if verdict.judged_nothing else verdict
 
 
+def _not_decided(findings: Findings, valid: Validity, question: Question) -> list[str]:
+    """List the models that are kept only as far as the order of versions is known: elsewhere cycles go unseen."""
+    if valid is not True or not findings.stats["unordered-keys"]:
+        return []
+    return sorted({model(name).name for name in question.models})
+
+
 def _answer(findings: Findings, found: set[str], question: Question) -> tuple[Validity, tuple[Doubt, ...]]:
-    """What that makes together, and why it is unknown."""
+    """Decide validity, and the doubts if it is unknown."""
     if found & question.forbidden:
         return False, ()
     if findings.cycles.late:
@@ -193,16 +168,16 @@ def _answer(findings: Findings, found: set[str], question: Question) -> tuple[Va
     return True, ()
 
 
-def dependent(of: Transactions, graph: Graph, *, unknown: bool) -> bool:
-    """Whether any transaction that may have happened depends on a committed one (or, if `unknown`, on any)."""
+def dependent(transactions: Transactions, graph: Graph, *, unknown: bool) -> bool:
+    """Decide whether any transaction that may have happened depends on a committed one (or, if `unknown`, on any)."""
     origin = np.zeros(graph.count, np.bool_)
-    origin[: of.count] = of.status != FAIL if unknown else of.status == OK
+    origin[: transactions.count] = transactions.status != FAIL if unknown else transactions.status == OK
     source, target = graph.source(), graph.target
-    into = origin[source] & (target >= of.count)
+    into = origin[source] & (target >= transactions.count)
     if (origin[source] & ~into & (graph.kind != PASS)).any():
         return True
-    out_of = (source >= of.count) & (target < of.count)
-    if ((source >= of.count) & (target >= of.count)).any():
+    out_of = (source >= transactions.count) & (target < transactions.count)
+    if ((source >= transactions.count) & (target >= transactions.count)).any():
         return bool(into.any() and out_of.any())  # some way through several junctions; which one does not matter here
     # Of each junction two transactions before it and two after it, if there are so many: some pair must be two.
     before, after = np.full((2, graph.count), -1), np.full((2, graph.count), -1)
@@ -213,30 +188,30 @@ def dependent(of: Transactions, graph: Graph, *, unknown: bool) -> bool:
     return bool(np.any(differ))
 
 
-def _ordered(of: Transactions, order: Order | None) -> bool:
-    """Whether any transaction comes before another by the order alone."""
-    committed = of.status == OK
+def _ordered(transactions: Transactions, order: Order | None) -> bool:
+    """Decide whether any transaction comes before another by the order alone."""
+    committed = transactions.status == OK
     if order == "process":
-        _, source, target, _ = process_edges(of)
+        _, source, target, _ = process_edges(transactions)
         return bool((committed[source] & committed[target]).any())
     return (
         order == "realtime"
         and bool(committed.any())
-        and int(of.completed[committed].min()) < int(of.invoked[of.status != FAIL].max(initial=-1))
+        and int(transactions.completed[committed].min())
+        < int(transactions.invoked[transactions.status != FAIL].max(initial=-1))
     )
 
 
-def _shown(
-    of: Transactions, places: Mapping[str, Sequence[int]], cycles: Cycles, evidence: Evidence, question: Question
-) -> list[Anomaly]:
-    """The prohibited findings, worst first as far as they are listed. Raises AssertionError for one that is not true."""
+def _shown(transactions: Transactions, keys: Keys, cycles: Cycles, question: Question) -> list[Anomaly]:
+    """Write the prohibited findings, worst first as far as they are listed. Raises AssertionError for one that is not true."""
     shown: list[Anomaly] = []
+    evidence, places = keys.evidence, keys.places
     for name in sorted(set(places) & question.forbidden):
-        for place in places[name]:
+        for place in places[name][:SHOWN_MOST]:
             contradiction = evidence.contradiction(name, place)
             if contradiction is None:
                 raise AssertionError(f"{name} at {place}: the operations do not show it")
-            shown.append(of_contradiction(of, name, contradiction))
-    told = [witness for witness in cycles.witnesses if witness.kind in question.forbidden]
-    shown += [of_cycle(of, witness, evidence, question.order) for witness in told]
+            shown.append(of_contradiction(transactions, name, contradiction))
+    prohibited_cycles = [witness for witness in cycles.witnesses if witness.kind in question.forbidden]
+    shown += [of_cycle(transactions, witness, evidence, question.order) for witness in prohibited_cycles]
     return shown

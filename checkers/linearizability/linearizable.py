@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import orjson
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.exchange.exchange import Exchange
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.linearizability import guarded, zones
 from schemaquake.checkers.linearizability.example import example_history
@@ -62,6 +63,9 @@ class Linearizable:
     model: Register | Mutex | HistoryModel | None = None
     memory_bytes: int = 1 << 29
 
+    ranges_least: ClassVar[int] = 1
+    """Searches are always worth sharing out."""
+
     def warm(self) -> None:
         """Load what is compiled; called while the history is still being read."""
         Linearizable().check(Records.of(example_history()), limit_s=60)
@@ -78,6 +82,12 @@ class Linearizable:
         if not found.stats["calls"] and self.model is not None:
             found.asked = _is_asked(records.history, self.model)
         return found.verdict(self.name)
+
+    def check_pieces(self, exchange: Exchange, *, limit_s: float) -> Verdict:
+        """Judge the same key by key (`schemaquake.checkers.exchange.exchange.Piecewise`)."""
+        from schemaquake.checkers.linearizability.pieces import check_in_pieces  # noqa: PLC0415 - it calls this checker
+
+        return check_in_pieces(self.name, self.check, exchange, limit_s=limit_s)
 
 
 def _is_asked(history: pa.Table, model: Register | Mutex | HistoryModel) -> bool:

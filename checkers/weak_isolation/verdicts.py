@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemaquake.checkers.elle.arrays import Ints
-from schemaquake.checkers.elle.transactions import READ, transactions
+from schemaquake.checkers.elle.transactions import READ, read_transactions
 from schemaquake.checkers.weak_isolation.axioms import LATER, of_read_atomic, of_read_committed
 from schemaquake.checkers.weak_isolation.causality import TooMuch, of_causality
 from schemaquake.checkers.weak_isolation.commit_order import commit_order
@@ -24,7 +24,7 @@ def of_transactions(history: pa.Table, kind: Kind, level: Level, *, limit_s: flo
     """The verdict on the transactions of one kind. Raises HistoryError."""
     question = Question(kind, level, limit_s)
     now = question.began
-    of = transactions(history, kind)
+    of = read_transactions(history, kind)
     now = question.lap("transactions", now)
     things = "lists" if kind == "list-append" else "registers"
     if not (of.f != READ).any() and not of.given.any() and not (of.begin < of.end).any():

@@ -194,14 +194,11 @@ def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> M
     """Those whose check of the one history is itself shared out, by position: the engine carries the pieces."""
     if not isinstance(source, OnDisk):
         return {}
-    from schemaquake.results.engines.checks import Carried, is_distributed  # noqa: PLC0415 - what is in memory does without
+    from schemaquake.results.engines.checks import carried  # noqa: PLC0415 - what is in memory does without
 
     scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
-    return {
-        position: Carried(checker, engine, source.history, scratch, checker.name, finds=checker.finds)
-        for position, checker in enumerate(checkers)
-        if is_distributed(checker, source.history)
-    }
+    found = {number: carried(checker, engine, source.history, scratch) for number, checker in enumerate(checkers)}
+    return {number: checker for number, checker in found.items() if checker is not None}
 
 
 def _units(

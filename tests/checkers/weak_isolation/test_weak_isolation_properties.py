@@ -17,7 +17,7 @@ from loose_store import loose
 from serial_store import executed
 from small_histories import Transaction, history, parsed, renamed, shifted, table
 
-from schemaquake.checkers.elle.transactions import transactions as transactions_of
+from schemaquake.checkers.elle.transactions import read_transactions
 from schemaquake.checkers.weak_isolation.axioms import of_read_atomic
 from schemaquake.checkers.weak_isolation.causality import TooMuch, of_causality
 from schemaquake.checkers.weak_isolation.commit_order import commit_order
@@ -154,7 +154,7 @@ def test_without_time_causality_is_unknown_and_what_shows_is_told_all_the_same()
 
 def test_clocks_take_no_more_memory_than_they_may() -> None:
     known = table(executed(1, kind="rw-register", count=500))
-    readings, _ = of_registers(transactions_of(known, "rw-register"))
+    readings, _ = of_registers(read_transactions(known, "rw-register"))
     order = commit_order(readings, of_read_atomic(readings))
     assert order is not None
     with pytest.raises(TooMuch, match="memory"):

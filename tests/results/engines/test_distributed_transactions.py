@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,14 @@ from small_histories import history, table
 
 from schemaquake.checkers.elle.list_append import ListAppend
 from schemaquake.checkers.elle.rw_register import RwRegister
+from schemaquake.checkers.exchange.exchange import Exchange, Rows
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import HISTORY, Records
-from schemaquake.results.engines.checks import check_file
+from schemaquake.harness.model.verdict import Verdict, make_stats
+from schemaquake.results.engines.checks import carried, check_file
 from schemaquake.results.engines.engine import Local
+from schemaquake.results.engines.exchange import EngineExchange, ParquetRows
+from schemaquake.results.engines.ranges import Ranges
 
 SEEDS = st.integers(0, 1 << 32)
 LEVELS = st.sampled_from(["strict-serializable", "strong-session-serializable", "serializable", "snapshot-isolation"])
@@ -136,3 +141,46 @@ def test_nothing_of_the_kind_is_nothing_to_judge() -> None:
     verdict = in_pieces(ListAppend(), events, rows=2)
     assert verdict == whole(ListAppend(), events)
     assert verdict["reason"] == "nothing to judge: no transaction appends to lists or reads them"
+
+
+class Counted:
+    """A checker of nobody here: it declares that it can judge pieces, and counts the events of each range."""
+
+    name = "counted"
+    scope = "run"
+    finds = ()
+    ranges_least = 3
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        raise NotImplementedError(records, limit_s)
+
+    def check_pieces(self, exchange: Exchange, *, limit_s: float) -> Verdict:
+        counts = exchange.each_within(limit_s, _count, range(len(exchange.first) - 1))
+        return Verdict(valid=True, checker=self.name, stats=make_stats({"events": sum(count or 0 for count in counts)}))
+
+
+def _count(rows: Rows, number: int) -> int:
+    return len(rows.events(number))
+
+
+def test_any_checker_that_declares_it_is_carried_if_there_are_pieces_enough(tmp_path: Path) -> None:
+    file = tmp_path / "history.parquet"
+    events = table(damaged(3, "list-append"))
+    pq.write_table(events, file, row_group_size=len(events) // 2 + 1)
+    assert carried(Counted(), Local(2), file, tmp_path) is None
+    pq.write_table(events, file, row_group_size=len(events) // 3)
+    checker = carried(Counted(), Local(2), file, tmp_path)
+    assert checker is not None
+    assert checker.check(Records.of(events), limit_s=60).figures == {"events": len(events)}
+
+
+def _sleep(_rows: Rows, seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def test_a_step_is_ended_when_its_time_is_over(tmp_path: Path) -> None:
+    file = tmp_path / "history.parquet"
+    pq.write_table(table(damaged(3, "list-append")), file)
+    exchange = EngineExchange(Local(2), ParquetRows(Ranges.of(file, 1, tmp_path), tmp_path))
+    assert exchange.each_within(0.2, _sleep, [0.0, 60.0]) == [0.0, None]

@@ -21,7 +21,15 @@ from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
 from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.transactions import INFO, NEVER, Transactions
 
-__all__ = ["MICRO_OPERATIONS", "NODES", "Projection", "laid_out", "nodes_of", "restored"]
+__all__ = [
+    "MICRO_OPERATIONS",
+    "NODES",
+    "Projection",
+    "lay_out_micro_operations",
+    "nodes_as_transactions",
+    "nodes_of",
+    "restore",
+]
 
 NODES: Final = pa.schema(
     [
@@ -54,7 +62,7 @@ MICRO_OPERATIONS: Final = pa.schema(
 class Projection:
     """Transactions with their micro-operations of some keys. Arrays have an element a transaction, `at` one a micro-operation."""
 
-    of: Transactions
+    transactions: Transactions
     id: Longs
     invoked: Longs
     completed: Longs
@@ -63,39 +71,67 @@ class Projection:
     @property
     def nodes(self) -> pa.Table:
         """The transactions, as `NODES`."""
-        unknown = self.of.status == INFO
+        unknown = self.transactions.status == INFO
         columns = [
             self.id,
             self.invoked,
             pa.array(self.completed, mask=unknown),
-            self.of.status,
-            self.of.process,
-            self.of.index,
+            self.transactions.status,
+            self.transactions.process,
+            self.transactions.index,
         ]
         return pa.table(columns, schema=NODES)
 
 
-def nodes_of(of: Transactions, rows: Longs, last: Longs) -> pa.Table:
-    """The transactions as `NODES`. `rows` says which row of the whole history each row is, `last` is each one's id."""
-    completed = pa.array(rows[np.where(of.completed == NEVER, 0, of.completed)], mask=of.completed == NEVER)
-    return pa.table([last, rows[of.invoked], completed, of.status, of.process, of.index], schema=NODES)
+def nodes_of(transactions: Transactions, rows: Longs, ids: Longs) -> pa.Table:
+    """Write the transactions as `NODES`. `rows` are the rows of the whole history in which theirs stand."""
+    unknown = transactions.completed == NEVER
+    completed = pa.array(rows[np.where(unknown, 0, transactions.completed)], mask=unknown)
+    columns = [ids, rows[transactions.invoked], completed, transactions.status, transactions.process]
+    return pa.table([*columns, transactions.index], schema=NODES)
 
 
-def laid_out(of: Transactions, nodes: pa.Table, chosen: Mask) -> pa.Table:
-    """The chosen micro-operations of transactions that are `nodes`, as `MICRO_OPERATIONS`."""
+def nodes_as_transactions(nodes: pa.Table) -> Transactions:
+    """Read transactions without their micro-operations from `NODES`. Places in time count from 0 here."""
+    invoked, completed = nodes["invoked"].to_numpy(), nodes["completed"].fill_null(-1).to_numpy()
+    moments = np.unique(np.concatenate([invoked, completed[completed >= 0]]))
+    unknown = nodes["status"].to_numpy() == INFO
+    none: Longs = np.zeros(0, np.int64)
+    return Transactions(
+        status=nodes["status"].to_numpy().copy(),
+        process=nodes["process"].to_numpy().copy(),
+        invoked=np.searchsorted(moments, invoked).astype(np.int32),
+        completed=np.where(unknown, NEVER, np.searchsorted(moments, completed)).astype(np.int32),
+        index=nodes["index"].to_numpy().copy(),
+        first=np.zeros(len(nodes) + 1, np.int64),
+        f=none.astype(np.int8),
+        key=none.astype(np.int32),
+        value=none,
+        given=none.astype(np.bool_),
+        begin=none,
+        end=none,
+        elements=none,
+        keys=none,
+        time=none,
+        memory=pa.chunked_array([], pa.int64()),
+    )
+
+
+def lay_out_micro_operations(transactions: Transactions, nodes: pa.Table, chosen: Mask) -> pa.Table:
+    """Write the chosen micro-operations of transactions that are `nodes` one a row, as `MICRO_OPERATIONS`."""
     places = np.flatnonzero(chosen)
-    owner = np.repeat(np.arange(of.count), np.diff(of.first))[places]
-    at = (places - of.first[owner]).astype(np.int32)
-    begin, end = of.begin[places], of.end[places]
-    like = _beginnings(of.key[places], begin, end, of.elements, len(of.keys))
+    owner = np.repeat(np.arange(transactions.count), np.diff(transactions.first))[places]
+    at = (places - transactions.first[owner]).astype(np.int32)
+    begin, end = transactions.begin[places], transactions.end[places]
+    like = _beginnings(transactions.key[places], begin, end, transactions.elements, len(transactions.keys))
     alone = like < 0
-    offsets, values = _lists(begin, np.where(alone, end, begin), of.elements)
+    offsets, values = _lists(begin, np.where(alone, end, begin), transactions.elements)
     columns = [nodes[name].combine_chunks().take(pa.array(owner)) for name in NODES.names]
     columns += [
         pa.array(at),
-        pa.array(of.f[places]),
-        pa.array(of.keys[of.key[places]]),
-        pa.array(of.value[places], mask=~of.given[places]),
+        pa.array(transactions.f[places]),
+        pa.array(transactions.keys[transactions.key[places]]),
+        pa.array(transactions.value[places], mask=~transactions.given[places]),
         pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values)),
         pa.array(nodes["id"].to_numpy()[owner[like]], mask=alone),
         pa.array(at[like], mask=alone),
@@ -106,7 +142,7 @@ def laid_out(of: Transactions, nodes: pa.Table, chosen: Mask) -> pa.Table:
 
 @compiled
 def _beginnings(key: Ints, begin: Longs, end: Longs, elements: Longs, keys: int) -> Longs:
-    """For every list the one of its key that is longest, if the list is a beginning of that; −1 for itself and all others."""
+    """Find for every list the longest one of its key, if the list is a beginning of that; −1 for itself and all others. Linear."""
     longest = np.full(keys, -1, np.int64)
     for n in range(len(key)):
         k = key[n]
@@ -127,7 +163,7 @@ def _beginnings(key: Ints, begin: Longs, end: Longs, elements: Longs, keys: int)
 
 @compiled
 def _lists(begin: Longs, end: Longs, elements: Longs) -> tuple[Longs, Longs]:
-    """The lists one after another: where each begins, and all elements."""
+    """Copy the lists one after another: (where each begins, all elements)."""
     offsets = np.zeros(len(begin) + 1, np.int64)
     for n in range(len(begin)):
         offsets[n + 1] = offsets[n] + end[n] - begin[n]
@@ -138,8 +174,8 @@ def _lists(begin: Longs, end: Longs, elements: Longs) -> tuple[Longs, Longs]:
     return offsets, values
 
 
-def restored(rows: pa.Table, *, by_appearance: bool) -> Projection:
-    """Transactions of rows of `MICRO_OPERATIONS`, in any order.
+def restore(rows: pa.Table, *, by_appearance: bool) -> Projection:
+    """Make transactions of rows of `MICRO_OPERATIONS`, in any order.
 
     `by_appearance`: keys are numbered as they appear, else in their order, as in the history as a whole.
     """
@@ -166,7 +202,7 @@ def restored(rows: pa.Table, *, by_appearance: bool) -> Projection:
         begin[likes] = begin[whose]
         end[likes] = begin[whose] + _numbers(said, "length")
     value = table["value"]
-    of = Transactions(
+    transactions = Transactions(
         status=status,
         process=_numbers(firsts, "process").copy(),
         invoked=np.searchsorted(moments, invoked).astype(np.int32),
@@ -184,11 +220,11 @@ def restored(rows: pa.Table, *, by_appearance: bool) -> Projection:
         time=np.zeros(len(moments), np.int64),
         memory=table["vs"],
     )
-    return Projection(of, ids[starts], invoked, completed, _numbers(table, "at"))
+    return Projection(transactions, ids[starts], invoked, completed, _numbers(table, "at"))
 
 
 def _rows_of(table: pa.Table, ids: Longs, likes: pa.Table) -> Longs:
-    """Where the micro-operations stand that others are like. The table is in order of transactions, and of their own."""
+    """Find the rows of the micro-operations that others are like. The table is in order of transactions, and of their own."""
     width = int(_numbers(table, "at").max()) + 1
     names = np.unique(ids)
     places = np.searchsorted(names, ids) * width + _numbers(table, "at")
@@ -202,7 +238,7 @@ def _numbers(table: pa.Table, name: str) -> Any:
 
 
 def _numbered(keys: Longs, *, by_appearance: bool) -> tuple[Ints, Longs]:
-    """Every key as a number from 0, and what the numbers stand for."""
+    """Number the keys from 0: (the number of each, the key of each number)."""
     names, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     if not by_appearance:
         return inverse.astype(np.int32), names
