@@ -50,7 +50,7 @@ def carried(checker: Checker, engine: Engine, history: Path, scratch: Path) -> C
     """Return the checker as one that the engine carries; None if it cannot be, or the history has too few pieces for it."""
     if not can_be_distributed(checker) or pq.read_metadata(history).num_row_groups < checker.ranges_least:
         return None
-    return Carried(checker, engine, history, scratch, checker.name, finds=checker.finds)
+    return Carried(checker, engine, history, scratch, checker.name, finds=checker.finds, vouches=checker.vouches)
 
 
 def check_file(checker: Piecewise, history: Path, engine: Engine, *, limit_s: float, scratch: Path) -> Verdict:

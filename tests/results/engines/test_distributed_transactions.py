@@ -149,6 +149,7 @@ class Counted:
     name = "counted"
     scope = "run"
     finds = ()
+    vouches = True
     ranges_least = 3
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
