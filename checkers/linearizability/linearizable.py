@@ -29,6 +29,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.linearizability import guarded, zones
 from schemaquake.checkers.linearizability.example import example_history
 from schemaquake.checkers.linearizability.models import HistoryModel, Mutex, Register, described
+from schemaquake.checkers.linearizability.pieces import check_in_pieces
 from schemaquake.checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
 from schemaquake.checkers.linearizability.search import Call, Limits, Outcome, search
 from schemaquake.checkers.linearizability.told import told_of_search, told_of_zones
@@ -85,9 +86,7 @@ class Linearizable:
 
     def check_pieces(self, exchange: Exchange, *, limit_s: float) -> Verdict:
         """Judge the same key by key (`schemaquake.checkers.exchange.exchange.Piecewise`)."""
-        from schemaquake.checkers.linearizability.pieces import check_in_pieces  # noqa: PLC0415 - it calls this checker
-
-        return check_in_pieces(self.name, self.check, exchange, limit_s=limit_s)
+        return check_in_pieces(self.name, self.check, exchange, limit_s=limit_s, shown_most=TOLD_MOST)
 
 
 def _is_asked(history: pa.Table, model: Register | Mutex | HistoryModel) -> bool:

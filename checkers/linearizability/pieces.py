@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.exchange.exchange import Exchange, Part, Parts, Rows, of_part
 from schemaquake.checkers.exchange.frontier import FRONTIER, apart, joined
-from schemaquake.checkers.linearizability.linearizable import TOLD_MOST
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, combine, merge_doubts, merge_stats
@@ -58,8 +57,8 @@ class _Share:
     limit_s: float
 
 
-def check_in_pieces(name: str, check: _Check, exchange: Exchange, *, limit_s: float) -> Verdict:
-    """Judge every key of the exchange's history by the checker of that name. Raises HistoryError for values that the model cannot have."""
+def check_in_pieces(name: str, check: _Check, exchange: Exchange, *, limit_s: float, shown_most: int) -> Verdict:
+    """Judge every key of the exchange's history by the checker of that name. At most `shown_most` anomalies are shown. Raises HistoryError for values that the model cannot have."""
     shares = exchange.shares
     scattered = exchange.each(_scatter, [_Range(number, shares) for number in range(len(exchange.first) - 1)])
     events, _ = joined(exchange.read([part.frontier for part in scattered], FRONTIER))
@@ -69,7 +68,7 @@ def check_in_pieces(name: str, check: _Check, exchange: Exchange, *, limit_s: fl
     asked = [_Share(check, part, metadata, limit_s) for part in parts if part]
     # Nothing may end by itself: what takes twice the limit is ended.
     found = exchange.each_within(2 * limit_s, _judge, asked)
-    return _combined([_given_up(name, limit_s) if verdict is None else verdict for verdict in found], check)
+    return _combined([_given_up(name, limit_s) if verdict is None else verdict for verdict in found], check, shown_most)
 
 
 def _scatter(rows: Rows, message: _Range) -> _Scattered:
@@ -111,7 +110,7 @@ def _given_up(name: str, limit_s: float) -> Verdict:
     return Verdict.unknown(name, Doubt("time", text))
 
 
-def _combined(verdicts: Sequence[Verdict], check: _Check) -> Verdict:
+def _combined(verdicts: Sequence[Verdict], check: _Check, shown_most: int) -> Verdict:
     """Make one verdict of those on the shares. As many anomalies are shown as of one history, and the same."""
     judged = [verdict for verdict in verdicts if not verdict.judged_nothing]
     if not judged:
@@ -120,7 +119,7 @@ def _combined(verdicts: Sequence[Verdict], check: _Check) -> Verdict:
     return Verdict(
         valid=combine(verdict.valid for verdict in judged),
         checker=judged[0].checker,
-        anomalies=tuple(anomalies[:TOLD_MOST]),
+        anomalies=tuple(anomalies[:shown_most]),
         stats=merge_stats(verdict.stats for verdict in judged),
         doubts=merge_doubts(doubt for verdict in judged for doubt in verdict.doubts),
     )
