@@ -58,7 +58,10 @@ class _Share:
 
 
 def check_in_pieces(name: str, check: _Check, exchange: Exchange, *, limit_s: float, shown_most: int) -> Verdict:
-    """Judge every key of the exchange's history by the checker of that name. At most `shown_most` anomalies are shown. Raises HistoryError for values that the model cannot have."""
+    """Judge every key of the exchange's history by the checker of that name; show at most so many anomalies.
+
+    Raises HistoryError for values that the model cannot have.
+    """
     shares = exchange.shares
     scattered = exchange.each(_scatter, [_Range(number, shares) for number in range(len(exchange.first) - 1)])
     events, _ = joined(exchange.read([part.frontier for part in scattered], FRONTIER))
