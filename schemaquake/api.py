@@ -17,7 +17,8 @@ point `schemaquake.anomalies` names the package that has it), anomaly to make a 
 
 **History formats** (`schemaquake.formats`): HistoryFormat.
 
-**Systems** (`schemaquake.systems`): SystemFamily, System, parse_system, split_system.
+**Systems** (`schemaquake.systems`): SystemFamily, System, parse_system, split_system; and, for a system that is no fork of one that
+is known, what a System is made of: CqlDialect, SchemaReading, ReadBarrier, Barrier, Outcome, Container, Topology, ToolCommand.
 
 **Clusters** (`schemaquake.clusters`): Provider, Cluster, ClusterTraits, CatchingUp, Guarded, Node, Boot, Connector, Client, Completion,
 Observation.
@@ -80,7 +81,10 @@ if TYPE_CHECKING:
     from schemaquake.checkers.evidence.operations import operations
     from schemaquake.checkers.findings.catalogue import anomaly
     from schemaquake.checkers.findings.explanation import explain
-    from schemaquake.clusters.systems.system import System, SystemFamily, parse_system, split_system
+    from schemaquake.clusters.systems.dialect import Barrier, CqlDialect, ReadBarrier, SchemaReading
+    from schemaquake.clusters.systems.outcome import Outcome
+    from schemaquake.clusters.systems.system import Container, System, SystemFamily, parse_system, split_system
+    from schemaquake.clusters.systems.topology import ToolCommand, Topology
     from schemaquake.harness.history.pairing import pair
     from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records, plain
     from schemaquake.nemeses.schedule.activity import Activities
@@ -96,6 +100,7 @@ __all__ = [
     "Activities",
     "AllowedByOptions",
     "Anomaly",
+    "Barrier",
     "Boot",
     "CatchingUp",
     "Checker",
@@ -105,7 +110,9 @@ __all__ = [
     "ClusterTraits",
     "Completion",
     "Connector",
+    "Container",
     "Context",
+    "CqlDialect",
     "EnvironmentLacks",
     "Executed",
     "Fault",
@@ -123,19 +130,24 @@ __all__ = [
     "NodeUnreachable",
     "Note",
     "Observation",
+    "Outcome",
     "OwnLack",
     "Phase",
     "PlanError",
     "Provider",
     "Query",
+    "ReadBarrier",
     "Records",
     "Require",
+    "SchemaReading",
     "SchemaquakeError",
     "Shortenable",
     "StartTimeout",
     "Step",
     "System",
     "SystemFamily",
+    "ToolCommand",
+    "Topology",
     "Undo",
     "Undoable",
     "Validity",
@@ -165,7 +177,10 @@ _LATER: Final = {
     "schemaquake.checkers.evidence.operations": ("operations",),
     "schemaquake.checkers.findings.catalogue": ("anomaly",),
     "schemaquake.checkers.findings.explanation": ("explain",),
-    "schemaquake.clusters.systems.system": ("System", "SystemFamily", "parse_system", "split_system"),
+    "schemaquake.clusters.systems.dialect": ("Barrier", "CqlDialect", "ReadBarrier", "SchemaReading"),
+    "schemaquake.clusters.systems.outcome": ("Outcome",),
+    "schemaquake.clusters.systems.system": ("Container", "System", "SystemFamily", "parse_system", "split_system"),
+    "schemaquake.clusters.systems.topology": ("ToolCommand", "Topology"),
     "schemaquake.harness.history.pairing": ("pair",),
     "schemaquake.harness.model.records": ("HISTORY", "OBSERVATIONS", "Records", "plain"),
     "schemaquake.nemeses.schedule.activity": ("Activities",),

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from schemaquake.clusters.nodes.node import ServerNode
-from schemaquake.clusters.systems.system import ToolCommand
+from schemaquake.clusters.systems.topology import ToolCommand
 from schemaquake.harness.errors import ClusterError, NodeDied, StartTimeout
 from schemaquake.harness.model.protocols import Boot
 

@@ -29,6 +29,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 from schemaquake.clusters.systems.dialect import Authority, CqlDialect
 from schemaquake.clusters.systems.gossip import Gossip, Membership
 from schemaquake.clusters.systems.recipe import Layout, Recipe
+from schemaquake.clusters.systems.topology import ToolCommand, Topology
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.registry import load, names
 
@@ -37,7 +38,6 @@ __all__ = [
     "Container",
     "System",
     "SystemFamily",
-    "ToolCommand",
     "nothing_after_first_boot",
     "parse_system",
     "recipe_for",
@@ -49,17 +49,6 @@ _SYSTEM: Final = re.compile(r"(?P<product>[a-z][a-z0-9-]*):(?P<version>(?P<major
 
 Launch: TypeAlias = Callable[[Collection[str]], Recipe]
 """From the features that workloads require to the recipe by which a node is started with them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCommand:
-    """Arguments of nodetool, and how long it may take."""
-
-    arguments: tuple[str, ...]
-    limit_s: float
-
-    def __str__(self) -> str:
-        return f"nodetool {' '.join(self.arguments)}"
 
 
 AfterFirstBoot: TypeAlias = Callable[[int], Sequence[ToolCommand]]
@@ -99,6 +88,7 @@ class System:
     layout: Layout
     memory_mb: int
     pull_delay_s: float
+    topology: Topology
     applies_in_order: bool = False
     """Whether a node applies one schema change after the other, each a step that a kill can interrupt halfway."""
     membership: Membership = _GOSSIP

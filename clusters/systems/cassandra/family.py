@@ -14,6 +14,7 @@ from schemaquake.clusters.systems.cassandra import (
     system_schema,
 )
 from schemaquake.clusters.systems.cassandra.design import Design
+from schemaquake.clusters.systems.cassandra.topology import topology_of
 from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.recipe import launch_recipe
@@ -59,6 +60,7 @@ class Cassandra:
             pull_delay_s=recipe.pull_delay_s,
             applies_in_order=design.applies_in_order,
             after_first_boot=design.after_first_boot,
+            topology=topology_of(line),
             launch=launch,
             jars=version,
         )

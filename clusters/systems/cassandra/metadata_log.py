@@ -13,7 +13,7 @@ from typing import Final
 from schemaquake.clusters.systems.cassandra import system_schema
 from schemaquake.clusters.systems.cassandra.design import Design
 from schemaquake.clusters.systems.dialect import Query, Stored
-from schemaquake.clusters.systems.system import ToolCommand
+from schemaquake.clusters.systems.topology import ToolCommand
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["DESIGN", "MetadataLog", "widen_metadata_service"]

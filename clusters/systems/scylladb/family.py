@@ -15,6 +15,7 @@ from schemaquake.clusters.systems.scylladb.group0 import Group0
 from schemaquake.clusters.systems.scylladb.outcomes import TABLE
 from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
 from schemaquake.clusters.systems.system import System, split_system
+from schemaquake.clusters.systems.topology import Topology
 from schemaquake.harness.errors import PlanError
 
 __all__ = ["DIALECT", "ScyllaDb"]
@@ -25,6 +26,13 @@ _FEATURES: Final = frozenset(
         *("keyspaces", "tables", "columns", "options", "indexes", "types", "views"),
         *("cql", "collections", "rename", "column-drops", "conditional-writes"),
     }
+)
+_TOPOLOGY: Final = Topology(
+    remove_verb="removenode",
+    removed_by="host-id",
+    replace_setting="replace_node_first_boot",  # of scylla.yaml, 5.2 and later
+    replaced_by="host-id",
+    can_assassinate=False,
 )
 _MEMORY_MB: Final = 1500
 """The least memory that its documentation gives a container."""
@@ -54,5 +62,6 @@ class ScyllaDb:
             layout="folders-with-ids",
             memory_mb=_MEMORY_MB,
             pull_delay_s=0,
+            topology=_TOPOLOGY,
             container=CONTAINER,
         )

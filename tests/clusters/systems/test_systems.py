@@ -81,6 +81,29 @@ def test_other_new_clusters_are_left_as_they_are(text):
     assert parse_system(text).after_first_boot(3) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "removed", "replaced", "assassinated"),
+    [
+        ("cassandra:0.7.10", "nodetool removetoken X", (None, None), []),
+        ("cassandra:1.1.12", "nodetool removetoken X", ("cassandra.replace_token", "token"), []),
+        ("cassandra:1.2.19", "nodetool removenode X", ("cassandra.replace_address_first_boot", "address"), []),
+        (
+            "cassandra:6.0-alpha2",
+            "nodetool removenode X",
+            ("cassandra.replace_address_first_boot", "address"),
+            ["nodetool assassinate X"],
+        ),
+        ("scylladb:6.2", "nodetool removenode X", ("replace_node_first_boot", "host-id"), []),
+    ],
+)
+def test_dead_nodes_are_removed_and_replaced_in_the_words_of_their_line(text, removed, replaced, assassinated):
+    topology = parse_system(text).topology
+    assert [str(each) for each in topology.remove("X")] == [removed]
+    assert (topology.replace_setting, topology.replaced_by) == replaced
+    assert [str(each) for each in topology.assassinate("X")] == assassinated
+    assert [str(each) for each in topology.decommission()] == ["nodetool decommission"]
+
+
 class QuakeDb:
     """A family from outside the tree: a fork of Cassandra 5.0 under its own name."""
 

@@ -1,0 +1,63 @@
+"""Topology of Cassandra: which verbs and properties each line has.
+
+Read from the verbs of nodetool and the properties in the jars of 0.7.10, 1.1.12, 1.2.19, 5.0.9 and 6.0-alpha2; for lines
+between them from their tickets: CASSANDRA-957 (replace a dead node, 1.0), CASSANDRA-4120 (host ids, 1.2), CASSANDRA-5916
+(replace by address, 1.2.11), CASSANDRA-7935 (assassinate, 2.2).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemaquake.clusters.systems.topology import Topology
+
+__all__ = ["topology_of"]
+
+_BY_LINE: Final = (
+    (
+        (2, 2),
+        Topology(
+            remove_verb="removenode",
+            removed_by="host-id",
+            replace_setting="cassandra.replace_address_first_boot",
+            replaced_by="address",
+            can_assassinate=True,
+        ),
+    ),
+    (
+        (1, 2),
+        Topology(
+            remove_verb="removenode",
+            removed_by="host-id",
+            replace_setting="cassandra.replace_address_first_boot",
+            replaced_by="address",
+            can_assassinate=False,
+        ),
+    ),
+    (
+        (1, 0),
+        Topology(
+            remove_verb="removetoken",
+            removed_by="token",
+            replace_setting="cassandra.replace_token",
+            replaced_by="token",
+            can_assassinate=False,
+        ),
+    ),
+    (
+        (0, 0),
+        Topology(
+            remove_verb="removetoken",
+            removed_by="token",
+            replace_setting=None,
+            replaced_by=None,
+            can_assassinate=False,
+        ),
+    ),
+)
+"""From which line (major, minor) on, newest first."""
+
+
+def topology_of(line: tuple[int, int]) -> Topology:
+    """Find the verbs of that line."""
+    return next(topology for first, topology in _BY_LINE if first <= line)

@@ -1,0 +1,63 @@
+"""Topology: the commands and settings by which a system's nodes leave, are removed and are replaced, as data.
+
+They are carried out with nodetool on a node; whoever does so knows addresses, tokens and host ids from the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["NamedBy", "ToolCommand", "Topology"]
+
+NamedBy: TypeAlias = Literal["token", "host-id", "address"]
+"""How a node that is dead is named to the others."""
+
+_STREAMING_LIMIT_S: Final = 600.0
+"""For commands that end when data was streamed."""
+_SHORT_LIMIT_S: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCommand:
+    """Arguments of nodetool, and how long it may take."""
+
+    arguments: tuple[str, ...]
+    limit_s: float
+
+    def __str__(self) -> str:
+        return f"nodetool {' '.join(self.arguments)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """The words of one line of releases for changes of its membership."""
+
+    remove_verb: str
+    """nodetool's verb that takes a dead node out of the ring, asked of a living one."""
+    removed_by: NamedBy
+    replace_setting: str | None
+    """The setting with which a new node takes a dead one's place; None where there is no such thing."""
+    replaced_by: NamedBy | None
+    """How that setting names the dead node."""
+    can_assassinate: bool
+    """Whether a dead node can be made forgotten without anything being streamed."""
+
+    def decommission(self) -> Sequence[ToolCommand]:
+        """Have the node on which it is carried out hand over its data and leave."""
+        return (ToolCommand(arguments=("decommission",), limit_s=_STREAMING_LIMIT_S),)
+
+    def remove(self, dead: str) -> Sequence[ToolCommand]:
+        """Take the dead node out of the ring, which is named as `removed_by` says."""
+        return (ToolCommand(arguments=(self.remove_verb, dead), limit_s=_STREAMING_LIMIT_S),)
+
+    def assassinate(self, address: str) -> Sequence[ToolCommand]:
+        """Have the dead node of that address forgotten; empty where nodetool knows no such verb."""
+        if not self.can_assassinate:
+            return ()
+        return (ToolCommand(arguments=("assassinate", address), limit_s=_SHORT_LIMIT_S),)
+
+    def cleanup(self) -> Sequence[ToolCommand]:
+        """Have the node drop rows that others hold since they joined."""
+        return (ToolCommand(arguments=("cleanup",), limit_s=_STREAMING_LIMIT_S),)
