@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.report.chronicle import Chronicle, chronicle_of
+from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
 

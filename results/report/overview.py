@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.model.records import plain
 from schemaquake.results.report.axis import Axis, Tick
-from schemaquake.results.report.chronicle import FaultWindow, NodeStart, Phase
 from schemaquake.results.report.material import Material
+from schemaquake.results.tables.chronicle import FaultWindow, NodeStart, Phase
 from schemaquake.results.wording import counted, length_of_time
 
 __all__ = ["Overview", "disagreement_s", "overview_of"]

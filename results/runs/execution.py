@@ -25,6 +25,7 @@ from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts, basis_of
 from schemaquake.results.report.from_store import write_all
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.pipeline import analyse
 
 __all__ = ["FinishedRun", "carry_out", "conclude", "print_summary", "write_reports"]
@@ -107,6 +108,7 @@ def conclude(
     verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
     store.write_verdict(verdict)
     analyse(store, verdict, engine=engine, master=master)
+    write_summary(store, verdict, outcome)
     write_all(store)
     kept.discard()
     log.info(
@@ -173,6 +175,7 @@ def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
 def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun:
     verdict = Verdict.unknown("run", Doubt("incomplete-run", f"the run never began: {outcome.error}"))
     store.write_verdict(verdict)
+    write_summary(store, verdict, outcome)
     return FinishedRun(
         store=store,
         plan=plan,

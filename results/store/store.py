@@ -52,6 +52,7 @@ FILES: Final[Mapping[str, str]] = {
     LEDGER: "every fault: what was broken, where, and how it was healed",
     "nodes": "each node's logs, configuration and crash output",
     "verdict.json": "what the checkers say of the history",
+    "summary.json": "the run in short, for pages of many runs: what it was, its races, what broke, what is not decided",
     "analysis": "tables made from the history: operations, rates, latencies, races, schema timeline",
     "outcome.json": "whether the run was completed, and if not, why",
     "harness.jsonl": "the harness' own log",

@@ -1,1 +1,1 @@
-"""Summary: what pages of many runs are made from."""
+"""Summary: one run in one small document, and the cells of pages of many runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import pages
@@ -23,7 +24,8 @@ from schemaquake.harness.registry import load, names
 from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES
 from schemaquake.nemeses.schedule.targets import TARGETS
 from schemaquake.results.runs import pytest_plugin
-from schemaquake.results.store.store import FILES
+from schemaquake.results.store.store import FILES, Store
+from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.tables.pipeline import TABLES
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
@@ -161,6 +163,13 @@ def test_fields_of_a_verdict_and_of_an_anomaly_are_those_of_the_page() -> None:
     ]
     told = re.findall(r"^\| `(\w+)` \|", pages.section("results.md", "Verdict"), re.MULTILINE)
     assert told == fields
+
+
+def test_fields_of_a_summary_are_those_of_the_page(recorded_run: Path) -> None:
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", pages.section("results.md", "Summary"), re.MULTILINE)
+    fields = [field for row in rows for field in re.findall(r"`(\w+)`", row)]
+    assert set(fields) == read_summary(Store(recorded_run)).to_json().keys()
+    assert len(set(fields)) == len(fields)
 
 
 def test_options_and_fixtures_of_the_pytest_plugin_are_told_of() -> None:

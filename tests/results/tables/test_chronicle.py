@@ -9,7 +9,7 @@ import pyarrow as pa
 from synthetic_run import broken_run
 
 from schemaquake.harness.model.records import HISTORY
-from schemaquake.results.report.chronicle import Chronicle, chronicle_of
+from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
 
 
 def noted(*notes: tuple[float, str, str | None, Any]) -> Chronicle:

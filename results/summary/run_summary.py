@@ -1,0 +1,199 @@
+"""Run summary: what one run was, what became of its races, and what is not decided, as `summary.json` holds it.
+
+Made by `schemaquake.results.summary.summarise` when the run is judged. Pages of many runs (comparison, matrix) read this and
+neither verdicts nor histories. An anomaly belongs to a race if its objects live in the race's keyspace, as
+`analysis/races.parquet` has it; `anomalies` has all of them, those of no race too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from schemaquake.harness.model.records import keyspace_of
+from schemaquake.harness.model.verdict import Doubt, Validity
+
+__all__ = [
+    "SUMMARY_SCHEMA",
+    "CheckerSummary",
+    "FoundAnomaly",
+    "KindSummary",
+    "PhaseSummary",
+    "RaceSummary",
+    "RunSummary",
+]
+
+SUMMARY_SCHEMA: Final = 1
+"""The version of the format. A reader makes a summary of another version anew from the verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSummary:
+    """A stretch of the run, by the conductor's name for it. Times in seconds since the run started."""
+
+    name: str
+    begins_s: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceSummary:
+    """One race that began. `anomalies` are types, sorted; `ok`, `fail` and `info` count its operations."""
+
+    keyspace: str
+    workload: str
+    variant: str | None
+    number: int
+    mode: str
+    anomalies: tuple[str, ...]
+    ok: int
+    fail: int
+    info: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckerSummary:
+    """What one checker says, without its anomalies and statistics.
+
+    `undecided` are the keyspaces that are unknown in a verdict reached keyspace by keyspace; null: it was reached as a
+    whole.
+    """
+
+    checker: str
+    valid: Validity
+    doubts: tuple[Doubt, ...] = ()
+    undecided: tuple[str, ...] | None = None
+
+    @property
+    def judged_nothing(self) -> bool:
+        """True if the checker's question did not arise."""
+        return self.valid == "unknown" and bool(self.doubts) and not any(doubt.weighs for doubt in self.doubts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundAnomaly:
+    """All anomalies of one type in the same keyspaces on the same nodes."""
+
+    type: str
+    title: str
+    keyspaces: tuple[str, ...]
+    nodes: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSummary:
+    """The races of one workload: how many began, how many broke, and how many of them by each type of anomaly."""
+
+    workload: str
+    tried: int
+    broken: int
+    anomalies: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One judged run. Lists are in the order of the run; what the run had none of is empty."""
+
+    run: str
+    """The folder's name."""
+    schemaquake_version: str
+    system: str
+    cluster: str
+    nodes: int
+    workloads: tuple[str, ...]
+    mode: str
+    nemeses: tuple[str, ...]
+    seed: int
+    started: str | None
+    """UTC, ISO 8601; null where the journals were not kept."""
+    seconds: float
+    """From the start to the last thing that was recorded."""
+    completed: bool
+    applicable: bool
+    """False: the system lacks a feature that a workload needs, and nothing was started."""
+    error: str | None
+    """Why the run was not completed."""
+    valid: Validity
+    phases: tuple[PhaseSummary, ...] = ()
+    operations: Mapping[str, int] = field(default_factory=dict)
+    """Outcome (`ok`, `fail`, `info`) → operations of the whole run."""
+    races: tuple[RaceSummary, ...] = ()
+    anomalies: tuple[FoundAnomaly, ...] = ()
+    checkers: tuple[CheckerSummary, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    """Doubts about the run itself: those of checkers stand with them."""
+    nodes_not_started: tuple[str, ...] = ()
+    """The nodes whose last start failed."""
+
+    @property
+    def kinds(self) -> tuple[KindSummary, ...]:
+        """The races added up by workload, in order of name."""
+        names = sorted({race.workload for race in self.races})
+        return tuple(_kind(name, [race for race in self.races if race.workload == name]) for name in names)
+
+    def doubts_about(self, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
+        """Return the doubts that keep these keyspaces, or the run as a whole, from being decided, each with its checker.
+
+        A question that did not arise keeps nothing from being decided, and doubts about other keyspaces are not theirs.
+        """
+        found = [doubt for doubt in self.doubts if doubt.weighs]
+        for one in self.checkers:
+            if one.undecided is not None:
+                concerned = frozenset(keyspaces) & frozenset(one.undecided)
+                mine = [doubt for doubt in one.doubts if any(keyspace_of(name) in concerned for name in doubt.objects)]
+                found += [replace(doubt, objects=(), checker=one.checker) for doubt in mine]
+            elif one.valid == "unknown" and not one.judged_nothing:
+                found += [replace(doubt, checker=one.checker) for doubt in one.doubts]
+        return tuple(dict.fromkeys(found))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as summary.json holds it; `kinds` is derived from `races` for other readers."""
+        return {
+            "schema": SUMMARY_SCHEMA,
+            **asdict(self),
+            "doubts": [doubt.to_json() for doubt in self.doubts],
+            "checkers": [{**asdict(one), "doubts": [doubt.to_json() for doubt in one.doubts]} for one in self.checkers],
+            "kinds": [asdict(kind) for kind in self.kinds],
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RunSummary:
+        """Read back what `to_json` wrote. Raises KeyError or TypeError for anything else."""
+        values = {name: value for name, value in document.items() if name not in {"schema", "kinds"}}
+        for name, kind in _LISTS.items():
+            values[name] = tuple(kind(**_frozen(entry)) for entry in values[name])
+        values["doubts"] = _doubts(values["doubts"])
+        values["checkers"] = tuple(
+            CheckerSummary(**{**_frozen(one), "doubts": _doubts(one["doubts"])}) for one in values["checkers"]
+        )
+        return cls(**_frozen(values))
+
+
+_LISTS: Final[Mapping[str, type]] = {
+    "phases": PhaseSummary,
+    "races": RaceSummary,
+    "anomalies": FoundAnomaly,
+}
+
+
+def _doubts(documents: Sequence[Mapping[str, Any]]) -> tuple[Doubt, ...]:
+    return tuple(map(Doubt.from_json, documents))
+
+
+def _frozen(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def _kind(workload: str, races: Sequence[RaceSummary]) -> KindSummary:
+    found: dict[str, int] = {}
+    for race in races:
+        for kind in race.anomalies:
+            found[kind] = found.get(kind, 0) + 1
+    return KindSummary(
+        workload=workload,
+        tried=len(races),
+        broken=sum(bool(race.anomalies) for race in races),
+        anomalies=dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))),
+    )

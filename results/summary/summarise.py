@@ -1,0 +1,158 @@
+"""Summarise: make a run's summary from what it left, write it beside the verdict, and read it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.journal import STARTED
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of, plain
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.run.runner import Outcome, read_outcome
+from schemaquake.results.engines.combination import doubts_of
+from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.store import Store, read_table
+from schemaquake.results.summary.run_summary import (
+    SUMMARY_SCHEMA,
+    CheckerSummary,
+    FoundAnomaly,
+    PhaseSummary,
+    RaceSummary,
+    RunSummary,
+)
+from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
+
+__all__ = ["FILE_NAME", "read_summary", "summarise", "write_summary"]
+
+FILE_NAME: Final = "summary.json"
+
+
+def write_summary(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
+    """Summarise a judged run and write `summary.json` beside its verdict. Raises HistoryError."""
+    summary = summarise(store, verdict, outcome)
+    text = orjson.dumps(summary.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    write_bytes(store.path(FILE_NAME), text + b"\n")
+    return summary
+
+
+def read_summary(store: Store) -> RunSummary:
+    """Read a judged run's summary; one that is missing or of another version is made anew, and not written.
+
+    Raises HistoryError for a run that was not judged, and for a file that is damaged.
+    """
+    path = store.path(FILE_NAME)
+    try:
+        document = orjson.loads(path.read_bytes()) if path.exists() else {"schema": 0}
+        if document["schema"] == SUMMARY_SCHEMA:
+            return RunSummary.from_json(document)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise HistoryError(
+            f'{path} is damaged ({error}). "schemaquake check {store.folder}" writes it anew.'
+        ) from error
+    return summarise(store, store.read_verdict(), read_outcome(store.folder))
+
+
+def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
+    """Make the summary of a run from its plan, its verdict, its tables and the notes of its history.
+
+    A run that never began has no history, and no races. Raises HistoryError for tables that are missing or damaged.
+    """
+    plan = store.read_plan()
+    began = store.path("history.parquet").exists()
+    chronicle = _chronicle(store) if began else Chronicle()
+    return RunSummary(
+        run=store.folder.resolve().name,
+        schemaquake_version=plan.schemaquake_version,
+        system=plan.system,
+        cluster=plan.cluster,
+        nodes=plan.nodes,
+        workloads=plan.workloads,
+        mode=plan.mode,
+        nemeses=plan.nemeses,
+        seed=plan.seed,
+        started=_started(store),
+        seconds=_seconds(store) if began else 0.0,
+        completed=outcome.completed,
+        applicable=outcome.applicable,
+        error=outcome.error,
+        valid=verdict.valid,
+        phases=tuple(
+            PhaseSummary(name=phase.name, begins_s=phase.begins / 1e9, seconds=phase.seconds)
+            for phase in chronicle.phases
+        ),
+        operations=_operations(store) if began else {},
+        races=_races(store) if began else (),
+        anomalies=_anomalies(verdict.anomalies),
+        checkers=tuple(map(_checker, verdict.parts)),
+        doubts=tuple(doubt for doubt in doubts_of(verdict) if doubt.checker is None),
+        nodes_not_started=tuple(sorted(chronicle.never_back())),
+    )
+
+
+def _checker(part: Verdict) -> CheckerSummary:
+    return CheckerSummary(checker=part.checker, valid=part.valid, doubts=doubts_of(part), undecided=part.undecided)
+
+
+def _chronicle(store: Store) -> Chronicle:
+    notes = read_table(
+        store.path("history.parquet"),
+        HISTORY,
+        order="index",
+        keep=lambda events: events.filter(pc.equal(events["process"], NEMESIS)),
+    )
+    return chronicle_of(notes)
+
+
+def _started(store: Store) -> str | None:
+    return store.started().isoformat() if (store.path("journals") / STARTED).exists() else None
+
+
+def _seconds(store: Store) -> float:
+    latest = [
+        pc.max(read_table(store.path(f"{name}.parquet"), pa.schema([schema.field("time")]))["time"]).as_py()
+        for name, schema in (("history", HISTORY), ("observations", OBSERVATIONS))
+    ]
+    return max((time for time in latest if time is not None), default=0) / 1e9
+
+
+def _operations(store: Store) -> dict[str, int]:
+    counted = pc.value_counts(plain(store.read_analysis("operations").select(["type"]))["type"]).to_pylist()
+    return {"ok": 0, "fail": 0, "info": 0} | {entry["values"]: entry["counts"] for entry in counted}
+
+
+def _races(store: Store) -> tuple[RaceSummary, ...]:
+    return tuple(
+        RaceSummary(
+            keyspace=row["keyspace"],
+            workload=row["workload"] or "race",  # histories of others may note less
+            variant=row["variant"],
+            number=row["number"] or 0,
+            mode=row["mode"] or "",
+            anomalies=tuple(row["anomalies"] or ()),
+            ok=row["ok"],
+            fail=row["fail"],
+            info=row["info"],
+        )
+        for row in plain(store.read_analysis("races")).to_pylist()
+    )
+
+
+def _anomalies(anomalies: Iterable[Anomaly]) -> tuple[FoundAnomaly, ...]:
+    """Count anomalies that differ in neither type, keyspaces nor nodes, in the order in which they are first named."""
+    counts: dict[tuple[str, tuple[str, ...], tuple[str, ...]], int] = {}
+    titles: dict[str, str] = {}
+    for one in anomalies:
+        keyspaces = tuple(dict.fromkeys(keyspace_of(name) or name for name in one.objects))
+        key = (one.type, keyspaces, one.nodes)
+        counts[key] = counts.get(key, 0) + 1
+        titles.setdefault(one.type, one.title)
+    return tuple(
+        FoundAnomaly(type=kind, title=titles[kind], keyspaces=keyspaces, nodes=nodes, count=count)
+        for (kind, keyspaces, nodes), count in counts.items()
+    )
