@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from schemaquake.results.report.findings import WorkloadSummary, findings_of, reasons_of, workloads_of
+from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
+from schemaquake.results.report.findings import findings_of, workloads_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
 from schemaquake.results.report.material import Material, Race
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.reproduce import command_line
-from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, wilson
-from schemaquake.results.wording import counted, joined, nemesis_names, system_name, verdict_name
+from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, describe_standing, standing_of, wilson
+from schemaquake.results.summary.run_summary import KindSummary, RunSummary
+from schemaquake.results.wording import counted, joined, nemesis_names, shortened, system_name, verdict_name
 
 __all__ = [
     "EXPLAINED",
@@ -30,22 +32,26 @@ __all__ = [
     "compare",
     "comparison_html",
     "comparison_markdown",
+    "recipes_of",
 ]
 
 EXPLAINED: Final[frozenset[CellState]] = frozenset({"unknown", "not applicable", "not run"})
 """States whose reason is printed with them."""
+_DOUBT_MOST: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """One run of a matrix: what it left, or why there is nothing.
+    """One run of a comparison: what it left, or why there is nothing.
 
-    `report` is the address of its report, relative to the comparison page. Without material, `refusal` says why:
+    `report` is the address of its report, relative to the comparison page. Without summary, `refusal` says why:
     `applicable` tells a system that lacks the feature from a run that failed.
     """
 
     plan: Mapping[str, Any]
-    material: Material | None = None
+    summary: RunSummary | None = None
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    """Workload → how to repeat the first of its races that broke (`recipes_of`)."""
     report: str | None = None
     refusal: str | None = None
     applicable: bool = True
@@ -185,25 +191,23 @@ def _raced(run: ComparedRun, runs: Sequence[ComparedRun]) -> list[str]:
     """The race workloads that other runs of the same plan, on other systems, have shown."""
     key = (tuple(run.plan.get("workloads", ())), _condition(run.plan))
     same = [one for one in runs if (tuple(one.plan.get("workloads", ())), _condition(one.plan)) == key]
-    found = {summary.workload for one in same if one.material is not None for summary in workloads_of(one.material)}
-    return sorted(found)
+    return sorted({kind.workload for one in same if one.summary is not None for kind in one.summary.kinds})
 
 
 def _cells(run: ComparedRun, raced: Sequence[str]) -> list[ComparedCell]:
     """Make the cells of one run; a workload that raced elsewhere and not here is named too."""
-    material = run.material
-    if material is None:
+    if run.summary is None:
         state: CellState = "unknown" if run.applicable else "not applicable"
         names = list(raced) or list(run.plan.get("workloads", ()))
         refused = run.refusal or "no reason given"
         return [_compared(run, _blank(run, name, state, reason=refused)) for name in names]
-    summaries = {summary.workload: summary for summary in workloads_of(material)}
-    if not summaries and not raced:
-        return [_cell_without_races(run, material)]
-    cells = [_cell(run, material, summary) for summary in summaries.values()]
+    kinds = run.summary.kinds
+    if not kinds and not raced:
+        return [_cell_without_races(run, run.summary)]
+    here = {kind.workload for kind in kinds}
     absent = "no such race in this run: it needs a feature that the system lacks, or came too late"
-    return cells + [
-        ComparedCell(cell=_blank(run, name, "not run", reason=absent)) for name in raced if name not in summaries
+    return [_cell(run, run.summary, kind) for kind in kinds] + [
+        ComparedCell(cell=_blank(run, name, "not run", reason=absent)) for name in raced if name not in here
     ]
 
 
@@ -216,45 +220,66 @@ def _blank(run: ComparedRun, workload: str, state: CellState, *, reason: str = "
         nemeses=tuple(run.plan.get("nemeses") or ()),
         state=state,
         reason=reason,
-        runs=() if run.material is None else (run.material.run,),
+        runs=() if run.summary is None else (run.summary.run,),
     )
 
 
-def _compared(
-    run: ComparedRun, cell: Cell, broke: Mapping[str, int] | None = None, recipe: Recipe | None = None
-) -> ComparedCell:
+def _compared(run: ComparedRun, cell: Cell, broke: Mapping[str, int] | None = None) -> ComparedCell:
+    recipe = run.recipes.get(cell.workload)
     example = None if recipe is None else Example(recipe=recipe, command=shlex.join(command_line(run.plan)))
     reports = (run.report,) if run.report else ()
     return ComparedCell(cell=cell, broke=tuple((broke or {}).items()), reports=reports, example=example)
 
 
-def _cell(run: ComparedRun, material: Material, summary: WorkloadSummary) -> ComparedCell:
-    cell = _counted(
-        _blank(run, summary.workload, summary.standing, reason=summary.reason()),
-        broken=len(summary.broken),
-        tried=len(summary.races),
+def _cell(run: ComparedRun, summary: RunSummary, kind: KindSummary) -> ComparedCell:
+    keyspaces = {race.keyspace for race in summary.races if race.workload == kind.workload}
+    undecided = [
+        replace(doubt, text=shortened(doubt.text, _DOUBT_MOST)).sentence for doubt in summary.doubts_about(keyspaces)
+    ]
+    reason = describe_standing(
+        tried=kind.tried, broke=kind.anomalies, broken=kind.broken, ok=kind.ok, undecided=undecided
     )
-    return _compared(run, cell, summary.broke, _first_recipe(material, summary.broken))
+    state = standing_of(broken=kind.broken, ok=kind.ok, undecided=undecided)
+    cell = _counted(_blank(run, kind.workload, state, reason=reason), broken=kind.broken, tried=kind.tried)
+    return _compared(run, cell, kind.anomalies)
 
 
-def _cell_without_races(run: ComparedRun, material: Material) -> ComparedCell:
-    findings = findings_of(material)
+def _cell_without_races(run: ComparedRun, summary: RunSummary) -> ComparedCell:
     states: Mapping[str, CellState] = {"invalid": "broke", "valid": "held", "unknown": "unknown"}
-    state = states[verdict_name(material.verdict.valid)]
-    blank = _blank(run, joined(run.plan.get("workloads", ())), state, reason="; ".join(reasons_of(material)))
-    cell = _counted(replace(blank, unit="run"), broken=int(material.verdict.valid is False), tried=1)
-    broke = {finding.type: len(finding.anomalies) for finding in findings}
-    return _compared(run, cell, broke, next((finding.recipe for finding in findings if finding.recipe), None))
+    name = _without_races(run.plan)
+    blank = _blank(run, name, states[verdict_name(summary.valid)], reason="; ".join(summary.reasons()))
+    cell = _counted(replace(blank, unit="run"), broken=int(summary.valid is False), tried=1)
+    broke: dict[str, int] = {}
+    for found in summary.anomalies:
+        broke[found.type] = broke.get(found.type, 0) + found.count
+    order = sorted(broke, key=lambda kind: (-prominence_of(kind), -broke[kind], kind))
+    return _compared(run, cell, {kind: broke[kind] for kind in order})
 
 
-def _counted(cell: Cell, *, broken: int, tried: int) -> Cell:
-    low, high = wilson(broken, tried)
-    return replace(cell, broken=broken, tried=tried, low=low, high=high)
+def _without_races(plan: Mapping[str, Any]) -> str:
+    """Name the row of a run that has no races."""
+    return joined(plan.get("workloads", ()))
+
+
+def recipes_of(material: Material) -> Mapping[str, Recipe]:
+    """Map each workload that broke to how to repeat the first of its races that did, from the run's history."""
+    summaries = workloads_of(material)
+    if summaries:
+        found = {summary.workload: _first_recipe(material, summary.broken) for summary in summaries}
+    else:
+        recipes = (finding.recipe for finding in findings_of(material) if finding.recipe)
+        found = {_without_races(material.plan): next(recipes, None)}
+    return {workload: recipe for workload, recipe in found.items() if recipe is not None}
 
 
 def _first_recipe(material: Material, broken: Sequence[Race]) -> Recipe | None:
     recipes = (recipe_of(material, race.keyspace) for race in broken)
     return next((recipe for recipe in recipes if recipe is not None), None)
+
+
+def _counted(cell: Cell, *, broken: int, tried: int) -> Cell:
+    low, high = wilson(broken, tried)
+    return replace(cell, broken=broken, tried=tried, low=low, high=high)
 
 
 def _added(place: Cell, several: Sequence[ComparedCell]) -> ComparedCell:
@@ -293,8 +318,8 @@ def _by_anomaly(rows: Sequence[Row], systems: Sequence[str]) -> Mapping[str, Map
 
 
 def _titles(runs: Sequence[ComparedRun]) -> Mapping[str, str]:
-    materials = [run.material for run in runs if run.material is not None]
-    return {finding.type: finding.title for material in materials for finding in findings_of(material)}
+    found = [one for run in runs if run.summary is not None for one in run.summary.anomalies]
+    return {one.type: CATALOGUE[one.type].title if one.type in CATALOGUE else one.title or one.type for one in found}
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
 from schemaquake.results.report.material import Material, Race, anomalies_of, checkers_of, races_of
 from schemaquake.results.report.recipe import Recipe, recipe_of
+from schemaquake.results.summary.cell import describe_standing, standing_of
 from schemaquake.results.wording import counted, joined, shortened, system_name
 
 __all__ = [
@@ -86,18 +87,13 @@ class WorkloadSummary:
     @property
     def standing(self) -> Standing:
         """`held` only where every check decided, and something was acknowledged that could have broken."""
-        if self.broken:
-            return "broke"
-        return "held" if self.ok and not self.undecided else "unknown"
+        return standing_of(broken=len(self.broken), ok=self.ok, undecided=self.undecided)
 
     def reason(self) -> str:
-        """The standing in a sentence without a full stop."""
-        tried = f"{len(self.broken)} of {counted(len(self.races), 'race')} broke"
-        if self.broken:
-            return f"{tried}: " + ", ".join(f"{kind} in {count}" for kind, count in self.broke.items())
-        if not self.ok:
-            return f"{tried}, but no operation of any was acknowledged: nothing to judge"
-        return f"{tried}, but not every check could decide: {'; '.join(self.undecided)}" if self.undecided else tried
+        """Say the standing in a sentence without a full stop."""
+        return describe_standing(
+            tried=len(self.races), broke=self.broke, broken=len(self.broken), ok=self.ok, undecided=self.undecided
+        )
 
 
 def findings_of(material: Material) -> tuple[Finding, ...]:

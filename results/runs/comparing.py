@@ -15,11 +15,19 @@ from rich.console import Console
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import combine
-from schemaquake.results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
+from schemaquake.results.report.comparison import (
+    ComparedRun,
+    Comparison,
+    compare,
+    comparison_html,
+    comparison_markdown,
+    recipes_of,
+)
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.terminal import print_comparison as print_table
 from schemaquake.results.runs.execution import FinishedRun, carry_out
 from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.summary.summarise import read_summary
 
 __all__ = ["ComparedRuns", "compare_runs", "print_comparison", "run_all"]
 
@@ -110,9 +118,11 @@ def _compared(attempt: Attempt, runs: Path) -> ComparedRun:
         return ComparedRun(
             plan=attempt.plan.to_json(), refusal=attempt.refusal or "it never began", applicable=attempt.applicable
         )
+    summary = read_summary(run.store)
     return ComparedRun(
         plan=attempt.plan.to_json(),
-        material=material_of(run.store),
+        summary=summary,
+        recipes=recipes_of(material_of(run.store)) if summary.valid is False else {},
         report=os.path.relpath(run.report, runs),
     )
 

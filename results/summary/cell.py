@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
 
+from schemaquake.results.wording import counted
+
 __all__ = [
     "CONFIDENCE",
     "MARKS",
@@ -21,8 +23,10 @@ __all__ = [
     "Evidence",
     "Unit",
     "condition_name",
+    "describe_standing",
     "document_of",
     "mode_and_nemeses",
+    "standing_of",
     "wilson",
 ]
 
@@ -161,6 +165,23 @@ class Cell:
         return cls(
             **{**document, "mode": mode, "nemeses": nemeses, "runs": tuple(document["runs"]), "evidence": evidence}
         )
+
+
+def standing_of(*, broken: int, ok: int, undecided: Sequence[str]) -> Literal["broke", "held", "unknown"]:
+    """Judge the races of one workload: held only if every check decided and something was acknowledged."""
+    if broken:
+        return "broke"
+    return "held" if ok and not undecided else "unknown"
+
+
+def describe_standing(*, tried: int, broke: Mapping[str, int], broken: int, ok: int, undecided: Sequence[str]) -> str:
+    """Say the standing of a workload's races in a sentence without a full stop; `broke` maps anomaly types to races."""
+    said = f"{broken} of {counted(tried, 'race')} broke"
+    if broken:
+        return f"{said}: " + ", ".join(f"{kind} in {count}" for kind, count in broke.items())
+    if not ok:
+        return f"{said}, but no operation of any was acknowledged: nothing to judge"
+    return f"{said}, but not every check could decide: {'; '.join(undecided)}" if undecided else said
 
 
 def condition_name(mode: str, nemeses: Sequence[str]) -> str:

@@ -90,6 +90,8 @@ class KindSummary:
     tried: int
     broken: int
     anomalies: Mapping[str, int]
+    ok: int
+    """How many of their operations were acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,14 @@ class RunSummary:
         """The races added up by workload, in order of name."""
         names = sorted({race.workload for race in self.races})
         return tuple(_kind(name, [race for race in self.races if race.workload == name]) for name in names)
+
+    def reasons(self) -> tuple[str, ...]:
+        """Say why the run, or a check that counts, is not decided."""
+        doubts = [doubt for doubt in self.doubts if doubt.weighs]
+        for one in self.checkers:
+            if one.valid == "unknown" and not one.judged_nothing:
+                doubts += [replace(doubt, checker=one.checker) for doubt in one.doubts]
+        return tuple(doubt.sentence for doubt in dict.fromkeys(doubts))
 
     def doubts_about(self, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
         """Return the doubts that keep these keyspaces, or the run as a whole, from being decided, each with its checker.
@@ -196,4 +206,5 @@ def _kind(workload: str, races: Sequence[RaceSummary]) -> KindSummary:
         tried=len(races),
         broken=sum(bool(race.anomalies) for race in races),
         anomalies=dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))),
+        ok=sum(race.ok for race in races),
     )

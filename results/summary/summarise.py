@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.journal import STARTED
+from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -27,8 +29,9 @@ from schemaquake.results.summary.run_summary import (
     RunSummary,
 )
 from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
+from schemaquake.results.tables.races import RACES
 
-__all__ = ["FILE_NAME", "read_summary", "summarise", "write_summary"]
+__all__ = ["FILE_NAME", "read_summary", "summarise", "summary_of", "write_summary"]
 
 FILE_NAME: Final = "summary.json"
 
@@ -63,21 +66,46 @@ def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
 
     A run that never began has no history, and no races. Raises HistoryError for tables that are missing or damaged.
     """
-    plan = store.read_plan()
     began = store.path("history.parquet").exists()
-    chronicle = _chronicle(store) if began else Chronicle()
-    return RunSummary(
-        run=store.folder.resolve().name,
-        schemaquake_version=plan.schemaquake_version,
-        system=plan.system,
-        cluster=plan.cluster,
-        nodes=plan.nodes,
-        workloads=plan.workloads,
-        mode=plan.mode,
-        nemeses=plan.nemeses,
-        seed=plan.seed,
-        started=_started(store),
+    return summary_of(
+        store.folder.resolve().name,
+        store.read_plan().to_json(),
+        verdict,
+        outcome,
+        chronicle=_chronicle(store) if began else Chronicle(),
+        operations=store.read_analysis("operations") if began else OPERATIONS.empty_table(),
+        races=store.read_analysis("races") if began else RACES.empty_table(),
+        started=store.started() if (store.path("journals") / STARTED).exists() else None,
         seconds=_seconds(store) if began else 0.0,
+    )
+
+
+def summary_of(
+    run: str,
+    plan: Mapping[str, Any],
+    verdict: Verdict,
+    outcome: Outcome,
+    *,
+    chronicle: Chronicle,
+    operations: pa.Table,
+    races: pa.Table,
+    started: datetime | None,
+    seconds: float,
+) -> RunSummary:
+    """Make the summary of the run of that name from values; the tables are those of `analysis/`."""
+    own = verdict.doubts if verdict.parts else doubts_of(verdict)
+    return RunSummary(
+        run=run,
+        schemaquake_version=plan["schemaquake_version"],
+        system=plan["system"],
+        cluster=plan["cluster"],
+        nodes=plan["nodes"],
+        workloads=tuple(plan["workloads"]),
+        mode=plan["mode"],
+        nemeses=tuple(plan["nemeses"]),
+        seed=plan["seed"],
+        started=None if started is None else started.isoformat(),
+        seconds=seconds,
         completed=outcome.completed,
         applicable=outcome.applicable,
         error=outcome.error,
@@ -86,11 +114,11 @@ def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
             PhaseSummary(name=phase.name, begins_s=phase.begins / 1e9, seconds=phase.seconds)
             for phase in chronicle.phases
         ),
-        operations=_operations(store) if began else {},
-        races=_races(store) if began else (),
+        operations=_outcomes(operations),
+        races=tuple(_race(row) for row in plain(races).to_pylist()),
         anomalies=_anomalies(verdict.anomalies),
         checkers=tuple(map(_checker, verdict.parts)),
-        doubts=tuple(doubt for doubt in doubts_of(verdict) if doubt.checker is None),
+        doubts=tuple(doubt for doubt in own if doubt.checker is None),
         nodes_not_started=tuple(sorted(chronicle.never_back())),
     )
 
@@ -109,10 +137,6 @@ def _chronicle(store: Store) -> Chronicle:
     return chronicle_of(notes)
 
 
-def _started(store: Store) -> str | None:
-    return store.started().isoformat() if (store.path("journals") / STARTED).exists() else None
-
-
 def _seconds(store: Store) -> float:
     latest = [
         pc.max(read_table(store.path(f"{name}.parquet"), pa.schema([schema.field("time")]))["time"]).as_py()
@@ -121,25 +145,22 @@ def _seconds(store: Store) -> float:
     return max((time for time in latest if time is not None), default=0) / 1e9
 
 
-def _operations(store: Store) -> dict[str, int]:
-    counted = pc.value_counts(plain(store.read_analysis("operations").select(["type"]))["type"]).to_pylist()
+def _outcomes(operations: pa.Table) -> dict[str, int]:
+    counted = pc.value_counts(plain(operations.select(["type"]))["type"]).to_pylist()
     return {"ok": 0, "fail": 0, "info": 0} | {entry["values"]: entry["counts"] for entry in counted}
 
 
-def _races(store: Store) -> tuple[RaceSummary, ...]:
-    return tuple(
-        RaceSummary(
-            keyspace=row["keyspace"],
-            workload=row["workload"] or "race",  # histories of others may note less
-            variant=row["variant"],
-            number=row["number"] or 0,
-            mode=row["mode"] or "",
-            anomalies=tuple(row["anomalies"] or ()),
-            ok=row["ok"],
-            fail=row["fail"],
-            info=row["info"],
-        )
-        for row in plain(store.read_analysis("races")).to_pylist()
+def _race(row: Mapping[str, Any]) -> RaceSummary:
+    return RaceSummary(
+        keyspace=row["keyspace"],
+        workload=row["workload"] or "race",  # histories of others may note less
+        variant=row["variant"],
+        number=row["number"] or 0,
+        mode=row["mode"] or "",
+        anomalies=tuple(row["anomalies"] or ()),
+        ok=row["ok"],
+        fail=row["fail"],
+        info=row["info"],
     )
 
 

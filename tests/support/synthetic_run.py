@@ -19,12 +19,16 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.rows import insert, read_rows
 from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table, create_type, drop_type
+from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.run.runner import Outcome
+from schemaquake.results.report.comparison import ComparedRun, recipes_of
 from schemaquake.results.report.material import Material, RunFile
+from schemaquake.results.summary.summarise import summary_of
 from schemaquake.results.tables.races import races
 from schemaquake.results.tables.rates import latencies, rates
 
@@ -213,6 +217,24 @@ def held_run(*, undecided: bool = False) -> Material:
         return Verdict(valid="unknown" if undecided else True, checker="all", parts=tuple(parts))
 
     return _material(author, {**PLAN, "system": "cassandra:6.0-alpha2"}, LOGS.empty_table(), verdict)
+
+
+def compared(plan: Mapping[str, Any], material: Material) -> ComparedRun:
+    """The run as a comparison takes it, as if it had been carried out by that plan."""
+    outcome = Outcome(completed=True, error=None, exit_code=ExitCode.of(material.verdict.valid))
+    summary = summary_of(
+        material.run,
+        plan,
+        material.verdict,
+        outcome,
+        chronicle=material.chronicle,
+        operations=material.operations,
+        races=material.races,
+        started=material.started,
+        seconds=material.duration / 1e9,
+    )
+    recipes = recipes_of(replace(material, plan=plan))
+    return ComparedRun(plan=plan, summary=summary, recipes=recipes, report=f"{material.run}/report.html")
 
 
 def _refused_race(author: Author, at: float, workload: str, number: int) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hostile_pages import EVIL, hostile_run
 from matrices import FOUND, hostile_matrix, matrix
-from synthetic_run import broken_run, held_run
+from synthetic_run import broken_run, compared, held_run
 
 from schemaquake.results.matrix.page import matrix_html
-from schemaquake.results.report.comparison import ComparedRun, compare, comparison_html
+from schemaquake.results.report.comparison import compare, comparison_html
 from schemaquake.results.report.html import report_html
 
 pytestmark = pytest.mark.browser
@@ -122,7 +122,7 @@ def test_hostile_text_runs_nothing(browser: Any, tmp_path: Path):
 
 
 def test_the_comparison_opens_without_a_word_in_the_console(browser: Any, tmp_path: Path):
-    runs = [ComparedRun(plan=run.plan, material=run, report="r/report.html") for run in (broken_run(), held_run())]
+    runs = [compared(run.plan, run) for run in (broken_run(), held_run())]
     page = opened(browser, tmp_path, comparison_html(compare(runs)), width=480)
     assert page.get_log("browser") == []
     assert page.execute_script("return document.documentElement.scrollWidth") == 480

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hostile_pages import EVIL, Page, hostile_run
 from rich.console import Console
-from synthetic_run import PLAN, broken_run, held_run
+from synthetic_run import PLAN, broken_run, compared, held_run
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
@@ -18,7 +18,7 @@ from schemaquake.results.report.terminal import print_comparison
 
 
 def ran(material: Material, **plan: object) -> ComparedRun:
-    return ComparedRun(plan={**material.plan, **plan}, material=material, report=f"{material.run}/report.html")
+    return compared({**material.plan, **plan}, material)
 
 
 def refused(system: str, *, applicable: bool, why: str) -> ComparedRun:

@@ -43,7 +43,7 @@ def test_a_judged_run_has_a_summary(judged):
     (race,) = summary.races
     assert "dangling-type" in race.anomalies
     assert summary.kinds == (
-        KindSummary(workload="drop-type", tried=1, broken=1, anomalies=dict.fromkeys(race.anomalies, 1)),
+        KindSummary(workload="drop-type", tried=1, broken=1, anomalies=dict.fromkeys(race.anomalies, 1), ok=race.ok),
     )
     assert document["kinds"][0]["broken"] == 1
     assert {phase.name for phase in summary.phases} >= {"boot", "main"}
