@@ -25,6 +25,7 @@ _KINDS: Final = (
     ),
 )
 """Kind → how its sentences are recognised, in this order."""
+_OF_NO_CHECKER: Final = ("nothing to judge for ", "no checker ")
 _COUNTED_BY_KEYSPACE: Final = "keyspaces_without"
 """The statistic that only verdicts reached keyspace by keyspace had."""
 
@@ -67,15 +68,26 @@ def upgrade_doubt(reason: str, *, checker: str | None = None) -> dict[str, Any]:
 
 
 def _doubts(reason: str, checkers: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Yield the doubts of a joined reason. One without a name of its own is of the checker named last."""
+    """Yield the doubts of a joined reason. One without a name of its own is of the checker named last.
+
+    Why a run was not completed may hold a "; " itself: what follows it without a name, and is no sentence that is known,
+    belongs to it.
+    """
     checker: str | None = None
+    found: list[dict[str, Any]] = []
     for part in _parts(reason):
         name, colon, rest = part.partition(": ")
         if colon and name in checkers:
             checker, part = name, rest  # noqa: PLW2901 - the name is taken off
-        elif checker is not None and part.startswith(("nothing to judge for ", "no checker ")):
+        elif part.startswith(_OF_NO_CHECKER):
             checker = None
-        yield upgrade_doubt(part, checker=checker)
+        doubt = upgrade_doubt(part, checker=checker)
+        begun = found and checker is None and found[-1]["kind"] == "incomplete-run" and doubt["kind"] == "undecided"
+        if begun and not part.startswith(_OF_NO_CHECKER):
+            found[-1]["text"] += f"; {part}"
+        else:
+            found.append(doubt)
+    yield from found
 
 
 def _parts(reason: str) -> list[str]:

@@ -82,9 +82,10 @@ def of_all_checkers(
     """
     silent = [verdict.checker for verdict in verdicts if verdict.judged_nothing]
     judged = [verdict for verdict in verdicts if not verdict.judged_nothing]
-    # One that judges the run itself must have found it worth judging, and one that judges the cluster must have judged.
-    looked_at = any(verdict.valid is True and verdict.checker not in vouching for verdict in judged)
-    may_leave_out = not by_name and looked_at and any(verdict.checker in vouching for verdict in judged)
+    # Those that judge the run itself must have found it worth judging, and one that judges the cluster must have judged.
+    of_the_run = [verdict.valid is True for verdict in judged if verdict.checker not in vouching]
+    of_the_cluster = [verdict for verdict in judged if verdict.checker in vouching]
+    may_leave_out = not by_name and bool(of_the_run and of_the_cluster) and all(of_the_run)
     counted = judged if may_leave_out else verdicts
     doubts = [
         replace(doubt, checker=verdict.checker)

@@ -9,8 +9,8 @@ has nothing to say, and such a checker answers `unknown` with doubts of the kind
 
 - of a keyspace is left out if the same checker judged another one; else the checker's verdict is unknown;
 - of a whole checker is left out of the run's verdict only if that checker was not asked for by name, one that vouches for
-  the cluster (`Checker.vouches`) did judge, and one that does not vouch but looks at the run itself (`observed`: was every
-  node read in the end, was any schema change acknowledged?) says that there was something to judge.
+  the cluster (`Checker.vouches`) did judge, and those that do not vouch but look at the run itself (`observed`: was every
+  node read in the end, was any schema change acknowledged?) say that there was something to judge.
 
 Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
