@@ -7,9 +7,10 @@ injected. No fault may last longer than `max_fault_seconds`, for then the nodes 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from schemaquake.clusters.cluster_file.model import ClusterFile
+from schemaquake.clusters.systems import server_options
 from schemaquake.harness.errors import FaultNotAllowed, PlanError
 from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.model.plan import Plan
@@ -19,8 +20,6 @@ from schemaquake.harness.registry import load
 from schemaquake.harness.run.phases import main_limit_s
 
 __all__ = ["Asked", "asked", "check_plan"]
-
-_OF_OUR_SERVERS: Final = ("yaml.", "property.")
 
 
 class Asked(NamedTuple):
@@ -81,7 +80,7 @@ def _contradictions(plan: Plan, file: ClusterFile) -> Iterator[str]:
             yield f"{what} of the plan is {planned}, and that of the cluster file {written}: change one of them"
     if file.provider == "ssh":
         for option in plan.options:
-            if option.startswith(_OF_OUR_SERVERS):
+            if option.startswith(server_options.PREFIXES):
                 yield f"-O {option} is for servers that the harness makes itself, not for those of a deployed cluster: leave it out"
         if plan.distribution is not None:
             yield "--distribution is for servers that the harness makes itself: what runs on those hosts runs there already"

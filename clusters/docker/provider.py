@@ -40,6 +40,7 @@ from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
 from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
 from schemaquake.harness.faults.needs import means_needed
@@ -56,8 +57,6 @@ OPTIONS: Final = ("image", "memory", "cpus", "network", "host")
 """What `-O` says of containers, in the words of a cluster file's `[docker]`."""
 
 _RECORD: Final = "docker.json"
-_YAML: Final = "yaml."
-_PROPERTY: Final = "property."
 _UNITS: Final = {"b": 2**-20, "k": 2**-10, "m": 1.0, "g": 2.0**10}
 _LEAST_MB: Final = 1024
 _ABOVE_THE_SERVER: Final = 1.25
@@ -160,7 +159,7 @@ class DockerProvider:
         assert record is not None, "prepare has written it"
         engine = DockerEngine.connect(record.host)
         try:
-            return _Making(plan, folder, record, engine).cluster()
+            return DockerClusterBuilder(plan, folder, record, engine).build()
         except BaseException:
             engine.remove(record.run)
             engine.close()
@@ -182,7 +181,7 @@ class DockerProvider:
             engine.close()
 
 
-class _Making:
+class DockerClusterBuilder:
     """The containers of one run, on their way to being a cluster."""
 
     def __init__(self, plan: Plan, folder: Path, record: _Record, engine: DockerEngine) -> None:
@@ -194,7 +193,7 @@ class _Making:
         self._system = _system(plan)
         self._image = Image(record.image, engine.image(record.image_id))
 
-    def cluster(self) -> DeployedCluster:
+    def build(self) -> DeployedCluster:
         containers = self._containers()
         _require_reachable(containers)
         nodes = [self._node(number, containers) for number in range(len(containers))]
@@ -295,10 +294,8 @@ class _Making:
             number=number,
             addresses=addresses,
             memory_mb=self._record.memory_mb,
-            settings={**demanded, **_settings(options)},
-            properties={
-                name.removeprefix(_PROPERTY): text for name, text in options.items() if name.startswith(_PROPERTY)
-            },
+            settings={**demanded, **yaml_settings(options)},
+            properties=system_properties(options),
         )
 
     def _set(self, transport: DockerTransport, server: Server) -> None:
@@ -417,18 +414,6 @@ def _usual_image(system: System, engine: DockerEngine) -> str:
             f"pull, for example -O image=cassandra:{system.version}"
         )
     return name
-
-
-def _settings(options: Mapping[str, str]) -> Mapping[str, Any]:
-    """`-O yaml.NAME=VALUE`; a value that is JSON is taken as such, any other as text."""
-    found: dict[str, Any] = {}
-    for option, text in options.items():
-        if option.startswith(_YAML):
-            try:
-                found[option.removeprefix(_YAML)] = orjson.loads(text)
-            except orjson.JSONDecodeError:
-                found[option.removeprefix(_YAML)] = text
-    return found
 
 
 def _on_demand(system: System, plan: Plan) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
 from schemaquake.clusters.cql.protocol import answers_cql
 from schemaquake.clusters.doctor.examination import Check, JointCheck, Seen
-from schemaquake.clusters.doctor.probe import Patient
+from schemaquake.clusters.doctor.probe import NodeProbe
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.ssh.login import HostKeyRefused
 from schemaquake.clusters.systems.system import parse_system
@@ -41,33 +41,33 @@ _FREE: Final = 'place=$1; while [ ! -e "$place" ]; do place=$(dirname "$place");
 # ── the way there ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _reachable(patient: Patient) -> Seen:
+def _reachable(probe: NodeProbe) -> Seen:
     """Whether it answers and lets us in; one whose key is refused does answer."""
-    if isinstance(patient.knock, HostKeyRefused):
-        return Seen(True, patient.way.described())
-    if not isinstance(patient.knock, Executed):
-        return Seen(False, str(patient.knock))
-    if patient.knock.exit_code != 0:
-        said = _words(patient.knock)
-        return Seen(False, f"{patient.way.described()} carries out no commands: {said}", "give the user a login shell")
-    return Seen(True, patient.way.described())
+    if isinstance(probe.ping, HostKeyRefused):
+        return Seen(True, probe.way.described())
+    if not isinstance(probe.ping, Executed):
+        return Seen(False, str(probe.ping))
+    if probe.ping.exit_code != 0:
+        said = _words(probe.ping)
+        return Seen(False, f"{probe.way.described()} carries out no commands: {said}", "give the user a login shell")
+    return Seen(True, probe.way.described())
 
 
-def _host_key(patient: Patient) -> Seen:
+def _host_key(probe: NodeProbe) -> Seen:
     """Known, or nothing of ours was shown to that host."""
-    return Seen(False, str(patient.knock)) if isinstance(patient.knock, HostKeyRefused) else Seen(True)
+    return Seen(False, str(probe.ping)) if isinstance(probe.ping, HostKeyRefused) else Seen(True)
 
 
-def _root(patient: Patient) -> Seen:
-    done = patient.root("id", "-u")
+def _root(probe: NodeProbe) -> Seen:
+    done = probe.root("id", "-u")
     if done.exit_code == 0 and done.stdout.strip() == "0":
-        return Seen(True, "" if patient.file.become.method == "none" else "by sudo")
+        return Seen(True, "" if probe.file.become.method == "none" else "by sudo")
     return Seen(False, f"commands are not root's: {_words(done)}", 'log in as root, or write [become] method = "sudo"')
 
 
-def _tools(patient: Patient) -> Seen:
+def _tools(probe: NodeProbe) -> Seen:
     script = 'for tool in "$@"; do command -v "$tool" > /dev/null || echo "$tool"; done'
-    lacking = patient.root("sh", "-c", script, "sh", *_TOOLS).stdout.split()
+    lacking = probe.root("sh", "-c", script, "sh", *_TOOLS).stdout.split()
     if lacking:
         return Seen(False, f"no {', '.join(lacking)}", "install coreutils, findutils and util-linux")
     return Seen(True)
@@ -76,22 +76,22 @@ def _tools(patient: Patient) -> Seen:
 # ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _service(patient: Patient) -> Seen:
-    match patient.file.service:
+def _service(probe: NodeProbe) -> Seen:
+    match probe.file.service:
         case Systemd(unit=unit):
-            return _unit(patient, unit)
+            return _unit(probe, unit)
         case Commands(status=status):
-            done = patient.root(*status)
-            return _server_process(patient, done.stdout.strip() if done.exit_code == 0 else "", " ".join(status))
+            done = probe.root(*status)
+            return _server_process(probe, done.stdout.strip() if done.exit_code == 0 else "", " ".join(status))
         case Process(command=command):
-            done = patient.root("sh", "-c", 'command -v "$1"', "sh", command[0])
+            done = probe.root("sh", "-c", 'command -v "$1"', "sh", command[0])
             if done.exit_code != 0:
                 return Seen(False, f"there is no {command[0]}", "correct [service] command, or install it")
             return Seen(True, done.stdout.strip())
 
 
-def _unit(patient: Patient, unit: str) -> Seen:
-    done = patient.root("systemctl", "show", "--property=LoadState,ActiveState,MainPID", unit)
+def _unit(probe: NodeProbe, unit: str) -> Seen:
+    done = probe.root("systemctl", "show", "--property=LoadState,ActiveState,MainPID", unit)
     if done.exit_code != 0:
         remedy = 'write [service] kind = "commands" or kind = "process" where there is no systemd'
         return Seen(False, f"systemctl does not work: {_words(done)}", remedy)
@@ -103,62 +103,62 @@ def _unit(patient: Patient, unit: str) -> Seen:
     return Seen(True, f"{unit}, process {told.get('MainPID')}")
 
 
-def _server_process(patient: Patient, pid: str, asked: str) -> Seen:
+def _server_process(probe: NodeProbe, pid: str, asked: str) -> Seen:
     if not pid.isdigit():
         return Seen(False, f"`{asked}` tells no process", "start the server, or correct [service] status")
-    if patient.root("test", "-d", f"/proc/{pid}").exit_code != 0:
+    if probe.root("test", "-d", f"/proc/{pid}").exit_code != 0:
         return Seen(False, f"`{asked}` tells process {pid}, which is not there", "start the server")
     return Seen(True, f"process {pid}")
 
 
-def _logs(patient: Patient) -> Seen:
-    lacking = [path for path in patient.file.paths.logs if patient.root("test", "-r", path).exit_code != 0]
+def _logs(probe: NodeProbe) -> Seen:
+    lacking = [path for path in probe.file.paths.logs if probe.root("test", "-r", path).exit_code != 0]
     if lacking:
         return Seen(False, f"there is no {', '.join(lacking)}", "correct [paths] logs")
     return Seen(True)
 
 
-def _data(patient: Patient) -> Seen:
-    lacking = [path for path in patient.file.paths.data if patient.root("test", "-d", path).exit_code != 0]
+def _data(probe: NodeProbe) -> Seen:
+    lacking = [path for path in probe.file.paths.data if probe.root("test", "-d", path).exit_code != 0]
     if lacking:
         return Seen(False, f"there is no folder {', '.join(lacking)}", "correct [paths] data")
     return Seen(True)
 
 
-def _cql(patient: Patient) -> Seen:
-    tls = patient.file.tls
-    where = f"{patient.address}:{patient.file.cql_port}"
+def _cql(probe: NodeProbe) -> Seen:
+    tls = probe.file.tls
+    where = f"{probe.address}:{probe.file.cql_port}"
     context = None if tls is None else tls.context()
-    if not answers_cql(patient.address, patient.file.cql_port, timeout_s=_ANSWERS_WITHIN_S, tls=context):
+    if not answers_cql(probe.address, probe.file.cql_port, timeout_s=_ANSWERS_WITHIN_S, tls=context):
         kind = "CQL" if tls is None else "CQL in TLS with a certificate that [tls] ca vouches for"
         return Seen(
             False,
             f"nothing answers {kind} at {where}",
             "start the server, correct cql_port or [tls], or open the port to this machine",
         )
-    if not patient.local:
+    if not probe.local:
         return Seen(False, f"nothing is said at {where}")
     return Seen(True, where)
 
 
-def _version(patient: Patient) -> Seen:
-    system = None if patient.system is None else parse_system(patient.system)
-    served = patient.cql.dialect.schema.read_release(patient.rows)
+def _version(probe: NodeProbe) -> Seen:
+    system = None if probe.system is None else parse_system(probe.system)
+    served = probe.cql.dialect.schema.read_release(probe.rows)
     if system is not None and re.match(rf"{re.escape(system.version)}(?![\w.])", served) is None:
         return Seen(False, f"it is {served}, not {system.version}", "correct the system, here or in the cluster file")
     return Seen(True, served)
 
 
-def _ring(patients: Mapping[str, Patient]) -> Mapping[str, Seen]:
+def _ring(probes: Mapping[str, NodeProbe]) -> Mapping[str, Seen]:
     """A ring of which the file knows only a part would be judged by a part of it."""
-    listed = {patient.address: name for name, patient in patients.items()}
-    return {name: _members(patient, listed) for name, patient in patients.items()}
+    listed = {probe.address: name for name, probe in probes.items()}
+    return {name: _members(probe, listed) for name, probe in probes.items()}
 
 
-def _members(patient: Patient, listed: Mapping[str, str]) -> Seen:
-    rows = patient.rows("SELECT * FROM system.peers")
+def _members(probe: NodeProbe, listed: Mapping[str, str]) -> Seen:
+    rows = probe.rows("SELECT * FROM system.peers")
     ways = [{str(row[column]) for column in ("peer", "rpc_address") if row.get(column)} for row in rows]
-    strangers = sorted(min(addresses) for addresses in ways if not addresses & set(patient.file.addresses.values()))
+    strangers = sorted(min(addresses) for addresses in ways if not addresses & set(probe.file.addresses.values()))
     if strangers:
         return Seen(
             False,
@@ -166,7 +166,7 @@ def _members(patient: Patient, listed: Mapping[str, str]) -> Seen:
             "list every node of the ring in [[nodes]]",
         )
     known = set().union(*ways) if ways else set()
-    unknown = [name for address, name in listed.items() if name != patient.name and address not in known]
+    unknown = [name for address, name in listed.items() if name != probe.name and address not in known]
     if unknown:
         return Seen(
             False, f"it does not know {', '.join(unknown)}", "join them to one ring, or correct their addresses"
@@ -174,18 +174,18 @@ def _members(patient: Patient, listed: Mapping[str, str]) -> Seen:
     return Seen(True, f"{len(rows) + 1} nodes")
 
 
-def _agreement(patients: Mapping[str, Patient]) -> Mapping[str, Seen]:
-    versions = {name: str(patient.local.get("schema_version")) for name, patient in patients.items()}
+def _agreement(probes: Mapping[str, NodeProbe]) -> Mapping[str, Seen]:
+    versions = {name: str(probe.local.get("schema_version")) for name, probe in probes.items()}
     if len(set(versions.values())) == 1:
         return {name: Seen(True, version[:8]) for name, version in versions.items()}
     told = ", ".join(f"{name} has {version}" for name, version in versions.items())
     return dict.fromkeys(versions, Seen(False, told, "wait for agreement (nodetool describecluster), then look again"))
 
 
-def _prefix(patient: Patient) -> Seen:
+def _prefix(probe: NodeProbe) -> Seen:
     """What lies there already may be somebody's, and the end of a run drops what is under the prefix."""
-    prefix = f"{patient.file.keyspace_prefix}_"
-    there = sorted(patient.cql.dialect.schema.read_keyspaces(patient.rows))
+    prefix = f"{probe.file.keyspace_prefix}_"
+    there = sorted(probe.cql.dialect.schema.read_keyspaces(probe.rows))
     taken = [name for name in there if name.startswith(prefix)]
     if taken:
         remedy = "drop them if they are of an earlier run, or choose another keyspace_prefix"
@@ -196,10 +196,10 @@ def _prefix(patient: Patient) -> Seen:
 # ── room and time ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _disk_space(patient: Patient) -> Seen:
-    paths = patient.file.paths
+def _disk_space(probe: NodeProbe) -> Seen:
+    paths = probe.file.paths
     wanted = {paths.state: _STATE_MB_MIN} | dict.fromkeys(paths.data, _DATA_MB_MIN)
-    free = {path: _free_mb(patient, path) for path in wanted}
+    free = {path: _free_mb(probe, path) for path in wanted}
     full = [
         f"{path} has {free[path]} MB free of {least} needed" for path, least in wanted.items() if free[path] < least
     ]
@@ -208,16 +208,16 @@ def _disk_space(patient: Patient) -> Seen:
     return Seen(True, f"{min(free[path] for path in paths.data)} MB")
 
 
-def _free_mb(patient: Patient, path: str) -> int:
+def _free_mb(probe: NodeProbe, path: str) -> int:
     """0 where it cannot be told."""
-    columns = patient.root("sh", "-c", _FREE, "sh", str(PurePosixPath(path))).stdout.split()
+    columns = probe.root("sh", "-c", _FREE, "sh", str(PurePosixPath(path))).stdout.split()
     return int(columns[3]) // 1024 if len(columns) > 3 and columns[3].isdigit() else 0
 
 
-def _clock_offset(patient: Patient) -> Seen:
+def _clock_offset(probe: NodeProbe) -> Seen:
     """Half of the time that the answer took may be on either side; a date without fractions may be a second late."""
     asked = time.time()
-    told = patient.run("date", "+%s.%N").stdout.strip()
+    told = probe.run("date", "+%s.%N").stdout.strip()
     answered = time.time()
     whole, _, fraction = told.partition(".")
     if not whole.isdigit():
@@ -237,8 +237,8 @@ def _clock_offset(patient: Patient) -> Seen:
 class _Alone:
     """As much of a cluster as a nemesis asks about: one node, which the file allows to be disturbed."""
 
-    def __init__(self, patient: Patient) -> None:
-        self.nodes = [patient]
+    def __init__(self, probe: NodeProbe) -> None:
+        self.nodes = [probe]
 
     def missing(self, means: str) -> str | None:  # noqa: ARG002 - the node itself is asked
         return None
@@ -247,45 +247,45 @@ class _Alone:
 def _nemesis(name: str) -> Any:
     """The nemesis' own question, so that what the doctor finds is what the run would."""
 
-    def look(patient: Patient) -> Seen:
-        missing = load("nemeses", name).missing(_Alone(patient))
+    def look(probe: NodeProbe) -> Seen:
+        missing = load("nemeses", name).missing(_Alone(probe))
         return Seen(True) if missing is None else Seen(False, missing)
 
     return look
 
 
-def _clock(patient: Patient) -> Seen:
+def _clock(probe: NodeProbe) -> Seen:
     """The clock's own question, so that what the doctor finds is what the run would."""
-    told = patient.file.clock
+    told = probe.file.clock
     clock: HostClock | FaketimeClock
     if told.method == "settime":
-        clock = HostClock(patient.as_root, folder=patient.file.paths.state)
+        clock = HostClock(probe.as_root, folder=probe.file.paths.state)
     else:
-        folder = patient.file.paths.state
-        clock = FaketimeClock(patient.as_root, folder=folder, library=told.library, offset_file=told.offset_file)
+        folder = probe.file.paths.state
+        clock = FaketimeClock(probe.as_root, folder=folder, library=told.library, offset_file=told.offset_file)
     refusal = clock.refusal()
     if refusal is not None:
         return Seen(False, refusal, 'remedy that, take "clock" out of allow, or choose another [clock] method')
-    if told.method == "libfaketime" and not isinstance(patient.file.service, Process) and not _is_faked(patient):
+    if told.method == "libfaketime" and not isinstance(probe.file.service, Process) and not _is_faked(probe):
         remedy = "start it with LD_PRELOAD and FAKETIME_TIMESTAMP_FILE, which [clock] offset_file names"
         return Seen(False, "the server is started by somebody else, and not under libfaketime", remedy)
     return Seen(True, told.method)
 
 
-def _is_faked(patient: Patient) -> bool:
+def _is_faked(probe: NodeProbe) -> bool:
     """Whether some process reads its time from the file that `[clock] offset_file` names."""
-    offset_file = patient.file.clock.offset_file
+    offset_file = probe.file.clock.offset_file
     if offset_file is None:
         return False
     script = 'grep -lzxF "FAKETIME_TIMESTAMP_FILE=$1" /proc/[0-9]*/environ 2> /dev/null | head -n 1'
-    return bool(patient.root("sh", "-c", script, "sh", offset_file).stdout.strip())
+    return bool(probe.root("sh", "-c", script, "sh", offset_file).stdout.strip())
 
 
 def _words(done: Executed) -> str:
     return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}").splitlines()[0].rstrip(".")
 
 
-CHECKS: Final[Sequence[Check[Patient] | JointCheck[Patient]]] = (
+CHECKS: Final[Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]] = (
     Check(name="reachable", look=_reachable),
     Check(name="host key", look=_host_key, after=("reachable",)),
     Check(name="root", look=_root, after=("host key",)),
@@ -313,7 +313,7 @@ _OF_A_SERVER: Final = frozenset(
 """What is there only while, or after, the server runs."""
 
 
-def checks_for(file: ClusterFile, words: Sequence[str]) -> Sequence[Check[Patient] | JointCheck[Patient]]:
+def checks_for(file: ClusterFile, words: Sequence[str]) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
     """What is needed for faults of these words; of a server that the harness starts itself, nothing that it would tell."""
     chosen = [check for check in CHECKS if not check.words or check.words & set(words)]
     if file.service.kind == "process":

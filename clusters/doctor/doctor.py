@@ -15,7 +15,7 @@ from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.doctor.checks import checks_for
 from schemaquake.clusters.doctor.examination import Check, Examination, JointCheck, Seen, examine
-from schemaquake.clusters.doctor.probe import Patient
+from schemaquake.clusters.doctor.probe import NodeProbe
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.clusters.systems.cassandra.system_schema import SystemSchema
@@ -33,7 +33,7 @@ _LATEST_BEFORE_KNOWN: Final = CqlDialect(protocol_version=4, schema=SystemSchema
 """The dialect of a server whose system the user has not named: that of Cassandra 3.0 to 5.0."""
 
 
-def required_checks(plan: Plan, file: ClusterFile) -> Sequence[Check[Patient] | JointCheck[Patient]]:
+def required_checks(plan: Plan, file: ClusterFile) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
     """What is to be asked of every node before this plan is run."""
     return checks_for(file, [need.word for need in asked(plan)])
 
@@ -55,8 +55,8 @@ def examine_cluster(
     `system` is what the servers should be (None: as the file says, if it does). Raises PlanError for a system without CQL.
     """
     wanted = file.allow if words is None else tuple(words)
-    with _patients(file, system or file.system, way_to) as patients:
-        return examine(patients, checks_for(file, wanted))
+    with _probes(file, system or file.system, way_to) as probes:
+        return examine(probes, checks_for(file, wanted))
 
 
 def refuse_unless_fit(plan: Plan, file: ClusterFile, *, way_to: WayTo = by_ssh) -> Mapping[str, str]:
@@ -64,31 +64,31 @@ def refuse_unless_fit(plan: Plan, file: ClusterFile, *, way_to: WayTo = by_ssh) 
 
     Raises EnvironmentLacks with everything that is missing, a line each.
     """
-    with _patients(file, plan.system, way_to) as patients:
-        found = examine(patients, required_checks(plan, file))
+    with _probes(file, plan.system, way_to) as probes:
+        found = examine(probes, required_checks(plan, file))
     if not found.ok:
         told = "\n".join(f"  {sentence}" for sentence in found.missing)
         raise EnvironmentLacks(f"the cluster lacks what this run needs; nothing was touched:\n{told}")
     facts = found.document()["checks"]
     return {
-        f"{check} of the nodes": ", ".join(f"{node} {facts[check][node]['said']}" for node in patients)
+        f"{check} of the nodes": ", ".join(f"{node} {facts[check][node]['said']}" for node in probes)
         for check in ("clock offset", "version")
         if check in facts
     }
 
 
 @contextmanager
-def _patients(file: ClusterFile, system: str | None, way_to: WayTo) -> Iterator[Mapping[str, Patient]]:
+def _probes(file: ClusterFile, system: str | None, way_to: WayTo) -> Iterator[Mapping[str, NodeProbe]]:
     cql = _connector(file, system)
-    patients = {
-        name: Patient(name, address, way_to(file, name), file, cql=cql, system=system)
+    probes = {
+        name: NodeProbe(name, address, way_to(file, name), file, cql=cql, system=system)
         for name, address in file.addresses.items()
     }
     try:
-        yield patients
+        yield probes
     finally:
-        for patient in patients.values():
-            patient.way.close()
+        for probe in probes.values():
+            probe.way.close()
 
 
 def _connector(file: ClusterFile, system: str | None) -> CqlConnector:

@@ -121,7 +121,7 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def examine(patients: Mapping[str, P], checks: Sequence[AnyCheck[P]]) -> Examination:
+def examine(probes: Mapping[str, P], checks: Sequence[AnyCheck[P]]) -> Examination:
     """Carry out the checks, in their order: those of single nodes on all nodes at the same time."""
     findings: dict[tuple[str, str], Seen | None] = {}
 
@@ -129,28 +129,28 @@ def examine(patients: Mapping[str, P], checks: Sequence[AnyCheck[P]]) -> Examina
         below = [findings.get((name, node)) for name in check.after]
         return all(seen is not None and seen.ok for seen in below)
 
-    with ThreadPoolExecutor(max_workers=max(1, len(patients))) as pool:
+    with ThreadPoolExecutor(max_workers=max(1, len(probes))) as pool:
         for check in checks:
-            asked = {node: patient for node, patient in patients.items() if stands(check, node)}
+            asked = {node: probe for node, probe in probes.items() if stands(check, node)}
             if isinstance(check, JointCheck):
                 found = dict(_jointly(check, asked)) if asked else {}
             else:
                 found = dict(
-                    zip(asked, pool.map(lambda patient, one=check: _look(one, patient), asked.values()), strict=True)
+                    zip(asked, pool.map(lambda probe, one=check: _look(one, probe), asked.values()), strict=True)
                 )
-            findings |= {(check.name, node): found.get(node) for node in patients}
+            findings |= {(check.name, node): found.get(node) for node in probes}
     return Examination(tuple(Finding(node, check, seen) for (check, node), seen in findings.items()))
 
 
-def _look(check: Check[P], patient: P) -> Seen:
+def _look(check: Check[P], probe: P) -> Seen:
     try:
-        return check.look(patient)
+        return check.look(probe)
     except SchemaquakeError as error:
         return Seen(False, str(error))
 
 
-def _jointly(check: JointCheck[P], patients: Mapping[str, P]) -> Mapping[str, Seen]:
+def _jointly(check: JointCheck[P], probes: Mapping[str, P]) -> Mapping[str, Seen]:
     try:
-        return check.look(patients)
+        return check.look(probes)
     except SchemaquakeError as error:
-        return dict.fromkeys(patients, Seen(False, str(error)))
+        return dict.fromkeys(probes, Seen(False, str(error)))

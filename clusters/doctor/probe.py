@@ -1,4 +1,4 @@
-"""Patient: one node as the doctor sees it, before anything there is ours: a way for commands, and a session to read by.
+"""NodeProbe: one node as the doctor sees it, before anything there is ours: a way for commands, and a session to read by.
 
 What several checks need to know is asked once and kept: the answer to the first knock, the server's word of itself.
 """
@@ -16,13 +16,13 @@ from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.protocols import Executed
 
-__all__ = ["Patient"]
+__all__ = ["NodeProbe"]
 
 _COMMAND_LIMIT_S: Final = 20.0
 _REQUEST_LIMIT_S: Final = 10.0
 
 
-class Patient:
+class NodeProbe:
     """One node of a cluster file. `way` is the one that the user of the connection has."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Patient:
         return "running"
 
     @cached_property
-    def knock(self) -> Executed | NodeUnreachable:
+    def ping(self) -> Executed | NodeUnreachable:
         """What came of the first command, or why none could be carried out."""
         try:
             return self.run("true")

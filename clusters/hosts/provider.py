@@ -20,7 +20,7 @@ from schemaquake.clusters.doctor.doctor import refuse_unless_fit
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
-from schemaquake.clusters.nodes.mending import mend
+from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
 from schemaquake.clusters.nodes.service import service_of
@@ -80,7 +80,7 @@ class SshProvider:
     def heal(self, folder: Path) -> Sequence[str]:
         """Undo what a dead run left on the hosts, from any machine that may log in there. Raises HealError."""
         plan = Plan.read(folder)
-        return mend(self.create(plan, folder), folder / FILE_NAME, keep_data=plan.keep_data)
+        return heal_by_ledger(self.create(plan, folder), folder / FILE_NAME, keep_data=plan.keep_data)
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
         """The same from the run's ledger alone, and a cluster file that may be written for another machine than the run's.
@@ -93,7 +93,7 @@ class SshProvider:
         cluster = _cluster(
             file, file.system, run=run_of(ledger), folder=ledger.parent, start_timeout_s=_START_LIMIT_S, keep_data=False
         )
-        return mend(cluster, ledger, keep_data=False)
+        return heal_by_ledger(cluster, ledger, keep_data=False)
 
 
 def _cluster(

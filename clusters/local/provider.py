@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.distribution.java import find_java
@@ -20,6 +20,7 @@ from schemaquake.clusters.local.child_process import RECORD, end_recorded
 from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
+from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.harness.faults.needs import means_needed
@@ -30,8 +31,6 @@ from schemaquake.harness.registry import load
 __all__ = ["LocalProvider"]
 
 _KEPT_FREE_MB: Final = 1500
-_YAML: Final = "yaml."
-_PROPERTY: Final = "property."
 
 
 class LocalProvider:
@@ -88,8 +87,8 @@ class LocalProvider:
             start_timeout_s=plan.start_timeout_s,
             skewable_clocks="clock" in means_needed(plan),
             keep_data=plan.keep_data,
-            settings=_settings(plan.options),
-            properties=_properties(plan.options),
+            settings=yaml_settings(plan.options),
+            properties=system_properties(plan.options),
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
@@ -109,27 +108,10 @@ class LocalProvider:
         return done + [f"node {name}: its data was deleted" for name in emptied]
 
 
-def _settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """`-O yaml.NAME=VALUE` for every node's cassandra.yaml; a value that is JSON is taken as such, any other as text."""
-    found: dict[str, Any] = {}
-    for option, text in options.items():
-        if option.startswith(_YAML):
-            try:
-                found[option.removeprefix(_YAML)] = json.loads(text)
-            except json.JSONDecodeError:
-                found[option.removeprefix(_YAML)] = text
-    return found
-
-
 def _required(workloads: Sequence[str]) -> frozenset[str]:
     """The features without which these workloads are not applicable."""
     requirements: list[frozenset[str]] = [load("workloads", name).requires for name in workloads]
     return frozenset().union(*requirements)
-
-
-def _properties(options: Mapping[str, str]) -> dict[str, str]:
-    """`-O property.NAME=VALUE` for every server: `-DNAME=VALUE`, as it stands."""
-    return {option.removeprefix(_PROPERTY): text for option, text in options.items() if option.startswith(_PROPERTY)}
 
 
 def _require_memory(needed_mb: int) -> None:

@@ -11,11 +11,11 @@ whose fault has expired, or whose command arrives late, is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.model.protocols import Executed
@@ -63,7 +63,7 @@ class HostClock:
 
     def refusal(self) -> str | None:
         """Why it cannot be skewed, in words; null if it can. Leaves nothing behind."""
-        done = self._transport.run(["sh", "-s", "--", "refusal"], stdin=_content(self._SCRIPT))
+        done = self._transport.run(["sh", "-s", "--", "refusal"], stdin=read_script(self._SCRIPT))
         return self._insist(done).strip() or None
 
     def _place(self) -> None:
@@ -72,7 +72,7 @@ class HostClock:
             return
         _make_folder(self._transport, self._folder)
         for name in self._FILES:
-            self._transport.put(_content(name), f"{self._folder}/{name}", mode=0o700)
+            self._transport.put(read_script(name), f"{self._folder}/{name}", mode=0o700)
 
     def _ask(self, *arguments: str) -> Executed:
         script = f"{self._folder}/{self._SCRIPT}"
@@ -186,10 +186,6 @@ class FaketimeClock:
 
     def _insist(self, done: Executed) -> str:
         return _insist(self._transport, done)
-
-
-def _content(name: str) -> bytes:
-    return files(__package__).joinpath(name).read_bytes()
 
 
 def _make_folder(transport: Transport, folder: str) -> None:

@@ -17,11 +17,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import PurePosixPath
 from threading import RLock
 from typing import Final, TypeAlias, TypeVar
 
+from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
 from schemaquake.harness.model.operation import JSON
@@ -165,7 +165,7 @@ class Guard:
         if prepared.exit_code != 0:
             raise ClusterError(f"{self._transport.described()}: no guard can stand: {prepared.stderr.strip()}")
         if not prepared.stdout:
-            script = files(__package__).joinpath(_SCRIPT).read_bytes()
+            script = read_script(_SCRIPT)
             try:
                 self._transport.put(script, f"{self._folder}/{_SCRIPT}", mode=0o755)
             except NodeUnreachable:

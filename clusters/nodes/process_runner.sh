@@ -12,24 +12,10 @@
 # prints, from the beginning at each start.
 set -u
 
-# When the kernel says that process started; nothing if there is none, or only its remains. Its name may hold anything
-# but ends at the last parenthesis.
-started() {
-  [ -r "/proc/$1/stat" ] || return 0
-  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-  set -- ${stat##*) }
-  case ${1:-Z} in Z | X) return 0 ;; esac
-  shift 19
-  echo "$1"
-}
+# include processes.sh
 
 # The pid of the server that runs.
-running() {
-  [ -r "$folder/pid" ] || return 0
-  read -r pid began < "$folder/pid" || return 0
-  [ -n "$began" ] && [ "$(started "$pid")" = "$began" ] && echo "$pid"
-  return 0
-}
+running() { alive "$folder/pid"; }
 
 signal() {
   pid=$(running)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Final
 
 from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
+from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.harness.errors import PlanError
 
 __all__ = ["Service", "commands", "process", "service_of", "systemd"]
@@ -73,7 +73,7 @@ def systemd(unit: str, folder: str) -> Service:
         kill=verb("kill"),
         status=verb("status"),
         ended=verb("ended"),
-        scripts={script: _script(_UNIT)},
+        scripts={script: read_script(_UNIT)},
     )
 
 
@@ -111,9 +111,5 @@ def process(
         status=verb("status"),
         ended=verb("ended"),
         console=console,
-        scripts={script: _script(_RUNNER)},
+        scripts={script: read_script(_RUNNER)},
     )
-
-
-def _script(name: str) -> bytes:
-    return files(__package__).joinpath(name).read_bytes()

@@ -12,7 +12,7 @@ from schemaquake.harness.faults.executor import nothing_is_left
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Cluster, Guarded, Mending, Provider
+from schemaquake.harness.model.protocols import Cluster, Guarded, LedgerHealer, Provider
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_process import still_running
 
@@ -66,7 +66,7 @@ def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
     except (OSError, ValueError) as error:
         raise PlanError(f"{cluster_file} is no cluster file: {error}") from error
     provider = load("clusters", str(kind))
-    if not isinstance(provider, Mending):
+    if not isinstance(provider, LedgerHealer):
         raise PlanError(f"a run on a {kind} cluster is healed from its folder: schemaquake heal RUN")
     return provider.heal_ledger(ledger, cluster_file)
 

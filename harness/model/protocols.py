@@ -37,7 +37,7 @@ __all__ = [
     "Foretelling",
     "Guarded",
     "HistoryFormat",
-    "Mending",
+    "LedgerHealer",
     "Mode",
     "Nemesis",
     "Node",
@@ -262,7 +262,7 @@ class Provider(Protocol):
 
 
 @runtime_checkable
-class Mending(Protocol):
+class LedgerHealer(Protocol):
     """A provider whose nodes outlive a run, and can be healed by whoever has its ledger and their owner's file."""
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:

@@ -7,7 +7,6 @@ the process runner, so that `[service] kind = "process"` of the cluster file fin
 from __future__ import annotations
 
 import subprocess
-from importlib.resources import files
 from pathlib import Path
 
 from ssh_hosts import SshHost, SshHosts
@@ -17,6 +16,7 @@ from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.local.startup_archive import archive_arguments, ensure_archive
 from schemaquake.clusters.nodes import libfaketime
+from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.configuration import Place, command, tokens, write_configuration
 from schemaquake.clusters.systems.gossip import last_words
@@ -134,7 +134,7 @@ class CassandraHosts:
         mount = f"mkdir -p /run/cassandra && mount --bind {self.folder(host)} /run/cassandra"
         _must(*inside, "sh", "-c", mount)
         runner = host.folder / "process_runner.sh"
-        runner.write_bytes(files("schemaquake.clusters.nodes").joinpath("process_runner.sh").read_bytes())
+        runner.write_bytes(read_script("process_runner.sh"))
         environment = {} if self._clock is None else libfaketime.environment(self._clock, _OFFSET_FILE)
         start = process(self._command(), "/", place=f"{_STATE}/server", environment=environment).start
         _must(*inside, "sh", str(runner), *start[2:])

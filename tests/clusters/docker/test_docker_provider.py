@@ -242,7 +242,7 @@ def made(engine_host, small_image, tmp_path, monkeypatch):
         nodes=2, nemeses=("partition", "clock"), options={"image": small_image, "memory": "64m"}, replication_factor=1
     )
     # Small servers in small images: what a real one is set needs a cassandra.yaml.
-    monkeypatch.setattr(docker_provider._Making, "_set", lambda *_: None)
+    monkeypatch.setattr(docker_provider.DockerClusterBuilder, "_set", lambda *_: None)
     DockerProvider().prepare(there, tmp_path)
     cluster = DockerProvider().create(there, tmp_path)
     yield cluster, tmp_path, there

@@ -17,7 +17,7 @@ from scylla_node import Rest, serving
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.keyspaces import made_by
-from schemaquake.clusters.nodes.mending import mend
+from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
@@ -309,7 +309,7 @@ def test_nodes_mend_themselves_when_the_harness_is_gone(ring, nemesis, broken):
     injected(ring, nemesis, "n2")
     assert ring.states() == {"n1": "running", "n2": broken, "n3": "running"}
     until(lambda: ring.states()["n2"] == "running", deadline_s=20, what="mending")
-    assert mend(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
+    assert heal_by_ledger(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
     assert ring.files() == []
 
 
@@ -317,11 +317,11 @@ def test_nodes_mend_themselves_when_the_harness_is_gone(ring, nemesis, broken):
 def test_a_healing_from_elsewhere_mends_at_once_and_twice_is_harmless(ring, nemesis):
     injected(ring, nemesis, "n2")
     ring.made("sq_a")
-    done = mend(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
+    done = heal_by_ledger(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
     assert any("marked as healed" in sentence for sentence in done)
     assert "keyspace sq_a: dropped" in done
     assert ring.files() == []
-    assert mend(ring.cluster(), ring.folder / FILE_NAME, keep_data=False) == []
+    assert heal_by_ledger(ring.cluster(), ring.folder / FILE_NAME, keep_data=False) == []
     assert ring.states() == dict.fromkeys(ring.places, "running")
 
 
@@ -329,13 +329,13 @@ def test_what_cannot_be_reached_is_told_stays_open_and_is_mended_the_next_time(r
     injected(ring, Kill(), "n1", "n2")
     ring.ways["n2"].cut = True
     with pytest.raises(HealError, match="n2"):
-        mend(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
+        heal_by_ledger(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
     assert ring.node("n1").state() == "running"
     ledger = Ledger(ring.folder / FILE_NAME)
     assert [entry.state for entry in ledger.open_faults()] == ["failed"]
     ledger.close()
     ring.ways["n2"].cut = False
-    mend(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
+    heal_by_ledger(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
     assert ring.files() == []
     assert ring.states() == dict.fromkeys(ring.places, "running")
 
@@ -346,7 +346,7 @@ def test_a_cluster_that_stops_with_a_fault_in_place_leaves_its_guards(ring):
         cluster.stop()
     assert any("schemaquake heal" in str(error) for error in caught.value.exceptions)
     assert any("guard" in name for name in ring.files())
-    mend(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
+    heal_by_ledger(ring.cluster(), ring.folder / FILE_NAME, keep_data=False)
 
 
 def test_servers_that_the_harness_restarts_are_started_by_the_nodes_if_it_dies(ring):

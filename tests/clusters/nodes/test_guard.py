@@ -22,6 +22,7 @@ from places import ROOT, SUPPORT
 
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
 from schemaquake.harness.model.protocols import Executed, Fault, Guarded, Undo
 from schemaquake.harness.wait import pause_for, until
@@ -257,7 +258,7 @@ def test_a_node_that_runs_out_of_processes_gets_its_fault_undone_when_there_are_
 
 
 def test_a_command_that_hangs_does_not_keep_the_next_from_its_turn(bench, monkeypatch):
-    hasty = (ROOT / "clusters/nodes/guard.sh").read_text()
+    hasty = read_script("guard.sh").decode()
     assert "COMMAND_ENDS_WITHIN=30 " in hasty
     hasty = hasty.replace("COMMAND_ENDS_WITHIN=30 ", "COMMAND_ENDS_WITHIN=1 ")
     put = bench.transport.put

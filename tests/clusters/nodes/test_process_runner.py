@@ -7,16 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from places import ROOT
 
+from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.harness.wait import until
-
-SCRIPT = ROOT / "clusters/nodes/process_runner.sh"
 
 
 def runner(verb: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = ["sh", str(SCRIPT), verb, str(folder), *arguments]
+    script = folder.parent / "process_runner.sh"
+    script.write_bytes(read_script(script.name))
+    argv = ["sh", str(script), verb, str(folder), *arguments]
     return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_script_is_whole_where_it_is_alone():
+    for name in ("guard.sh", "process_runner.sh"):
+        script = read_script(name).decode()
+        assert script.startswith("#!/bin/sh\n")
+        assert script.count("started() {") == 1, "the functions that scripts share are in each, once"
+        assert "# include" not in script
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""Mending: what a dead run left on nodes that outlived it is undone, from any machine that has the run's ledger.
+"""Ledger healer: what a dead run left on nodes that outlived it is undone, from any machine that has the run's ledger.
 
-Everything is tried on every node, and nothing counts as mended that was not read back: what is left is told, and stays
-in the ledger for the next time.
+Everything is tried on every node, and nothing counts as undone that was not read back. What is left is reported and
+stays in the ledger for the next attempt.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from schemaquake.harness.errors import HealError, SchemaquakeError
 from schemaquake.harness.faults.healing import heal_open
 from schemaquake.harness.faults.ledger import Ledger
 
-__all__ = ["mend"]
+__all__ = ["heal_by_ledger"]
 
 
-def mend(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bool) -> Sequence[str]:
-    """Undo open faults, end the guards, drop the run's keyspaces and remove its files; a sentence each. Idempotent.
+def heal_by_ledger(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bool) -> Sequence[str]:
+    """Undo open faults, disarm guards, drop the run's keyspaces and remove its files. Returns a sentence for each.
 
-    Which keyspaces the run made is known where its journals lie beside the ledger; otherwise none are dropped. Raises HealError with what was done and what is left, if anything is.
+    Idempotent. The run's keyspaces are known from its journals, if they lie beside the ledger; without them none is
+    dropped. Raises HealError with what was done and what is left, if anything is.
     """
     done: list[str] = []
     left: list[str] = []
     if ledger_file.exists():
         ledger = Ledger(ledger_file)
         try:
-            mended = heal_open(cluster, ledger)
+            healed = heal_open(cluster, ledger)
         finally:
             ledger.close()
-        done += mended.done
-        left += mended.left
+        done += healed.done
+        left += healed.left
     if not left:
         for step in (
             cluster.end_guards,
-            *([] if keep_data else [lambda: _dropped(cluster, ledger_file.parent)]),
+            *([] if keep_data else [lambda: _drop_keyspaces(cluster, ledger_file.parent)]),
             cluster.clean,
         ):
             try:
@@ -46,11 +47,11 @@ def mend(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bool) -> Seq
     cluster.close()
     if left:
         before = f" Done: {'; '.join(done)}." if done else ""
-        raise HealError(f"not everything is undone: {'; '.join(left)}.{before} Try again when that is mended")
+        raise HealError(f"not everything is undone: {'; '.join(left)}.{before} Mend that, and heal the run again")
     return done
 
 
-def _dropped(cluster: DeployedCluster, folder: Path) -> Sequence[str]:
+def _drop_keyspaces(cluster: DeployedCluster, folder: Path) -> Sequence[str]:
     made = keyspaces.made_by(folder)
     if not made:
         return []
