@@ -1,7 +1,7 @@
-"""SSH: a cluster of hosts that are there already, as a cluster file tells of them (`--cluster FILE.toml`).
+"""SSH: a cluster of hosts that a cluster file describes (`--cluster FILE.toml`).
 
-Nothing is installed and nothing is started by surprise: the servers run before the run and after it. What the harness
-puts on a host lies in one folder that goes with the run, and every fault has a guard there.
+Nothing is installed, and the servers run before and after the run. The harness keeps its files on a host in one folder,
+which is removed with the run, and every fault has a guard there.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME
 from schemaquake.harness.model.plan import Plan
 
-__all__ = ["SshProvider", "way_to"]
+__all__ = ["SshProvider", "transport_to"]
 
 _START_LIMIT_S: Final = 120.0
 
 
-def way_to(file: ClusterFile, name: str) -> Transport:
-    """The way to that node, on which everything is carried out as root."""
-    way = SshTransport(file.access(name))
-    return way if file.become.method == "none" else RootTransport(way, file.become)
+def transport_to(file: ClusterFile, name: str) -> Transport:
+    """Make the transport to that node, which runs every command as root."""
+    transport = SshTransport(file.access(name))
+    return transport if file.become.method == "none" else RootTransport(transport, file.become)
 
 
 class SshProvider:
@@ -49,12 +49,12 @@ class SshProvider:
     name = "ssh"
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
-        """Refuse what the cluster's owner does not allow and what its hosts cannot do, before anything is touched.
+        """Refuse a plan that the cluster's owner does not allow or that its hosts cannot carry out, before anything is touched.
 
         Raises PlanError, FaultNotAllowed, EnvironmentLacks.
         """
         if plan.cluster_file is None:
-            raise PlanError("--cluster ssh needs to know the hosts: give the cluster file itself, --cluster FILE.toml")
+            raise PlanError("--cluster ssh needs a cluster file: use --cluster FILE.toml")
         file = read_cluster_file_of_run(folder)
         check_plan(plan, file)
         facts = refuse_unless_fit(plan, file)
@@ -63,11 +63,11 @@ class SshProvider:
         return {"hosts": hosts, "cluster file": str(plan.cluster_file), **facts}
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
-        """None but this: when the command that started the run dies, the run heals and tears down as if it were told to."""
+        """Return the command by which the run heals and tears down when the command that started it dies."""
         return [] if shutil.which("setpriv") is None else ["setpriv", "--pdeathsig", "TERM"]
 
     def create(self, plan: Plan, folder: Path) -> DeployedCluster:
-        """The cluster of this plan, nobody asked yet."""
+        """Make the cluster of this plan without touching its hosts."""
         return _cluster(
             read_cluster_file_of_run(folder),
             plan.system,
@@ -78,18 +78,18 @@ class SshProvider:
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
-        """Undo what a dead run left on the hosts, from any machine that may log in there. Raises HealError."""
+        """Undo what a dead run left on the hosts, from any machine that can log in there. Raises HealError."""
         plan = Plan.read(folder)
         return heal_by_ledger(self.create(plan, folder), folder / FILE_NAME, keep_data=plan.keep_data)
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
-        """The same from the run's ledger alone, and a cluster file that may be written for another machine than the run's.
+        """Undo what a dead run left on the hosts, from its ledger and a cluster file, which may be another machine's.
 
         Raises HealError, PlanError.
         """
         file = read_cluster_file(cluster_file)
         if file.system is None:
-            raise PlanError(f'{cluster_file} does not say what runs there: add system = "cassandra:VERSION" to it')
+            raise PlanError(f'{cluster_file} does not name the system: add system = "cassandra:VERSION" to it')
         cluster = _cluster(
             file, file.system, run=run_of(ledger), folder=ledger.parent, start_timeout_s=_START_LIMIT_S, keep_data=False
         )
@@ -101,7 +101,7 @@ def _cluster(
 ) -> DeployedCluster:
     system = parse_system(name)
     if system.cql is None:
-        raise PlanError(f"{system} has no CQL: clusters of such an age can be had with --cluster local only")
+        raise PlanError(f"{system} has no CQL: use --cluster local, which also supports Thrift")
     version = system.cql.protocol_version
     nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in file.addresses]
     guards = {node.name: Guard(node.transport, state=file.paths.state, run=run, verbs=node.undoing) for node in nodes}
@@ -122,13 +122,13 @@ def _cluster(
 
 
 def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path) -> ServerNode:
-    way = way_to(file, name)
+    transport = transport_to(file, name)
     folder = f"{file.paths.state}/{run}"
-    clock = _clock(file, way, folder)
+    clock = _clock(file, transport, folder)
     return deployed_node(
         name,
         file.addresses[name],
-        way,
+        transport,
         service_of(file, folder, environment=_environment(file, clock)),
         folder=folder,
         cql_port=file.cql_port,
@@ -142,18 +142,18 @@ def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *
     )
 
 
-def _clock(file: ClusterFile, way: Transport, folder: str) -> HostClock | FaketimeClock | None:
-    told = file.clock
-    match told.method:
+def _clock(file: ClusterFile, transport: Transport, folder: str) -> HostClock | FaketimeClock | None:
+    clock = file.clock
+    match clock.method:
         case "settime":
-            return HostClock(way, folder=folder)
+            return HostClock(transport, folder=folder)
         case "libfaketime":
-            return FaketimeClock(way, folder=folder, library=told.library, offset_file=told.offset_file)
+            return FaketimeClock(transport, folder=folder, library=clock.library, offset_file=clock.offset_file)
     return None
 
 
 def _environment(file: ClusterFile, clock: HostClock | FaketimeClock | None) -> Mapping[str, str]:
-    """What a server that the harness starts again needs, to follow its clock; asked only where clocks may be skewed."""
+    """Return the variables with which a server that the harness restarts follows its clock; none if clocks stay as they are."""
     if clock is None or "clock" not in file.allow or not isinstance(file.service, Process):
         return {}
     return clock.environment()

@@ -17,7 +17,7 @@ _STOP_LIMIT_S: Final = 90  # dumping an archive takes some seconds
 
 
 def main() -> None:
-    """Boot, end cleanly, leave the archive at `request["archive"]`."""
+    """Boot the node and stop it cleanly, which leaves the archive at `request["archive"]`."""
     request = json.load(sys.stdin)
     system = parse_system(request["system"])
     cluster = LocalCluster(

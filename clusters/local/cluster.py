@@ -43,7 +43,7 @@ class LocalCluster:
         settings: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """`java_options` replace the startup archive's, for whoever makes one.
+        """`java_options` replace those that use the startup archive; the boot that makes an archive has its own.
 
         `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
         """
@@ -91,10 +91,10 @@ class LocalCluster:
         return boots
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
-        """Wait until each of these nodes takes all the others of them for alive; else what is still missing.
+        """Wait until each of these nodes takes all the others of them for alive. Return what is missing at the deadline, or None.
 
-        A node that waited for nobody serves clients before it knows the others: a schema change it is given then stays
-        with it, and a QUORUM write is refused. What a node thinks of another it tells in its log and nowhere in CQL.
+        A node that does not wait for others serves clients before it knows them: a schema change that it is sent then
+        stays with it, and a QUORUM write is refused. Which nodes it takes for alive is in its log and nowhere in CQL.
         """
         nodes = [node for node in self.nodes if node.name in names]
 
@@ -110,32 +110,32 @@ class LocalCluster:
         return await_none_missing(missing, deadline_s=deadline_s, every_s=0.2)
 
     def stop(self) -> None:
-        """End every node and drop its data (unless `--keep-data`); the network goes with the enclosure."""
+        """End every node and delete its data (unless `--keep-data`); the network ends with the enclosure."""
         errors: list[Exception] = []
         for node in self.nodes:
             try:
                 node.kill()
                 if not self._keep_data:
                     node.folder.remove()
-            except Exception as error:  # noqa: BLE001 - teardown goes on and tells of everything at the end
+            except Exception as error:  # noqa: BLE001 - teardown goes on and raises everything at the end
                 errors.append(error)
         if errors:
             raise ExceptionGroup("some nodes could not be torn down", errors)
 
     def connector(self) -> Connector:
-        """Sessions over the protocol of this line's clients, each pinned to one address."""
+        """Make the connector for the protocol of the system's clients; each session is pinned to one address."""
         addresses = {node.name: node.address for node in self.nodes}
         port = CLIENT_PORTS[self.system.client]
         if self.system.cql is not None:
             return CqlConnector(addresses, port, self.system.cql)
-        # Not before it is needed: who asks by CQL shall not depend on what reads an interface definition.
+        # Not before it is needed: a run over CQL does not depend on the Thrift library.
         connector: Connector = import_module("schemaquake.clusters.thrift.client").ThriftConnector(
             addresses=addresses, port=port, authority=self.system.authority
         )
         return connector
 
     def missing(self, means: str) -> str | None:
-        """Packets, signals and clocks are the means of a local cluster; topology changes are not."""
+        """Return why the cluster lacks these means, None if it has them: packets, signals, and clocks with libfaketime."""
         match means:
             case "signals" | "packets":
                 return None

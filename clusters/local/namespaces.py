@@ -20,16 +20,16 @@ from schemaquake.harness.errors import ClusterError, EnvironmentLacks
 __all__ = ["SUBNET", "address_of", "enclosure", "in_namespace", "lay_network", "open_enclosure"]
 
 SUBNET: Final = "10.77.0"
-"""The cluster's /24. Private to the enclosure, so every run may use it."""
+"""The cluster's /24 network, private to the enclosure, so that every run may use it."""
 
 _HARNESS_ADDRESS: Final = f"{SUBNET}.254"
 
 
 def enclosure() -> list[str]:
-    """The argument vector that runs a command inside a fresh enclosure.
+    """Build the argument vector that runs a command inside a fresh enclosure.
 
-    The parts that not every machine allows are tried, most isolated first: with a process namespace (so that SIGKILL of
-    the harness ends every node), then without. Raises EnvironmentLacks with the kernel's own words if neither works.
+    Two variants are tried: with a process namespace, so that SIGKILL of the harness ends every node, then without,
+    because not every machine allows one. Raises EnvironmentLacks with the kernel's messages if neither works.
     """
     for tool, package in (
         ("unshare", "util-linux"),
@@ -81,13 +81,13 @@ def _why_not(refusals: Sequence[str]) -> str:
 
 
 def open_enclosure() -> None:
-    """Inside a fresh enclosure: a private /run for `ip netns` and for lock files, and a loopback that is up."""
+    """Mount a private /run, for `ip netns` and lock files, and bring the loopback up, inside a fresh enclosure."""
     _run("mount", "-t", "tmpfs", "tmpfs", "/run")
     _run("ip", "link", "set", "lo", "up")
 
 
 def lay_network(names: Sequence[str]) -> None:
-    """A bridge that the harness stands on, and for every node a namespace `name` with `eth0` at its address."""
+    """Make a bridge for the harness, and for every node a namespace of its name with `eth0` at its address."""
     _run("ip", "link", "add", "sq0", "type", "bridge")
     _run("ip", "addr", "add", f"{_HARNESS_ADDRESS}/24", "dev", "sq0")
     _run("ip", "link", "set", "sq0", "up")
@@ -101,12 +101,12 @@ def lay_network(names: Sequence[str]) -> None:
 
 
 def address_of(number: int) -> str:
-    """The address of node `number`, from 1."""
+    """Return the address of node `number`, counted from 1."""
     return f"{SUBNET}.{number}"
 
 
 def in_namespace(name: str) -> list[str]:
-    """The argument vector in front of a command that shall see the network as node `name` does."""
+    """Return the argument vector to put before a command that is to run in the network of node `name`."""
     return ["nsenter", f"--net=/run/netns/{name}"]
 
 
@@ -114,6 +114,6 @@ def _run(*argv: str) -> None:
     finished = subprocess.run(argv, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         raise ClusterError(
-            f"laying the cluster's private network failed at `{' '.join(argv)}`: "
+            f"the cluster's private network could not be made: failed at `{' '.join(argv)}`: "
             f"{finished.stderr.strip() or f'exit code {finished.returncode}'}"
         )

@@ -1,7 +1,7 @@
 """Local: real nodes on this machine, each a process in a network namespace of its own, with its own address.
 
-The run's process stands inside an enclosure (`schemaquake.clusters.local.namespaces`), so nothing here needs to find free ports, and a
-teardown that never happened leaves nothing behind.
+The run's process stands inside an enclosure (`schemaquake.clusters.local.namespaces`), so no free ports have to be found, and a
+run that was never torn down leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LocalProvider:
     name = "local"
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
-        """Fetch the distribution and a Java for it, and check memory; writes `local.json` for the enclosure to read.
+        """Fetch the distribution, find a Java for it and check memory; write `local.json` for the enclosure to read.
 
         Raises PlanError, FetchError, EnvironmentLacks.
         """
@@ -64,17 +64,17 @@ class LocalProvider:
         }
 
     def demands(self, plan: Plan) -> Demands:
-        """The memory of all its nodes, and what DDL its version knows. Raises PlanError."""
+        """Sum up the memory of all nodes and look up the features of the system's DDL. Raises PlanError."""
         system = parse_system(plan.system)
         recipe_for(system)
         return Demands(memory_mb=plan.nodes * system.memory_mb, features=system.features)
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
-        """The private namespaces in which the run's process lives."""
+        """Build the command that puts the run's process into private namespaces."""
         return namespaces.enclosure()
 
     def create(self, plan: Plan, folder: Path) -> LocalCluster:
-        """The cluster of this plan; its nodes' folders are `folder/nodes/<name>`."""
+        """Make the cluster of this plan, whose nodes' folders are `folder/nodes/<name>`."""
         system = parse_system(plan.system)
         document = json.loads((folder / "local.json").read_text(encoding="utf-8"))
         return LocalCluster(
@@ -92,9 +92,9 @@ class LocalProvider:
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
-        """End what a run left running, if its enclosure could not (no process namespace); by pid and start time.
+        """End the servers that a run left running, found by pid and start time: without a process namespace some may live on.
 
-        Deletes the nodes' data, too, unless the run was to keep it. Raises TimeoutError if a process does not end.
+        Deletes the nodes' data, too, unless the run had --keep-data. Raises TimeoutError if a process does not end.
         """
         done = []
         for record in sorted((folder / "nodes").glob(f"*/{RECORD}")):
@@ -109,7 +109,7 @@ class LocalProvider:
 
 
 def _required(workloads: Sequence[str]) -> frozenset[str]:
-    """The features without which these workloads are not applicable."""
+    """Collect the features that these workloads need."""
     requirements: list[frozenset[str]] = [load("workloads", name).requires for name in workloads]
     return frozenset().union(*requirements)
 
@@ -122,7 +122,7 @@ def _require_memory(needed_mb: int) -> None:
     if available_mb < needed_mb + _KEPT_FREE_MB:
         raise EnvironmentLacks(
             f"these nodes need about {needed_mb} MB, and {_KEPT_FREE_MB} MB must stay free for the harness, "
-            f"but only {available_mb} MB of memory are available. Use fewer --nodes, or end something."
+            f"but only {available_mb} MB of memory are available. Use fewer --nodes, or end other programs."
         )
 
 

@@ -2,7 +2,7 @@
 
 An archive is made once per Java and class path, by booting one node and letting it end cleanly, and is kept in the
 cache. No folder may stand on the class path, which is why configuration is given by properties. Nodes start without an
-archive all the same, only slower: a failure to make one is told and otherwise harmless.
+archive, too, only slower: a failure to make one is logged as a warning and otherwise harmless.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _LIMIT_S: Final = 240
 
 
 def archive_path(java: Path, class_path: Sequence[Path]) -> Path:
-    """Where the archive of this Java and class path is, or would be; the JVM itself checks that it fits."""
+    """Return the path of the archive for this Java and class path, which may not exist; the JVM checks that it fits."""
     text = f"{java.resolve()}\n{os.pathsep.join(map(str, class_path))}"
     return cache_folder() / "startup-archives" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.jsa"
 
 
 def archive_arguments(java: Path, class_path: Sequence[Path]) -> list[str]:
-    """The JVM options that use the archive, none if there is none yet."""
+    """Return the JVM options that use the archive; none if it does not exist."""
     path = archive_path(java, class_path)
     return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto"] if path.exists() else []
 
 
 def ensure_archive(system: str, java: Path, class_path: Sequence[Path]) -> None:
-    """Make the archive if there is none: one boot of one node in an enclosure of its own, about 20 s, once."""
+    """Make the archive unless it exists, by booting one node in an enclosure of its own, which takes about 20 s."""
     target = archive_path(java, class_path)
     if target.exists():
         return
@@ -66,7 +66,7 @@ def ensure_archive(system: str, java: Path, class_path: Sequence[Path]) -> None:
 
 
 def _make(request: Mapping[str, object]) -> str | None:
-    """Boot the node that writes the archive; why it could not be done, or None."""
+    """Boot the node that writes the archive. Return why it failed, None if it did not."""
     try:
         finished = subprocess.run(
             [*enclosure(), sys.executable, "-m", "schemaquake.clusters.local.archiving"],

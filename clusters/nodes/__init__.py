@@ -1,1 +1,1 @@
-"""What nodes on hosts and in containers share: services, guards, clocks, transports."""
+"""Nodes, wherever they run: the shared node and its parts, services, guards, clocks and transports."""

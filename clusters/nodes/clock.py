@@ -1,11 +1,11 @@
-"""Clocks of deployed nodes: how they are skewed, read back, and set right by whoever comes first.
+"""Clocks of nodes: skewed, read back, and restored by the harness or by a guard on the node.
 
 *Host clock*: the host's own, through a small program put on it and removed with the run's folder; the daemons that keep
-it right are stopped before and started after. *Faketime clock*: of one server alone, by libfaketime and a file with the
-offset; for containers, which share their host's clock, and for hosts whose owner set that library up.
+it right are stopped before and started after. *Faketime clock*: that of one server, by libfaketime and a file with the
+offset; for containers and local nodes, which share their host's clock, and for hosts whose owner set that library up.
 
-Both move nothing unless a guard of the run stands on the node, before and after: a harness that goes on toggling a clock
-whose fault has expired, or whose command arrives late, is refused.
+On nodes that outlive the harness both refuse to skew unless a guard of the run stands, before and after: a command that
+arrives when its fault has expired changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["FaketimeClock", "HostClock"]
 _NOT_GUARDED: Final = 75
 _NOT_THERE: Final = 44
 _ANSWERS_WITHIN_S: Final = 60.0
-"""Daemons take a while to end and to start."""
+"""The time that daemons are given to stop and to start."""
 
 
 class HostClock:
@@ -35,36 +35,36 @@ class HostClock:
     _FILES: Final = (_SCRIPT, "settime.py", "settime.pl")
 
     def __init__(self, transport: Transport, *, folder: str) -> None:
-        """`folder` is the run's own on the host, where its guards stand, too."""
+        """`folder` is the run's own on the host, which holds its guards, too."""
         self._transport = transport
         self._folder = folder
 
     def skew(self, offset_s: float) -> None:
-        """Shift it by so much from true time; 0 restores it and lets its daemons go on. Raises ClusterError."""
+        """Shift the clock by `offset_s` from true time; 0 restores it and starts its daemons again. Raises ClusterError."""
         self._place()
         if offset_s == 0:
-            self._insist(self._ask("restore", self._folder))
+            self._require_success(self._ask("restore", self._folder))
         else:
-            self._insist(self._ask("skew", self._folder, f"{offset_s:.6f}"))
+            self._require_success(self._ask("skew", self._folder, f"{offset_s:.6f}"))
 
     def offset(self) -> float:
-        """Its distance from true time in seconds, by the kernel's time since boot; 0 if it was never skewed here."""
+        """Measure how many seconds the clock is ahead of true time, by the kernel's time since boot; 0 if it was never skewed."""
         done = self._ask("offset", self._folder)
-        return 0.0 if done.exit_code == _NOT_THERE else float(self._insist(done))
+        return 0.0 if done.exit_code == _NOT_THERE else float(self._require_success(done))
 
     def undo(self) -> Sequence[tuple[str, ...]]:
-        """What root carries out to restore it; does nothing to a clock that is not skewed. Puts there what that needs."""
+        """Put the scripts on the host and return the command by which root restores the clock; harmless if it is not skewed."""
         self._place()
         return [("sh", f"{self._folder}/{self._SCRIPT}", "restore", self._folder)]
 
     def environment(self) -> Mapping[str, str]:
-        """Nothing: a server takes its time from the host."""
+        """Return no variables: a server takes its time from the host."""
         return {}
 
     def refusal(self) -> str | None:
-        """Why it cannot be skewed, in words; null if it can. Leaves nothing behind."""
+        """Return why the clock cannot be skewed, None if it can. Leaves nothing behind."""
         done = self._transport.run(["sh", "-s", "--", "refusal"], stdin=read_script(self._SCRIPT))
-        return self._insist(done).strip() or None
+        return self._require_success(done).strip() or None
 
     def _place(self) -> None:
         there = self._transport.run(["test", "-e", f"{self._folder}/{self._FILES[-1]}"])
@@ -79,12 +79,12 @@ class HostClock:
         asked = ["sh", "-c", f'[ -e "$1" ] || exit {_NOT_THERE}; exec sh "$@"', "sh", script, *arguments]
         return self._transport.run(asked, timeout_s=_ANSWERS_WITHIN_S)
 
-    def _insist(self, done: Executed) -> str:
-        return _insist(self._transport, done)
+    def _require_success(self, done: Executed) -> str:
+        return _require_success(self._transport, done)
 
 
 class FaketimeClock:
-    """The wall clock of one server, and of whatever else has `environment`, through `transport` as root."""
+    """The wall clock of one server and of other processes with the same `environment`, through `transport` as root."""
 
     _WRITE: Final = (
         'echo "$3" > "$2.new" && chmod 644 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new" "$2"; exit 1; }'
@@ -124,10 +124,10 @@ class FaketimeClock:
         self._guarded = guarded
 
     def skew(self, offset_s: float) -> None:
-        """Shift it by so much from true time; the server follows within a second. 0 restores it. Raises ClusterError."""
+        """Shift the clock by `offset_s` from true time, which the server follows within a second; 0 restores it. Raises ClusterError."""
         if offset_s == 0:
             for argv in self.undo():
-                self._insist(self._transport.run(argv))
+                self._require_success(self._transport.run(argv))
             return
         if self._guarded:
             _make_folder(self._transport, self._folder)
@@ -140,43 +140,43 @@ class FaketimeClock:
             self._offset_file,
             f"{offset_s:+.3f}",
         ]
-        self._insist(self._transport.run(skew))
+        self._require_success(self._transport.run(skew))
 
     def offset(self) -> float:
-        """By how many seconds a process under the library and the file is ahead of true time. Raises ClusterError."""
+        """Measure how many seconds a process under the library and the file is ahead of true time. Raises ClusterError."""
         return self._measured(self._OFFSET)
 
     def _measured(self, script: str) -> float:
         done = self._transport.run(["sh", "-c", script, "sh", self._found(), self._offset_file])
         try:
-            before, shown, after = map(float, self._insist(done).split())
+            before, shown, after = map(float, self._require_success(done).split())
         except ValueError as error:
-            raise ClusterError(f"{self._transport.described()}: `date` tells no time: {done.stdout!r}") from error
+            raise ClusterError(f"{self._transport.described()}: `date` printed no time: {done.stdout!r}") from error
         return shown - (before + after) / 2
 
     def undo(self) -> Sequence[tuple[str, ...]]:
-        """What restores it: without a file the library shows true time, and to remove one takes no room on a disk."""
+        """Return the command that restores the clock by removing the file, which takes no room on a disk that is full."""
         return [("rm", "-f", self._offset_file)]
 
     def environment(self) -> Mapping[str, str]:
-        """What the server needs in its environment to follow this clock. Raises ClusterError without the library."""
+        """Return the variables with which a server follows this clock. Raises ClusterError without the library."""
         return libfaketime.environment(Path(self._found()), Path(self._offset_file))
 
     def refusal(self) -> str | None:
-        """Why it cannot be skewed, in words; null if it can: tried on a file of its own. Leaves nothing behind."""
+        """Try the library on a temporary file, and return why the clock cannot be skewed, None if it can."""
         try:
             shown_s = self._measured(self._PROBE)
         except ClusterError as error:
             return str(error)
         if abs(shown_s - self._PROBE_S) < self._PROBE_S / 2:
             return None
-        return f"{self._transport.described()}: {self._library} does not change what a process there sees of the time"
+        return f"{self._transport.described()}: {self._library} does not change the time that a process there sees"
 
     def _found(self) -> str:
         if self._library is None:
-            # The patterns are for the node's shell to fill in.
+            # The node's shell expands the patterns.
             script = self._FIND.replace('"$@"', " ".join(libfaketime.PLACES))
-            found = self._insist(self._transport.run(["sh", "-c", script])).strip()
+            found = self._require_success(self._transport.run(["sh", "-c", script])).strip()
             if not found:
                 raise ClusterError(
                     f"{self._transport.described()}: there is no libfaketime (Debian: apt-get install faketime)"
@@ -184,17 +184,17 @@ class FaketimeClock:
             self._library = found
         return self._library
 
-    def _insist(self, done: Executed) -> str:
-        return _insist(self._transport, done)
+    def _require_success(self, done: Executed) -> str:
+        return _require_success(self._transport, done)
 
 
 def _make_folder(transport: Transport, folder: str) -> None:
-    """The run's folder: for root to list, for a server to pass through."""
-    _insist(transport, transport.run(["sh", "-c", 'mkdir -p "$1" && chmod 711 "$1"', "sh", folder]))
+    """Make the run's folder, which root may list and a server may pass through."""
+    _require_success(transport, transport.run(["sh", "-c", 'mkdir -p "$1" && chmod 711 "$1"', "sh", folder]))
 
 
-def _insist(transport: Transport, done: Executed) -> str:
+def _require_success(transport: Transport, done: Executed) -> str:
     if done.exit_code != 0:
-        said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}"
-        raise ClusterError(f"{transport.described()}: {said}")
+        answer = done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}"
+        raise ClusterError(f"{transport.described()}: {answer}")
     return done.stdout

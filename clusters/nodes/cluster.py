@@ -1,7 +1,7 @@
-"""Deployed cluster: nodes that were there before the run and will be after it, or that outlive the harness's death.
+"""Deployed cluster: nodes that exist before and after the run, or that live on when the harness dies.
 
-Somebody else may need them, so a run begins only on a cluster that is whole and in agreement, leaves nothing of its own
-behind, looks at the end whether it is whole again, and says what is not. Every fault has guards on the nodes themselves.
+Others may need them, so a run begins only on a cluster that is whole and in agreement, leaves nothing of its own
+behind, checks at the end that the cluster is whole again, and reports what is not. Every fault has guards on the nodes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Begins: TypeAlias = Literal["serving", "together", "first-alone"]
-"""Whether the servers run already, or how they are started."""
+"""The way a run begins: on servers that run already, or by starting them, together or the first one alone."""
 
 _REQUEST_LIMIT_S: Final = 20.0
 _AGREEMENT_LIMIT_S: Final = 30.0
@@ -45,7 +45,7 @@ _BARRIER_LIMIT_S: Final = 10.0
 
 
 class DeployedCluster:
-    """A `schemaquake.harness.model.protocols.Cluster`, and `Guarded`, over whatever way its nodes are reached."""
+    """A `schemaquake.harness.model.protocols.Cluster`, and `Guarded`, of nodes behind any transport."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class DeployedCluster:
         missing: Callable[[str], str | None] = lambda _: None,
         ends: Callable[[], None] = lambda: None,
     ) -> None:
-        """`folder` is the run's on this machine. `missing` says of `clock` and the like what `Cluster.missing` says.
+        """`folder` is the run's on this machine. `missing` answers as `Cluster.missing` does.
 
-        `ends` is called when everything else was torn down, whatever came of that.
+        `ends` is called after everything else was torn down, even if that failed.
         """
         self.nodes: Sequence[Node] = nodes
         self.run_name = run_name
-        """By what the nodes know this run; in the ledger, for whoever heals from it alone."""
+        """The name of the run on the nodes, which the ledger keeps for a healing without the run's folder."""
         self._nodes = nodes
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
@@ -87,16 +87,16 @@ class DeployedCluster:
         self._ends = ends
         self._stopped = False
         self._begun = False
-        """Whether somebody's servers were found whole, so that they have to be so in the end."""
+        """True once running servers were found whole, so that they must be whole at the end."""
         self._armed: set[int] = set()
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> Sequence[Boot]:
-        """Servers that run already are only looked at; the others are started in their line's order.
+        """Check servers that run already, or start them in their line's order, and require a whole cluster.
 
-        Raises ClusterError naming everything that is wrong with the cluster: then nothing was changed but for the run's
-        folder on the nodes, which `stop` removes. Raises NodeDied, StartTimeout for servers that it started.
+        Raises ClusterError naming everything that is wrong with the cluster; then only the run's folder on the nodes was
+        made, which `stop` removes. Raises NodeDied, StartTimeout for servers that it started.
         """
         self._on_all(ServerNode.prepare)
         self._on_all(lambda node: node.log.begin())
@@ -112,13 +112,13 @@ class DeployedCluster:
         return [Boot(node=node.name, served=True, seconds=time.monotonic() - began) for node in self._nodes]
 
     def stop(self) -> None:
-        """Drop the run's keyspaces (unless `--keep-data`), look whether the cluster is whole, and remove the run's files.
+        """Drop the run's keyspaces (unless `--keep-data`), check that the cluster is whole, and remove the run's files.
 
-        All of it is tried. Raises an ExceptionGroup of what is wrong. A node on which a guard still stands keeps its files.
+        Every step is tried. Raises an ExceptionGroup of what failed. A node on which a guard may be needed keeps its files.
         """
         if self._stopped:
             return
-        self._stopped = True  # whatever comes of it is told once
+        self._stopped = True  # errors are raised once
         steps: list[Callable[[], object]] = []
         if self._begun:
             steps += [self._drop_keyspaces, self._refuse_unless_whole]
@@ -127,19 +127,19 @@ class DeployedCluster:
         for step in (*steps, self._ends):
             try:
                 step()
-            except Exception as error:  # noqa: BLE001 - teardown goes on and tells of everything at the end
+            except Exception as error:  # noqa: BLE001 - teardown goes on and raises everything at the end
                 log.error("the cluster is not as it was", extra={"why": str(error)})  # noqa: TRY400 - raised below
                 errors.append(error)
         if errors:
             raise ExceptionGroup("the cluster is not as it was", errors)
 
     def _leave(self, node: ServerNode) -> None:
-        """Take along what the node's logs say, and remove the run's files; not while a guard there may be needed."""
+        """Copy the node's log and remove the run's files, unless a guard there may be needed."""
         try:
             node.log.keep()
             if self._armed:
                 raise ClusterError(
-                    f"node {node.name}: faults {', '.join(map(str, sorted(self._armed)))} are not known to be healed; their "
+                    f"node {node.name}: faults {', '.join(map(str, sorted(self._armed)))} may not be healed; their "
                     f"guards there undo them in at most {self.max_fault_s:g} s, `schemaquake heal {self._folder}` at once"
                 )
             node.folder.remove()
@@ -154,10 +154,10 @@ class DeployedCluster:
             system=str(self._system),
         )
 
-    # ── looking at it ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── checks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _refuse_unless_whole(self) -> None:
-        """Every server runs and serves, all know one another, and schema versions agree. Raises ClusterError."""
+        """Require that every server serves, that all know one another, and that schema versions agree. Raises ClusterError."""
         wrong = [fault for found in self._on_all(_unwell).values() for fault in found]
         if not wrong:
             unknown = self.await_whole([node.name for node in self._nodes], deadline_s=_WHOLE_LIMIT_S)
@@ -166,7 +166,7 @@ class DeployedCluster:
             raise ClusterError(f"the cluster is not whole: {'; '.join(wrong)}")
 
     def _disagreement(self) -> str | None:
-        """Which node has which schema version, if they still differ after a while."""
+        """Wait for one schema version. Describe the versions of all nodes if they still differ, else return None."""
         seen: dict[str, str] = {}
 
         def agreed() -> bool:
@@ -176,12 +176,12 @@ class DeployedCluster:
         try:
             until(agreed, deadline_s=_AGREEMENT_LIMIT_S, what="agreement on the schema", every_s=1)
         except TimeoutError:
-            told = ", ".join(f"{name} has {version}" for name, version in sorted(seen.items()))
-            return f"schema versions differ for {_AGREEMENT_LIMIT_S:g} s: {told}"
+            versions = ", ".join(f"{name} has {version}" for name, version in sorted(seen.items()))
+            return f"schema versions differ for {_AGREEMENT_LIMIT_S:g} s: {versions}"
         return None
 
     def _observed(self) -> Mapping[str, Sequence[Observation]]:
-        """What each node says of its schema."""
+        """Read every node's account of its schema."""
 
         def observe(node: ServerNode) -> Sequence[Observation]:
             with self._session(node.name) as client:
@@ -196,15 +196,15 @@ class DeployedCluster:
         if left:
             drops = " ".join(f"DROP KEYSPACE {name};" for name in left)
             raise ClusterError(
-                f"there are keyspaces under the prefix {self._prefix}_ already: {', '.join(left)}. Nothing of this run's can be "
-                f"told from them: drop them, if they are of an earlier run ({drops}), or choose another keyspace_prefix"
+                f"there are keyspaces under the prefix {self._prefix}_ already: {', '.join(left)}. They cannot be told from this "
+                f"run's own: drop them if an earlier run left them ({drops}), or choose another keyspace_prefix"
             )
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
-        """Wait until each of these nodes knows all the others of them and takes none for dead; else what is missing.
+        """Wait until each of these nodes knows all the others and takes none for dead. Return what is missing, or None.
 
-        Whom a node knows it tells by CQL, whom it takes for alive only in its log: of a server that was started before
-        the run, what it said last, if it said anything; one that was started since has said it of each.
+        The nodes that a node knows are in CQL; those that it takes for alive are only in its log. A server that was started
+        before the run may have logged that long ago; one that was started since has logged it of each.
         """
         nodes = [node for node in self._nodes if node.name in names]
 
@@ -226,21 +226,21 @@ class DeployedCluster:
         return unknown or taken_for_dead(node, others, membership, silence_counts=False)
 
     def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
-        """Have each of these nodes apply all that was committed before; by name whether it did. Empty without barriers."""
+        """Have each of these nodes apply all that was committed before. Return by name whether it did; empty without barriers."""
         barrier = self._barrier
         if barrier is None:
             return {}
         nodes = [node for node in self._nodes if node.name in names]
         return self._on_all(lambda node: barrier.wait_on(node, timeout_s=_BARRIER_LIMIT_S).to_json(), nodes)
 
-    # ── what is asked of it ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── what others use ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def connector(self) -> Connector:
-        """Sessions that keep to the run's keyspaces."""
+        """Make a connector whose sessions keep to the run's keyspaces."""
         return PrefixGuard(self._cql, self._prefix)
 
     def missing(self, means: str) -> str | None:
-        """Why there are no such means here, or None."""
+        """Return why the cluster lacks these means, None if it has them."""
         if means == "topology":
             return "nodes of a deployed cluster are neither added nor removed"
         return self._missing(means)
@@ -251,12 +251,12 @@ class DeployedCluster:
         self._guards.arm(fault, undo)
 
     def disarm(self, fault: Fault) -> None:
-        """End the guards of this fault."""
+        """Disarm the guards of this fault."""
         self._guards.disarm(fault)
         self._armed.discard(fault.id)
 
     def expired(self, fault: Fault) -> Mapping[str, JSON]:
-        """What guards of this fault have done by themselves."""
+        """Report what guards of this fault have done by themselves."""
         return self._guards.expired(fault)
 
     # ── its parts ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -267,13 +267,13 @@ class DeployedCluster:
         _, foreign = self.drop(keyspaces.made_by(self._folder))
         if foreign:
             raise ClusterError(
-                f"keyspaces under the prefix that this run is not known to have made, and so are left: {', '.join(foreign)}"
+                f"these keyspaces under the prefix were not made by this run, as far as its journals show, and are left: {', '.join(foreign)}"
             )
 
     def drop(self, made: frozenset[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """Drop those of these keyspaces that there are, through the first node that accepts a session.
+        """Drop those of these keyspaces that exist, through the first node that accepts a session.
 
-        Returns the dropped ones, and others under the prefix, which are left alone. Raises ClusterError naming those
+        Returns the dropped ones, and the others under the prefix, which are left alone. Raises ClusterError naming those
         that could not be dropped.
         """
         refusals = []
@@ -289,21 +289,21 @@ class DeployedCluster:
         raise ClusterError(f"keyspaces of this run may be left: {', '.join(sorted(made))}: {'; '.join(refusals)}")
 
     def end_guards(self) -> Sequence[str]:
-        """End guards of faults that are healed, of which whoever healed them did not come to tell; a sentence each."""
+        """Disarm guards left over from faults already healed. Returns a sentence for each."""
         ended = []
         for name, faults in self._guards.known().items():
             for number in faults:
                 self._guards.end(name, number)
-                ended.append(f"node {name}: the guard of fault {number}, which is healed, was ended")
+                ended.append(f"node {name}: the guard of fault {number}, which is healed, was disarmed")
         return ended
 
     def clean(self) -> Sequence[str]:
-        """Remove the run's files from every node; a sentence for each that had some. Raises ClusterError."""
+        """Remove the run's files from every node. Returns a sentence for each node that had some. Raises ClusterError."""
         cleaned = self._on_all(lambda node: node.folder.remove())
         return [f"node {name}: the run's files were removed" for name, had in cleaned.items() if had]
 
     def close(self) -> None:
-        """Let go of every node."""
+        """Close the transports of all nodes."""
         for node in self._nodes:
             node.transport.close()
 
@@ -316,7 +316,7 @@ class DeployedCluster:
             client.close()
 
     def _on_all(self, act: Callable[[ServerNode], T], nodes: Sequence[ServerNode] | None = None) -> dict[str, T]:
-        """What `act` returned for each node, all at once. Raises ClusterError with what any raised."""
+        """Call `act` with every node at the same time, and return its results by name. Raises ClusterError with all errors."""
         chosen = self._nodes if nodes is None else nodes
         with ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
             pending = {node.name: pool.submit(act, node) for node in chosen}
@@ -329,7 +329,7 @@ class DeployedCluster:
 
 
 def _unwell(node: ServerNode) -> Sequence[str]:
-    """What is wrong with one server, as far as it can be seen from outside."""
+    """Describe what is wrong with one server, as seen from outside."""
     try:
         state = node.state()
     except ClusterError as error:
@@ -343,6 +343,6 @@ def _unwell(node: ServerNode) -> Sequence[str]:
 
 
 def _version(observed: Sequence[Observation]) -> str:
-    """A node that could not be read has its own."""
+    """Find the schema version; a node that could not be read has one of its own."""
     version = next(o for o in observed if o.kind == "version")
     return version.id or f"none ({version.node}: {version.error})"

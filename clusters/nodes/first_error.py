@@ -1,4 +1,4 @@
-"""First error: what a server said when it gave up, cut out of its log."""
+"""First error: the entry of a server's log that shows why it gave up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINES_MAX: Final = 14
 
 
 def first_error(text: str) -> str:
-    """The first fatal entry of a log (else its first ERROR, else its last lines), with its exception and causes."""
+    """Cut the first fatal entry out of a log, else the first ERROR, else the last lines, with exception and causes."""
     entries = list(_ERROR.finditer(text))
     if not entries:
         return "\n".join(text.strip().splitlines()[-5:]) or "(the log is empty)"
@@ -29,13 +29,13 @@ def first_error(text: str) -> str:
     following = _NEXT_ENTRY.search(text, _line_end(text, begin))
     entry = text[begin : following.start() if following else len(text)].strip()
     lines = entry.splitlines()
-    # The frames between are for the log; who reads the message needs the exceptions.
+    # The stack frames between stay in the log; a message needs the exceptions.
     kept = lines[:3] + [line for line in lines[3:] if _CAUSE.match(line)]
-    # Old servers say it all once more on their console, which is the same file.
+    # Old servers print the same again on their console, which is the same file.
     return "\n".join(list(dict.fromkeys(line.rstrip() for line in kept))[:_LINES_MAX])
 
 
 def _line_end(text: str, begin: int) -> int:
-    """Where the line that begins there ends; a log that was cut short has no newline behind its last line."""
+    """Find the end of the line that begins there; the last line of a log that was cut short has no newline."""
     end = text.find("\n", begin + 1)
     return len(text) if end < 0 else end + 1

@@ -1,13 +1,13 @@
 """Guards: dead man's switches on the nodes themselves, one for every fault on every node.
 
-A guard (`guard.sh`) stands before its fault is injected. When the fault was healed it is told so and goes. When nobody
-tells it anything, because the harness, its machine or its network died, it carries out the fault's undo by itself and
-leaves a record. It counts the time since the node's kernel was booted, lives in a session (under systemd, a service) of
-its own, and holds its undo in memory: a wall clock that jumps, an SSH daemon that ends and a disk that is full do not
-concern it. A reboot ends it, and with it the rules, the frozen process and the stopped time daemon it was there for.
+A guard (`guard.sh`) stands before its fault is injected, and is disarmed when the fault was healed. If that does not
+happen, because the harness, its machine or its network died, the guard undoes the fault by itself and leaves a record.
+It counts the time since the node's kernel was booted, lives in a session (under systemd, a service) of its own, and
+holds its undo in memory: a wall clock that jumps, an SSH daemon that ends and a full disk do not affect it. A reboot
+ends it, and with it the packet filter's rules, the frozen process or the stopped time daemon that it was there for.
 
     STATE/RUN/guard.sh         while any guard of the run stands
-    STATE/RUN/fault-3/         one fault: its undo, its times, its guard's pid, and in the end the record
+    STATE/RUN/fault-3/         one fault: its undo, its times, its guard's pid, and at the end the record
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Fired", "Guard", "Guards", "Verbs"]
 log = logging.getLogger(__name__)
 
 Verbs: TypeAlias = Callable[[UndoVerb], Sequence[Sequence[str]]]
-"""The commands behind a verb on one node, as whoever the guard runs as (root)."""
+"""From a verb to the commands by which root carries it out on one node."""
 
 T = TypeVar("T")
 
@@ -40,9 +40,9 @@ _SCRIPT: Final = "guard.sh"
 _GONE: Final = "gone"
 _RUNNING: Final = "running"
 _ANSWERS_WITHIN_S: Final = 120.0
-"""A guard that is in the middle of undoing is waited for: each of its commands may take half a minute."""
+"""The time to wait for a guard in the middle of its undo, each command of which may take half a minute."""
 
-# What lies there is carried out as root by and by, so nobody else may write there, or have made it.
+# Root runs what lies there later, so only root may write there or own it.
 _PREPARE: Final = """
 { [ -d "$1" ] || mkdir -p -m 755 "$1"; } && { [ -d "$2" ] || mkdir -m 700 "$2"; } || exit 1
 for folder in "$1" "$2"; do
@@ -73,9 +73,10 @@ done
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """What a guard, or whoever healed by it, has done: when (s after arming), and each command with its exit code.
+    """The record of an undo: when it began (s after arming), and each command with its exit code.
 
-    A null code is of a command that still ran when it was left. `ended` is false while it goes on, or if it broke off.
+    The code is None for a command that still ran when the guard went on. `ended` is False for an undo that goes on or
+    broke off.
     """
 
     after_s: float
@@ -83,7 +84,7 @@ class Fired:
     ended: bool
 
     def to_json(self) -> JSON:
-        """`{"after_s", "done": [{"argv", "exit_code"}]}`."""
+        """Return `{"after_s", "done": [{"argv", "exit_code"}]}`."""
         done = [{"argv": list(argv), "exit_code": code} for argv, code in self.done]
         return {"after_s": self.after_s, "done": done} | ({} if self.ended else {"broke_off": True})
 
@@ -103,14 +104,14 @@ class Guard:
 
     @property
     def folder(self) -> str:
-        """Where the run's guards are, on the node; a guard of fault 3 stands if there is a `fault-3/armed` in it."""
+        """The folder of the run's guards on the node; a guard of fault 3 stands if `fault-3/armed` exists in it."""
         return self._folder
 
     def arm(self, fault_id: int, undo: Sequence[Undo], *, after_s: float) -> None:
         """Have the node carry out `undo` in `after_s` seconds; returns when the guard stands.
 
-        Raises ClusterError, with the node's own words, if it cannot (then it does not stand, and nothing is left), and
-        NodeUnreachable (then nobody knows, until `disarm`).
+        Raises ClusterError, with the node's own message, if no guard stands and nothing is left, and NodeUnreachable if
+        this is not known until `disarm`.
         """
         text = "".join(f"{line}\n" for line in [*map(_line, self._commands(undo)), "end"])
         with self._lock:
@@ -119,35 +120,35 @@ class Guard:
             done = self._run(*argv, stdin=text.encode())
             if done.exit_code != 0:
                 self._clear()
-            self._insist(done, "arm", fault_id)
+            self._require_success(done, "arm", fault_id)
 
     def disarm(self, fault_id: int) -> Fired | None:
-        """End the guard of this fault and all that is left of it; returns what it had done before, null if nothing.
+        """Disarm the guard of this fault and remove its files. Returns what it had done before, None if nothing.
 
-        Idempotent. One that is in the middle of undoing is waited for.
+        Idempotent. A guard in the middle of its undo is waited for.
         """
         with self._lock:
-            said = self._ask("disarm", fault_id)
+            record = self._ask("disarm", fault_id)
             self._clear()
-        if said.strip() == _GONE:
+        if record.strip() == _GONE:
             log.warning("a guard had died", extra={"where": self._transport.described(), "fault": fault_id})
             return None
-        return _fired(said)
+        return _fired(record)
 
     def fire(self, fault_id: int) -> Fired | None:
-        """Carry out the undo now, in the guard's place, and return what was done; null if there is no such guard."""
+        """Undo the fault now, in the guard's place, and return what was done; None if there is no such guard."""
         return _fired(self._ask("fire", fault_id))
 
     def fired(self, fault_id: int) -> Fired | None:
-        """What the guard has done by itself so far; null if nothing, or if there is none."""
+        """Report what the guard has done by itself so far; None if nothing, or if there is no guard."""
         return _fired(self._ask("record", fault_id))
 
     def armed(self) -> Sequence[int]:
-        """The faults of this run whose guards are set here, whoever set them."""
+        """List the faults of this run that have an armed guard here, also one that another process armed."""
         return self._listed("armed")
 
     def known(self) -> Sequence[int]:
-        """The same, and those whose guards have fired and were not asked since."""
+        """List those faults and the ones whose guards have fired and were not disarmed since."""
         return self._listed("undo")
 
     def _listed(self, mark: str) -> Sequence[int]:
@@ -178,61 +179,61 @@ class Guard:
         self._run("sh", "-c", _CLEAR, "sh", self._state, self._folder)
 
     def _ask(self, verb: str, fault_id: int) -> str:
-        """What guard.sh prints; nothing where it is not, for then there is no guard of this run either."""
+        """Return what guard.sh prints; nothing where the script does not exist, because then no guard of this run does."""
         done = self._run("sh", "-c", _ASK, "sh", *self._arguments(verb, fault_id))
-        self._insist(done, verb, fault_id)
+        self._require_success(done, verb, fault_id)
         return done.stdout
 
     def _arguments(self, verb: str, fault_id: int) -> list[str]:
         return [f"{self._folder}/{_SCRIPT}", verb, f"{self._folder}/fault-{fault_id}"]
 
-    def _insist(self, done: Executed, verb: str, fault_id: int) -> None:
+    def _require_success(self, done: Executed, verb: str, fault_id: int) -> None:
         if done.exit_code != 0:
-            said = done.stderr.strip() or f"exit code {done.exit_code}"
-            raise ClusterError(f"{self._transport.described()}: fault {fault_id}: guard.sh {verb}: {said}")
+            answer = done.stderr.strip() or f"exit code {done.exit_code}"
+            raise ClusterError(f"{self._transport.described()}: fault {fault_id}: guard.sh {verb}: {answer}")
 
     def _run(self, *argv: str, stdin: bytes | None = None) -> Executed:
         return self._transport.run(argv, timeout_s=_ANSWERS_WITHIN_S, stdin=stdin)
 
 
 class Guards:
-    """The guards of a whole cluster, as `schemaquake.harness.model.protocols.Guarded` wants them; every node is asked at the same time."""
+    """The guards of a whole cluster, for `schemaquake.harness.model.protocols.Guarded`; all nodes are asked at once."""
 
     def __init__(self, guards: Mapping[str, Guard], *, max_fault_s: float) -> None:
-        """`guards` by the nodes' names."""
+        """`guards` are by the nodes' names."""
         self._guards = guards
         self.max_fault_s = max_fault_s
 
     def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
-        """Returns when a guard stands on every node of `undo`. Raises ClusterError: some may stand then, until `disarm`."""
+        """Arm a guard on every node of `undo`, and return when all stand. Raises ClusterError; some may stand then, until `disarm`."""
         self._each(undo, lambda name, guard: guard.arm(fault.id, undo[name], after_s=self.max_fault_s))
 
     def disarm(self, fault: Fault) -> None:
-        """End every guard of this fault, on whichever node; idempotent. Raises ClusterError."""
+        """Disarm every guard of this fault; idempotent. Raises ClusterError."""
         self._each(self._guards, lambda _, guard: guard.disarm(fault.id))
 
     def expired(self, fault: Fault) -> Mapping[str, JSON]:
-        """What guards of this fault have done by themselves, by node. Raises ClusterError."""
+        """Report what guards of this fault have done by themselves, by node. Raises ClusterError."""
         fired = self._each(self._guards, lambda _, guard: guard.fired(fault.id))
         return {name: done.to_json() for name, done in fired.items() if done is not None}
 
     def end(self, name: str, fault_id: int) -> None:
-        """End the guard of one fault on one node. Raises ClusterError."""
+        """Disarm the guard of one fault on one node. Raises ClusterError."""
         self._guards[name].disarm(fault_id)
 
     def fire(self, fault_id: int) -> Mapping[str, JSON]:
-        """Undo a fault now, on every node where it has a guard; what was done, by node. Raises ClusterError."""
+        """Undo a fault now on every node where it has a guard, and return what was done, by node. Raises ClusterError."""
         fired = self._each(self._guards, lambda _, guard: guard.fire(fault_id))
         return {name: done.to_json() for name, done in fired.items() if done is not None}
 
     def known(self) -> Mapping[str, Sequence[int]]:
-        """The faults that have, or had, a guard and were never told to be healed, by node. Raises ClusterError."""
+        """List the faults whose guards were never disarmed, by node. Raises ClusterError."""
         return {
             name: faults for name, faults in self._each(self._guards, lambda _, guard: guard.known()).items() if faults
         }
 
     def _each(self, names: Sequence[str] | Mapping[str, object], act: Callable[[str, Guard], T]) -> dict[str, T]:
-        """All are tried before the first error is raised."""
+        """Call `act` for every guard at the same time; all are tried before errors are raised."""
         if not names:
             return {}
         with ThreadPoolExecutor(max_workers=len(names)) as pool:
@@ -245,15 +246,15 @@ class Guards:
 
 
 def _line(argv: Sequence[str]) -> str:
-    """An argument vector as a line that a shell takes apart into exactly it."""
+    """Quote an argument vector as one line for a shell. Raises ClusterError for one that has a line's end in it."""
     line = shlex.join(argv)
     if not argv or "\n" in line or "\0" in line:
-        raise ClusterError(f"this cannot be kept for a guard, which reads a command a line: {list(argv)!r}")
+        raise ClusterError(f"a guard reads one command a line, and this is not one line: {list(argv)!r}")
     return line
 
 
 def _fired(record: str) -> Fired | None:
-    """What `carry_out` of guard.sh wrote; a disk that became full may have cut it off, or it was begun more than once."""
+    """Parse what `carry_out` of guard.sh wrote; a full disk may have cut it off, and it may have been begun more than once."""
     lines = record.splitlines()
     begun = [number for number, line in enumerate(lines) if line.startswith("after ")]
     if not begun:

@@ -1,4 +1,4 @@
-"""Keyspaces of a run on a cluster that is somebody's: which ones it made, and taking them away again."""
+"""Keyspaces that a run made on a deployed cluster: finding them, and dropping them at the end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["drop", "made_by", "under"]
 
 
 def made_by(folder: Path) -> frozenset[str]:
-    """The keyspaces that the run of this folder asked to create, whatever was answered."""
+    """Find the keyspaces that the run of this folder asked to create, whatever was answered."""
     made = set()
     for journal in (folder / "journals").glob(EVENT_JOURNALS):
-        for line in journal.read_bytes().split(b"\n")[:-1]:  # the last may be torn: what it asks for was never sent
+        for line in journal.read_bytes().split(b"\n")[:-1]:  # the last may be torn; its request was never sent
             if b"create-keyspace" in line:
                 event = orjson.loads(line)
                 if event["f"] == "create-keyspace" and event["type"] == "invoke":
@@ -29,12 +29,12 @@ def made_by(folder: Path) -> frozenset[str]:
 
 
 def under(prefix: str, observed: Iterable[Observation]) -> frozenset[str]:
-    """The keyspaces of a reading that are named `<prefix>_…`, also those of which only a part was left."""
+    """Find the keyspaces of a reading that are named `<prefix>_…`, also those of which only a part was left."""
     return frozenset(o.keyspace for o in observed if o.keyspace is not None and o.keyspace.startswith(f"{prefix}_"))
 
 
 def drop(keyspaces: Collection[str], client: Client) -> None:
-    """Drop them, one after another, all tried. Raises ClusterError naming those that the server did not confirm, and why."""
+    """Drop these keyspaces one after another. Raises ClusterError naming those that the server did not confirm, and why."""
     refusals = []
     for keyspace in sorted(keyspaces):
         done = client.invoke(Invoke("drop-keyspace", value={"keyspace": keyspace, "if_exists": True}))

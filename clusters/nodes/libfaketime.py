@@ -21,11 +21,11 @@ PLACES: Final = (
     "/usr/lib64/faketime/libfaketime.so.1",
     "/usr/local/lib/faketime/libfaketime.so.1",
 )
-"""Where distributions install the library, as patterns of a shell."""
+"""The paths at which distributions install the library, as patterns of a shell."""
 
 
 def find_library() -> Path | None:
-    """Where the library is, or None if it is not installed (Debian: apt-get install faketime)."""
+    """Find the library on this machine; None if it is not installed (Debian: apt-get install faketime)."""
     for pattern in PLACES:
         for found in sorted(glob(pattern)):  # noqa: PTH207 - the pattern is absolute
             return Path(found)
@@ -33,7 +33,7 @@ def find_library() -> Path | None:
 
 
 def environment(library: Path, offset_file: Path) -> Mapping[str, str]:
-    """What a process needs in its environment to take its wall clock from `offset_file`."""
+    """Return the variables with which a process takes its wall clock from `offset_file`."""
     return {
         "LD_PRELOAD": str(library),
         "FAKETIME_TIMESTAMP_FILE": str(offset_file),
@@ -51,7 +51,7 @@ def write_offset(offset_file: Path, offset_s: float) -> None:
 
 
 def read_offset(library: Path, offset_file: Path) -> float:
-    """Seconds by which a process under the library is ahead of true time, measured on a fresh `date`."""
+    """Measure how many seconds a process under the library is ahead of true time, on a fresh `date`."""
     asked = time.time()
     finished = subprocess.run(
         ["date", "+%s.%N"],

@@ -1,6 +1,6 @@
-"""Run name: by what a run is known on the nodes, where the folder of its guards and files bears it.
+"""Run name: the name of a run on the nodes, borne by the folder of its guards and files there.
 
-It is in the run's folder before anything is touched, and in its ledger, for whoever has nothing else.
+It is in the run's folder before anything is touched, and in its ledger, so that either is enough to heal the run.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _FILE: Final = "deployed.json"
 
 
 def name_run(folder: Path) -> str:
-    """Give the run of this folder a name that no other has: who heals it may have its folder elsewhere."""
-    name = f"{_of(folder)}-{secrets.token_hex(3)}"
+    """Give the run of this folder a name that no other run has, even if its folder is copied to another place."""
+    name = f"{_name_of_folder(folder)}-{secrets.token_hex(3)}"
     (folder / _FILE).write_text(json.dumps({"run": name}), encoding="utf-8")
     return name
 
 
 def run_name(folder: Path) -> str:
-    """The name that the run was given; of one that was not given any, its folder's."""
+    """Read the name that the run was given; a run without one has its folder's."""
     try:
         return str(json.loads((folder / _FILE).read_text(encoding="utf-8"))["run"])
     except FileNotFoundError:
-        return _of(folder)
+        return _name_of_folder(folder)
 
 
 def run_of(ledger: Path) -> str:
-    """The name that the ledger tells, or the folder that it lies in. Raises HistoryError for a damaged ledger."""
-    told = [entry.what for entry in read_ledger(ledger) if entry.kind == "run"] if ledger.exists() else []
-    return str(told[-1]["name"]) if told and told[-1] is not None else run_name(ledger.parent)
+    """Read the name from the ledger, else from the folder that it lies in. Raises HistoryError for a damaged ledger."""
+    named = [entry.what for entry in read_ledger(ledger) if entry.kind == "run"] if ledger.exists() else []
+    return str(named[-1]["name"]) if named and named[-1] is not None else run_name(ledger.parent)
 
 
-def _of(folder: Path) -> str:
+def _name_of_folder(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-") or "run"

@@ -1,6 +1,6 @@
-"""Service: how a server is started and ended on its node, as argument vectors that root carries out there.
+"""Service: the commands by which root starts and ends a server on its node.
 
-Three kinds: a unit of systemd's, commands of the owner's, and a command that the harness starts by itself. Two of them
+Three kinds: a systemd unit, commands of the owner's, and a command that the harness starts by itself. Two of them
 are a script of ours on the node with a verb, so that a guard that outlives the harness can do what the harness does.
 """
 
@@ -22,27 +22,27 @@ _UNIT: Final = "systemd_unit.sh"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What to carry out on the node for each verb."""
+    """The argument vector for each verb."""
 
     start: Sequence[str]
-    """Returns before the server serves; harmless if it runs."""
+    """Starts the server and returns before it serves; harmless if it runs."""
     stop: Sequence[str]
     """Asks for a clean end; may return before it."""
     kill: Sequence[str]
     status: Sequence[str]
     """Prints the server's pid; prints nothing, or fails, if it does not run."""
     ended: Sequence[str] = ()
-    """Prints the exit code of the latest server, once it has ended; () where nobody knows it."""
+    """Prints the exit code of the latest server, once it has ended; () where it is not known."""
     console: str | None = None
-    """The file on the node that takes what the server prints; None where somebody else sees to that."""
+    """The file on the node that takes what the server prints; None where the service keeps it elsewhere."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
-    """What must lie on the node for these commands, by path."""
+    """The files that these commands need on the node, by path."""
 
 
 def service_of(file: ClusterFile, folder: str, *, environment: Mapping[str, str] | None = None) -> Service:
-    """The service that a cluster file names, of servers that outlive runs. `folder` is the run's own on the node.
+    """Make the service that a cluster file names, of servers that outlive runs. `folder` is the run's own on the node.
 
-    `environment` is added to that of a server which the harness starts itself. Raises PlanError for a process without a
+    `environment` is added to that of a server that the harness starts itself. Raises PlanError for a process without a
     command.
     """
     match file.service:
@@ -50,18 +50,18 @@ def service_of(file: ClusterFile, folder: str, *, environment: Mapping[str, str]
             return systemd(unit, folder)
         case Commands() as own:
             return commands(own)
-        case Process() as told:
+        case Process() as own_command:
             return process(
-                told.command,
+                own_command.command,
                 folder,
                 place=f"{file.paths.state}/server",
-                environment={**told.environment, **(environment or {})},
-                user=told.user,
+                environment={**own_command.environment, **(environment or {})},
+                user=own_command.user,
             )
 
 
 def systemd(unit: str, folder: str) -> Service:
-    """A unit of systemd's."""
+    """Make the service of a systemd unit."""
     script = f"{folder}/{_UNIT}"
 
     def verb(name: str) -> Sequence[str]:
@@ -78,7 +78,7 @@ def systemd(unit: str, folder: str) -> Service:
 
 
 def commands(own: Commands) -> Service:
-    """The owner's own."""
+    """Make the service of the owner's own commands."""
     return Service(start=own.start, stop=own.stop, kill=own.kill, status=own.status)
 
 
@@ -90,22 +90,22 @@ def process(
     environment: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> Service:
-    """A command that is started detached. Raises PlanError for none.
+    """Make the service of a command that is started detached. Raises PlanError for an empty command.
 
-    `place` is the folder by which the server is known, if it is not one of this run's: whoever names the same finds it.
+    `place` is the folder by which the server is found later, also by another run; by default it is in this run's folder.
     """
     if not command:
         raise PlanError('[service] kind = "process" needs the command that starts the server: command = ["…"]')
     script, known_by = f"{folder}/{_RUNNER}", place or f"{folder}/server"
     console = f"{known_by}/console.log"
     named = [f"{name}={value}" for name, value in (environment or {}).items()]
-    told = ["env", *named, *command] if named else [*command]
+    argv = ["env", *named, *command] if named else [*command]
 
     def verb(name: str, *more: str) -> Sequence[str]:
         return ("sh", script, name, known_by, *more)
 
     return Service(
-        start=verb("start", console, user or "-", *told),
+        start=verb("start", console, user or "-", *argv),
         stop=verb("stop"),
         kill=verb("kill"),
         status=verb("status"),

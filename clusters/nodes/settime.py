@@ -18,7 +18,7 @@ _CLOSE_S = 0.001
 
 
 def ahead_of_boot() -> float:
-    """The clock minus the time since boot: of several readings that in which the least time passed."""
+    """Read the clock minus the time since boot: the reading in which the least time passed, of several."""
     readings = []
     for _ in range(_READINGS):
         before = time.clock_gettime(_SINCE_BOOT)
@@ -29,10 +29,10 @@ def ahead_of_boot() -> float:
 
 
 def main(verb: str, *numbers: str) -> None:
-    """Raises PermissionError without CAP_SYS_TIME, ValueError for a verb that is none."""
+    """Carry out one verb. Raises PermissionError without CAP_SYS_TIME, ValueError for an unknown verb."""
     values = [float(number) for number in numbers]
     if verb == "anchor":
-        print(f"{ahead_of_boot():.6f}")  # noqa: T201 - what a program says is printed
+        print(f"{ahead_of_boot():.6f}")  # noqa: T201 - a program prints its output
     elif verb == "offset":
         print(f"{ahead_of_boot() - values[0]:.6f}")  # noqa: T201 - the same
     elif verb == "set":

@@ -11,11 +11,11 @@ import pytest
 from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.harness.wait import until
 
+SCRIPT = "process_runner.sh"
+
 
 def runner(verb: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = folder.parent / "process_runner.sh"
-    script.write_bytes(read_script(script.name))
-    argv = ["sh", str(script), verb, str(folder), *arguments]
+    argv = ["sh", str(folder.parent / SCRIPT), verb, str(folder), *arguments]
     return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -29,6 +29,7 @@ def test_a_script_is_whole_where_it_is_alone():
 
 @pytest.fixture
 def folder(tmp_path: Path):
+    (tmp_path / SCRIPT).write_bytes(read_script(SCRIPT))
     yield tmp_path / "server"
     runner("kill", tmp_path / "server")
 
