@@ -1,1 +1,1 @@
-"""Clusters in containers, and the images for them."""
+"""Docker: clusters in containers, and the images for them."""

@@ -1,8 +1,8 @@
 """Carried tools: what an image lacks, taken from this machine into the container, with every library it needs.
 
-A program is started by its own loader, with its own libraries, from a folder of its own: whatever C library the image
-has is not touched and not asked. So a guard in the container finds the packet filter, too, when the harness is gone.
-libfaketime is another matter: it is loaded into the server, so it must get along with the server's C library.
+A program is started by its own loader, with its own libraries, from a folder of its own, and does not depend on the
+image's C library. So a guard in the container can use the packet filter when the harness is gone. libfaketime is loaded
+into the server, so it must work with the server's C library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from schemaquake.harness.errors import EnvironmentLacks
 __all__ = ["FOLDER", "Unpack", "carry_clock_library", "carry_packet_filter", "program_archive"]
 
 Unpack = Callable[[bytes], None]
-"""Unpacks an archive at the root of the container."""
+"""The call that unpacks an archive at the root of the container."""
 
 FOLDER: Final = "/opt/schemaquake"
 _LIBRARY: Final = re.compile(r"^\s*(?:\S+ => )?(?P<path>/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
@@ -47,9 +47,9 @@ _CLOCK_PLACES: Final = (
 
 
 def carry_packet_filter(transport: Transport, unpack: Unpack) -> str | None:
-    """See to it that the container has a packet filter that works; returns what was carried there, None if nothing.
+    """Give the container a packet filter that works, and return what was carried there; None if it had one.
 
-    Raises EnvironmentLacks, saying what each attempt said, if there is none in the end.
+    Raises EnvironmentLacks with the result of each attempt if none works.
     """
     refusals: list[str] = []
     for name, probe in _PROBES.items():
@@ -74,7 +74,7 @@ def carry_packet_filter(transport: Transport, unpack: Unpack) -> str | None:
 
 
 def carry_clock_library(transport: Transport, unpack: Unpack) -> str:
-    """The path of a libfaketime that works in the container: its image's own, else this machine's, carried there.
+    """Find a libfaketime that works in the container, the image's or this machine's, carried there; return its path.
 
     Raises EnvironmentLacks if there is none, or if this machine's does not get along with the image's C library.
     """
@@ -98,21 +98,21 @@ def carry_clock_library(transport: Transport, unpack: Unpack) -> str:
 
 
 def _shifts_time(transport: Transport, library: str) -> bool:
-    """Whether a process in the container sees another time under that library."""
+    """Return True if a process in the container sees another time under that library."""
     plain = transport.run(["date", "+%s"])
     ahead = f"+{_YEAR_S}s"
     shifted = transport.run(["env", f"LD_PRELOAD={library}", f"FAKETIME={ahead}", "date", "+%s"])
     if plain.exit_code or shifted.exit_code:
         return False
-    told, seen = plain.stdout.strip(), shifted.stdout.strip()
-    return told.isdigit() and seen.isdigit() and int(seen) - int(told) > _YEAR_S // 2
+    true, seen = plain.stdout.strip(), shifted.stdout.strip()
+    return true.isdigit() and seen.isdigit() and int(seen) - int(true) > _YEAR_S // 2
 
 
 # ── programs with all they need ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def program_archive(programs: Sequence[str], target: str) -> bytes:
-    """Programs of this machine as an archive to unpack at a root: `target/NAME` starts each.
+    """Pack programs of this machine into an archive to unpack at a root: `target/NAME` starts each.
 
     Raises EnvironmentLacks for one that is not here.
     """
@@ -145,13 +145,13 @@ def _starter(name: str, loader: str) -> str:
 
 
 def _libraries(program: Path) -> list[Path]:
-    """The shared libraries a program is linked to, the loader among them; none for a static one."""
-    said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
-    return [Path(match["path"]) for match in _LIBRARY.finditer(said)]
+    """List the shared libraries of a program, the loader among them; none for a static program."""
+    linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    return [Path(match["path"]) for match in _LIBRARY.finditer(linked)]
 
 
 def _archive(contents: Mapping[str, tuple[bytes, int]]) -> bytes:
-    """A tar archive, from path to content and mode."""
+    """Pack a tar archive from a mapping of paths to content and mode."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, (content, mode) in contents.items():
@@ -162,12 +162,12 @@ def _archive(contents: Mapping[str, tuple[bytes, int]]) -> bytes:
 
 
 def _folder_on_path(transport: Transport) -> str:
-    """A folder of the container's where its commands are found. Raises EnvironmentLacks if it has none."""
-    told = transport.run(["printenv", "PATH"]).stdout.strip().split(":")
+    """Find a folder on the container's PATH. Raises EnvironmentLacks if none is usable."""
+    folders = transport.run(["printenv", "PATH"]).stdout.strip().split(":")
     for folder in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"):
-        if folder in told:
+        if folder in folders:
             return folder
-    raise EnvironmentLacks(f"{transport.described()} finds commands in {told}, where nothing can be put")
+    raise EnvironmentLacks(f"{transport.described()} has the PATH {':'.join(folders)}, in which nothing can be put")
 
 
 def _path() -> str:

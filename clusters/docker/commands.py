@@ -1,4 +1,4 @@
-"""The command that this package adds to `schemaquake` for containers."""
+"""Commands for containers: `schemaquake image`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
-    """Add `image`."""
+    """Add the command `image`."""
     app.command("image")(image)
 
 
@@ -26,10 +26,10 @@ def image(
         typer.Option(metavar="IMAGE", help="Build upon this image, which must have a Java, instead of a Debian base."),
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(help="The Debian suite to make the base of; this machine's own unless told otherwise.")
+        str | None, typer.Option(help="The Debian suite to make the base of. Default: this machine's own.")
     ] = None,
     mirror: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where to get it; apt's own mirror unless told otherwise.")
+        str | None, typer.Option(metavar="URL", help="The mirror to get it from. Default: the one that apt uses.")
     ] = None,
     distribution: Annotated[
         Path | None,

@@ -24,7 +24,7 @@ JAVA_LABEL: Final = "io.schemaquake.java"
 
 _PACKAGES: Final = ("iptables", "iproute2", "procps", "libfaketime")
 _JAVAS: Final[Mapping[str, int]] = {"trixie": 21, "forky": 21}
-"""Suites that no longer have the Java that every version of Cassandra likes best."""
+"""The Java of suites that no longer have the one that suits every version of Cassandra."""
 _USUAL_JAVA: Final = 17
 _COMPONENTS: Final[Mapping[str, str]] = {"ubuntu": "main,universe"}
 _LEFT_OUT: Final = (
@@ -39,19 +39,19 @@ _LEFT_OUT: Final = (
     "./usr/share/locale/*",
 )
 _TELL_EVERY_S: Final = 5
-# In namespaces of its own: what it mounts ends with it, and is never in the way of deleting its folder.
+# In namespaces of its own: its mounts end with it and never keep its folder from being deleted.
 _ALONE: Final = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=SIGKILL")
 
 
 def java_of(suite: str) -> int:
-    """The major version of the Java that the base of that suite has."""
+    """Return the major version of the Java in the base of that suite."""
     return _JAVAS.get(suite, _USUAL_JAVA)
 
 
 def ensure_base(
     engine: DockerEngine, *, suite: str | None, mirror: str | None, progress: Callable[[str], None]
 ) -> tuple[str, int]:
-    """The name of the base image of `suite` (None: this machine's), made if the engine lacks it, and its Java.
+    """Make the base image of `suite` (None: this machine's) unless the engine has it; return its name and its Java.
 
     Raises EnvironmentLacks if it cannot be made here, FetchError with debootstrap's own words if it fails.
     """
@@ -71,7 +71,7 @@ def ensure_base(
 
 
 def own_suite() -> str:
-    """The codename of this machine's distribution. Raises EnvironmentLacks where it has none."""
+    """Read the codename of this machine's distribution. Raises EnvironmentLacks if it has none."""
     codename = _os_release().get("VERSION_CODENAME")
     if not codename:
         raise EnvironmentLacks(
@@ -81,7 +81,7 @@ def own_suite() -> str:
 
 
 def own_mirror(suite: str) -> str:
-    """Where apt gets packages of that suite, else of any other, on this machine. Raises EnvironmentLacks if it cannot tell."""
+    """Find the mirror from which apt gets packages of that suite, else of any other. Raises EnvironmentLacks without one."""
     template = "$(RELEASE) $(SITE)"
     listed = _said("apt-get", "indextargets", "--format", template, "Created-By: Packages").splitlines()
     sources = [(release, site) for release, _, site in (line.partition(" ") for line in listed) if site]
@@ -121,15 +121,15 @@ def _bootstrap(root: Path, suite: str, mirror: str, progress: Callable[[str], No
         mirror,
     ]
     last: list[str] = []
-    told_at = time.monotonic()
+    logged_at = time.monotonic()
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment()
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             last = [*last[-4:], line.strip()]
-            if time.monotonic() - told_at >= _TELL_EVERY_S:
-                told_at = time.monotonic()
+            if time.monotonic() - logged_at >= _TELL_EVERY_S:
+                logged_at = time.monotonic()
                 progress(line.strip())
     if process.returncode != 0:
         raise FetchError(f"debootstrap of {suite} failed: {' / '.join(last)}")
@@ -147,13 +147,13 @@ def _import(engine: DockerEngine, root: Path, name: str, java: int) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """Ours, with the proxy that apt uses, if it uses one."""
+    """Return this process's environment with the proxy that apt uses, if any."""
     proxy = _said("apt-config", "--format", "%v", "dump", "Acquire::http::Proxy").strip()
     return {**os.environ, "LC_ALL": "C", **({"http_proxy": proxy} if proxy else {})}
 
 
 def _said(*argv: str) -> str:
-    """What a command prints; nothing, where there is no such command or it fails."""
+    """Return what a command prints; empty if it does not exist or fails."""
     if shutil.which(argv[0]) is None:
         return ""
     return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stdout

@@ -1,8 +1,8 @@
 """Docker engine: the containers, volumes and networks of one run, made, found and removed by label.
 
-Every object bears `io.schemaquake.run` with the run's identity, from the instant it exists: whoever comes after a
-harness that died at any moment finds all of it, and nothing of anybody else's. What the SDK raises for an engine that
-is not there, or that may not be used, becomes a sentence that says what to do.
+Every object has the label `io.schemaquake.run` with the run's identity from the instant it exists, so that all objects of
+a harness that died at any moment can be found, and no others. The SDK's errors for an engine that does not run, or that
+may not be used, become messages that say what to do.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _UNIX: Final = "unix://"
 _USUAL_HOST: Final = "unix:///var/run/docker.sock"
 _REQUEST_S: Final = 120
 _CONNECTIONS: Final = 64
-"""As many as nodes may be asked something at once, and a few more."""
+"""The size of the connection pool: one for each node that may be asked at once, and some more."""
 _SUBNETS: Final = ipaddress.IPv4Network("10.79.0.0/16")
-"""One /24 of it is taken for each run, the first that nobody uses."""
+"""The range from which each run takes a /24, the first that is unused."""
 _IDLE: Final = ("sleep", "infinity")
 _CAPABILITIES: Final = ("NET_ADMIN",)
 _FIRST_HOST: Final = 11
-"""The engine stands on the first address of a network; the nodes count from here."""
+"""The first node's number in its network, whose first address is the engine's."""
 _OVERLAPS: Final = "overlap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one container may take of its machine: memory in MB, and cores (None: all there are)."""
+    """The limits of one container: memory in MB, and cores (None: all of the machine)."""
 
     memory_mb: int
     cpus: float | None = None
@@ -56,7 +56,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container that is running idle: its node's name, its address in the run's network, its id and name."""
+    """One container that idles: its node's name, its address in the run's network, its id and name."""
 
     node: str
     address: str
@@ -65,7 +65,7 @@ class Container:
 
 
 class DockerEngine:
-    """One engine, seen by one run or by whoever cleans up after it."""
+    """One docker engine, used by a run or by the healing of a run."""
 
     def __init__(self, client: Any) -> None:
         """`client` is a `docker.DockerClient`; `connect` makes one."""
@@ -73,7 +73,7 @@ class DockerEngine:
 
     @classmethod
     def connect(cls, host: str | None = None) -> DockerEngine:
-        """The engine at `host`, else the one that DOCKER_HOST names, else this machine's.
+        """Connect to the engine at `host`, else to the one that DOCKER_HOST names, else to this machine's.
 
         Raises EnvironmentLacks, saying what to do.
         """
@@ -90,11 +90,11 @@ class DockerEngine:
         return cls(client)
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
         self.client.close()
 
     def described(self) -> Mapping[str, str]:
-        """What a reader of the report should know of it."""
+        """Return facts about the engine for the report."""
         with _in_words("the engine's version"):
             version = self.client.version()
         return {
@@ -104,7 +104,7 @@ class DockerEngine:
     # ── images ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def has_image(self, name: str) -> bool:
-        """Whether the engine holds that image."""
+        """Return True if the engine has that image."""
         with _in_words(f"looking for the image {name}"):
             try:
                 self.client.images.get(name)
@@ -113,7 +113,7 @@ class DockerEngine:
         return True
 
     def image(self, name: str) -> Mapping[str, Any]:
-        """What the engine says of an image (`docker image inspect`), which it pulls if it lacks it.
+        """Inspect an image (`docker image inspect`), which the engine pulls if it lacks it.
 
         Raises EnvironmentLacks if it cannot be had, with the engine's own words.
         """
@@ -128,19 +128,19 @@ class DockerEngine:
             ) from error
 
     def import_image(self, archive: IO[bytes], name: str, *, changes: Sequence[str] = ()) -> None:
-        """A root file system as an image. Raises ClusterError."""
+        """Import a root file system as an image. Raises ClusterError."""
         repository, _, tag = name.rpartition(":")
         with _in_words(f"importing {name}"):
-            said = self.client.api.import_image_from_data(
+            answer = self.client.api.import_image_from_data(
                 archive, repository=repository, tag=tag, changes=list(changes)
             )
-        if '"error"' in said:
-            raise ClusterError(f"importing {name}: the docker engine says: {said.strip()}")
+        if '"error"' in answer:
+            raise ClusterError(f"importing {name}: the docker engine answered: {answer.strip()}")
 
     def build_image(
         self, context: IO[bytes], name: str, *, arguments: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
-        """Build from an archive with a Dockerfile; asks no registry. Raises ClusterError with the engine's last words."""
+        """Build from an archive with a Dockerfile, without a registry. Raises ClusterError with the end of the engine's output."""
         with _in_words(f"building {name}"):
             try:
                 self.client.images.build(
@@ -160,7 +160,7 @@ class DockerEngine:
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create_network(self, run: str, *, taken: Sequence[ipaddress.IPv4Network] | None = None) -> str:
-        """A bridge of the run's own, on a subnet that neither the engine nor this machine uses; returns its name.
+        """Create a bridge for the run on a subnet that neither the engine nor this machine uses; return its name.
 
         `taken` are the networks that this machine has a route to. Raises ClusterError.
         """
@@ -197,10 +197,10 @@ class DockerEngine:
         folder: str,
         volumes: Sequence[str] = (),
     ) -> Container:
-        """Node `number` (from 1) as a container that idles: an init, and a sleep; the server is started in it later.
+        """Create node `number` (from 1) as a container that idles: an init and a sleep. Its server is started later.
 
         So its network, and every rule in it, outlives a server that is killed. In a network with a subnet that was
-        given when it was made, the address is fixed. `folder` is the run's, told to whoever finds the container;
+        given when it was made, the address is fixed. `folder` is the run's, kept as a label;
         `volumes` are the paths that the image keeps its data at. Raises ClusterError.
         """
         name = f"schemaquake-{run}-{node}"
@@ -235,7 +235,7 @@ class DockerEngine:
         return _container(container, network)
 
     def containers(self, run: str) -> Sequence[Container]:
-        """The run's containers, running or not, in order of their nodes."""
+        """List the run's containers, running or not, in order of their nodes."""
         with _in_words(f"the containers of {run}"):
             found = self.client.containers.list(all=True, filters={"label": f"{RUN_LABEL}={run}"})
         return sorted((_container(each, None) for each in found), key=lambda each: (len(each.node), each.node))
@@ -246,25 +246,25 @@ class DockerEngine:
             self.client.api.put_archive(container, "/", archive)
 
     def copy_out(self, container: str, path: str, target: Path) -> None:
-        """Write an archive of a folder of the container's to `target`. Raises ClusterError; NotFound if it is not there."""
+        """Write an archive of a container's folder to `target`. Raises ClusterError; NotFound if the folder does not exist."""
         with _in_words(f"copying {path} out of a container"):
             chunks, _ = self.client.api.get_archive(container, path)
             with target.open("wb") as archive:
                 archive.writelines(chunks)
 
     def halt(self, run: str) -> None:
-        """End everything that runs in the run's containers; what they hold stays. Raises ClusterError."""
+        """Stop the run's containers and leave their files. Raises ClusterError."""
         with _in_words(f"ending the containers of {run}"):
             for each in self.client.containers.list(filters={"label": f"{RUN_LABEL}={run}"}):
                 each.kill()
 
     def memory_mb(self) -> int:
-        """What the engine's machine has."""
+        """Return the memory of the engine's machine in MB."""
         with _in_words("the engine's memory"):
             return int(self.client.info()["MemTotal"]) // 2**20
 
     def remove(self, run: str) -> Sequence[str]:
-        """Remove everything that bears the run's label; idempotent. Returns a sentence for each thing removed.
+        """Remove every object with the run's label; idempotent. Returns a sentence for each.
 
         Everything is tried before anything is raised: an ExceptionGroup of ClusterErrors.
         """
@@ -294,13 +294,13 @@ class DockerEngine:
         return done
 
     def leftovers(self) -> Mapping[str, str]:
-        """Runs that have containers on this engine now → the folders they were made from."""
+        """Map the runs that have containers on this engine to their folders."""
         with _in_words("containers of earlier runs"):
             found = self.client.containers.list(all=True, filters={"label": RUN_LABEL})
         return {each.labels[RUN_LABEL]: each.labels.get(FOLDER_LABEL, "?") for each in found}
 
     def _address(self, network: str, number: int) -> str | None:
-        """A fixed address for that node, where the network's subnet was given; else the engine chooses."""
+        """Give that node a fixed address if the network's subnet was given; else the engine chooses one."""
         configured = self.client.networks.get(network).attrs["IPAM"]["Config"] or []
         subnets = [ipaddress.ip_network(pool["Subnet"]) for pool in configured if "Subnet" in pool]
         ours = [each for each in subnets if isinstance(each, ipaddress.IPv4Network) and each.subnet_of(_SUBNETS)]
@@ -314,7 +314,7 @@ def _container(container: Any, network: str | None) -> Container:
 
 
 def _routes() -> list[ipaddress.IPv4Network]:
-    """The networks this machine has a route to, the default route left out."""
+    """List the networks to which this machine has a route, without the default route."""
     found = []
     for line in Path("/proc/net/route").read_text(encoding="ascii").splitlines()[1:]:
         _, destination, _, _, _, _, _, mask, *_ = line.split()
@@ -330,7 +330,7 @@ def _little_endian(digits: str) -> int:
 
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    """What the SDK raises, as a ClusterError that says what was asked; NotFound passes."""
+    """Turn the SDK's errors into a ClusterError that names the request; NotFound passes."""
     try:
         yield
     except NotFound:
@@ -340,12 +340,12 @@ def _in_words(what: str) -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    """What the engine itself said, else what the connection did."""
+    """Return the engine's own message, else the connection's."""
     return str(getattr(error, "explanation", None) or error).strip().rstrip(".")
 
 
 def _require_socket(host: str) -> None:
-    """That something listens where a local engine should: the SDK would say it several wrappings deep."""
+    """Check that a local engine's socket accepts connections; the SDK's own error would be wrapped several times."""
     if not host.startswith(_UNIX):
         return
     with socket.socket(socket.AF_UNIX) as probe:

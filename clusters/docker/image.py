@@ -27,7 +27,7 @@ DIGEST_LABEL: Final = "io.schemaquake.digest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """An image that stands: its name, what it was built upon, and the digest of its jars."""
+    """A built image: its name, the base that it was built on, and the digest of its jars."""
 
     name: str
     base: str
@@ -35,7 +35,7 @@ class Built:
 
 
 def image_name(system: System) -> str:
-    """`schemaquake/cassandra:5.0.9`."""
+    """Name the image of a system: `schemaquake/cassandra:5.0.9`."""
     return f"schemaquake/{system.product}:{system.version}"
 
 
@@ -49,7 +49,7 @@ def build_image(
     distribution: Path | None = None,
     progress: Callable[[str], None],
 ) -> Built:
-    """Build the image of that version, upon `base` or a Debian base that is made for it.
+    """Build the image of that version on `base`, or on a Debian base that is made for it.
 
     Raises PlanError for a version that the base's Java does not run, EnvironmentLacks, FetchError, ClusterError.
     """

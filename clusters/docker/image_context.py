@@ -1,4 +1,4 @@
-"""Image context: what an image of one Cassandra version is built from, as one archive for the engine.
+"""Image context: the archive from which the engine builds the image of one Cassandra version.
 
 The launch recipe that starts nodes on this machine also fills the image: the same options of the virtual machine, the
 same settings, the same jars. What differs from node to node comes from the environment (`image/docker-entrypoint.sh`).
@@ -26,11 +26,11 @@ _JAVA: Final = Path("java")
 _BY_ENVIRONMENT: Final = frozenset({"listen_address", "rpc_address", "initial_token"})
 _LOGGING: Final = {"log4j": "log4j.properties", "logback": "logback.xml"}
 _SEEDS: Final = {"provider": "@SEEDS@", "list": "@EACH_SEED@"}
-"""What the entrypoint puts the seeds in place of: names in one string, or strings in a list."""
+"""The placeholders that the entrypoint replaces by the seeds: in one string, or as strings of a list."""
 
 
 def write_context(target: IO[bytes], recipe: Recipe, distribution: Distribution) -> None:
-    """Write the archive that `docker build` takes: a Dockerfile, and below `root/` the files of the image."""
+    """Write the archive for `docker build`: a Dockerfile, and below `root/` the files of the image."""
     with tarfile.open(fileobj=target, mode="w") as archive:
         for name, content, mode in _files(recipe, distribution):
             member = tarfile.TarInfo(name)
@@ -41,7 +41,7 @@ def write_context(target: IO[bytes], recipe: Recipe, distribution: Distribution)
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """A file of root's that everybody may read, whoever fetched it, and when: the same jars are the same layer."""
+    """Make a file root's, readable by all and without a date, so that the same jars give the same layer."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mode, member.mtime = 0o644, 0
@@ -49,7 +49,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _files(recipe: Recipe, distribution: Distribution) -> Iterator[tuple[str, bytes, int]]:
-    """(name, content, mode) of everything but the jars."""
+    """List (name, content, mode) of every file but the jars."""
     ours = files(__package__) / "image"
     yield "Dockerfile", (ours / "Dockerfile").read_bytes(), 0o644
     yield "root/usr/local/bin/docker-entrypoint.sh", (ours / "docker-entrypoint.sh").read_bytes(), 0o755
@@ -66,7 +66,7 @@ def _place(recipe: Recipe) -> Place:
 
 
 def _options(recipe: Recipe, distribution: Distribution) -> Mapping[str, Sequence[str]]:
-    """Argument files for `java @FILE`: of the server before and after what the environment adds, and of nodetool."""
+    """Make argument files for `java @FILE`: the server's, before and after what the environment adds, and nodetool's."""
     jars = [_JARS / jar.name for jar in distribution.class_path]
     server = command(recipe, _place(recipe), java=_JAVA, class_path=jars, java_options=[])
     tool = tool_command(recipe, _place(recipe), java=_JAVA, class_path=jars)
@@ -75,17 +75,17 @@ def _options(recipe: Recipe, distribution: Distribution) -> Mapping[str, Sequenc
 
 
 def settings_of(recipe: Recipe) -> Mapping[str, Any]:
-    """What an image of that recipe has in its `cassandra.yaml`."""
+    """List the entries of `cassandra.yaml` in an image of that recipe."""
     document = yaml(recipe, _place(recipe))
     return {name: entry for name, entry in document.items() if name not in _BY_ENVIRONMENT}
 
 
 def _settings(recipe: Recipe) -> str:
-    """`cassandra.yaml`, one setting a line. JSON is YAML."""
+    """Write `cassandra.yaml`, one setting a line, as JSON, which is YAML."""
     return "".join(f"{name}: {json.dumps(entry)}\n" for name, entry in settings_of(recipe).items())
 
 
 def _quoted(word: str) -> str:
-    """As an argument file wants it: quotes keep blanks together, and a backslash escapes."""
+    """Quote a word for an argument file: quotes keep blanks together, and a backslash escapes."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

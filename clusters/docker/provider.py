@@ -1,8 +1,8 @@
 """`--cluster docker`: nodes in containers of this machine's engine, made for one run and removed with it.
 
-A container idles; the server is started in it by the process runner, so that its network, with every rule in it, and
-the guards of its faults outlive a server that is killed. Workers ask each node at its container's own address: the
-engine must be this machine's, or its networks must be routed here. Everything bears the run's label.
+A container idles; the process runner starts the server in it, so that its network, with the packet filter's rules, and
+the guards of its faults outlive a server that is killed. Workers connect to each node at its container's own address: the
+engine must be this machine's, or its networks must be routed here. Every object has the run's label.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ __all__ = ["OPTIONS", "DockerProvider"]
 log = logging.getLogger(__name__)
 
 OPTIONS: Final = ("image", "memory", "cpus", "network", "host")
-"""What `-O` says of containers, in the words of a cluster file's `[docker]`."""
+"""The options (`-O`) about containers, named as in a cluster file's `[docker]`."""
 
 _RECORD: Final = "docker.json"
 _UNITS: Final = {"b": 2**-20, "k": 2**-10, "m": 1.0, "g": 2.0**10}
 _LEAST_MB: Final = 1024
 _ABOVE_THE_SERVER: Final = 1.25
-"""What a container is given over what its server was seen to take: commands and guards run in it, too."""
+"""A container's memory over that of its server: commands and guards run in it, too."""
 _LONGER_THAN_ANY_FAULT_S: Final = 60.0
 _REACHED_WITHIN_S: Final = 5.0
 _ANY_PORT: Final = 9
@@ -69,7 +69,7 @@ _FIRST_LOG: Final = re.compile(r"system-(\d+)\.log")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """`docker.json` of a run's folder: what it makes on which engine, so that whoever comes later finds it."""
+    """The content of a run's `docker.json`: the engine and what the run makes on it, so that `heal` finds it."""
 
     run: str
     host: str | None
@@ -82,7 +82,7 @@ class _Record:
 
     @classmethod
     def read(cls, folder: Path) -> _Record | None:
-        """None if the run never got as far as to make anything. Raises HistoryError if it is damaged."""
+        """Read the record; None if the run made nothing. Raises HistoryError if it is damaged."""
         path = folder / _RECORD
         try:
             return cls(**orjson.loads(path.read_bytes()))
@@ -93,12 +93,12 @@ class _Record:
 
 
 class DockerProvider:
-    """`--cluster docker`, or a cluster file with `provider = "docker"`."""
+    """The provider of `--cluster docker`, and of cluster files with `provider = "docker"`."""
 
     name = "docker"
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
-        """Check what the owner allows, find the engine and the image (pulled, if it is not ours), and its memory.
+        """Check what the owner allows, find the engine and the image (pulled if it is published), and check memory.
 
         Raises PlanError, FaultNotAllowed, EnvironmentLacks.
         """
@@ -139,21 +139,21 @@ class DockerProvider:
             engine.close()
 
     def demands(self, plan: Plan) -> Demands:
-        """The memory of all its containers, and what DDL its version knows. Raises PlanError."""
+        """Sum up the memory of all containers and look up the features of the system's DDL. Raises PlanError."""
         system = _system(plan)
         chosen = _choice(plan, _file(plan))
         each_mb = _megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(system)
         return Demands(memory_mb=plan.nodes * each_mb, features=system.features)
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
-        """None but this: when the command that started the run dies, the run heals and tears down as if it were told to."""
+        """Return the command by which the run heals and tears down when the command that started it dies."""
         return [] if shutil.which("setpriv") is None else ["setpriv", "--pdeathsig", "TERM"]
 
     def create(self, plan: Plan, folder: Path) -> DeployedCluster:
-        """Containers that idle, and the cluster of the servers that will be started in them.
+        """Create containers that idle, and the cluster of the servers that will be started in them.
 
-        They are there before anything is asked of them, so that what a fault needs is looked for where it will happen.
-        Whatever goes wrong, none is left. Raises EnvironmentLacks, ClusterError, PlanError.
+        The containers exist before the run's checks, which look for what a fault needs in the containers themselves. If
+        anything fails, none is left. Raises EnvironmentLacks, ClusterError, PlanError.
         """
         record = _Record.read(folder)
         assert record is not None, "prepare has written it"
@@ -168,7 +168,7 @@ class DockerProvider:
     def heal(self, folder: Path) -> Sequence[str]:
         """Save the logs of a dead run's nodes, and remove its containers, volumes and network; idempotent.
 
-        With them goes every fault that was in them. Raises EnvironmentLacks without the engine, ClusterError.
+        Faults in them end with them. Raises EnvironmentLacks without the engine, ClusterError.
         """
         record = _Record.read(folder)
         if record is None:
@@ -182,7 +182,7 @@ class DockerProvider:
 
 
 class DockerClusterBuilder:
-    """The containers of one run, on their way to being a cluster."""
+    """The steps that turn the plan of one run into containers and a cluster of them."""
 
     def __init__(self, plan: Plan, folder: Path, record: _Record, engine: DockerEngine) -> None:
         self._plan = plan
@@ -219,10 +219,9 @@ class DockerClusterBuilder:
         )
 
     def _containers(self) -> list[Container]:
-        """All at once, each asked for by a thread of its own.
+        """Create the containers in threads, so that an interrupt cannot leave one half-created.
 
-        Whoever is interrupted while a request is under way does not know what will come of it. The threads are not
-        interrupted: when this is left, however it is left, nothing more comes into being.
+        Signals interrupt the main thread alone: when this returns or raises, every request has ended.
         """
         record = self._record
         with ThreadPoolExecutor(max_workers=self._plan.nodes) as pool:
@@ -326,13 +325,13 @@ class DockerClusterBuilder:
         )
 
     def _max_fault_s(self) -> float:
-        """Containers that nobody else has may stay broken for as long as any fault is planned to last."""
+        """Return the limit of a fault: the cluster file's, else longer than any fault of the plan lasts."""
         return (
             main_limit_s(self._plan) + _LONGER_THAN_ANY_FAULT_S if self._file is None else self._file.max_fault_seconds
         )
 
     def _end(self, nodes: Sequence[ServerNode]) -> None:
-        """Remove everything; with `--keep-data` the nodes' data is first copied out, as an archive each."""
+        """Remove everything; with `--keep-data` first copy each node's data out as an archive."""
         try:
             if self._plan.keep_data:
                 self._copy_data_out(nodes)
@@ -353,12 +352,12 @@ class DockerClusterBuilder:
 
 
 def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
-    """The run's own copy of the cluster file, where there is a run's folder already."""
+    """Read the cluster file, from the run's own copy if there is a folder; None for a plan without one."""
     if plan.cluster_file is None:
         return None
     file = read_cluster_file(plan.cluster_file) if folder is None else read_cluster_file_of_run(folder)
     if not isinstance(file.service, Process):
-        raise PlanError('in a container nobody manages services: write [service] kind = "process", or leave it out')
+        raise PlanError('containers have no service manager: write [service] kind = "process", or leave it out')
     return file
 
 
@@ -377,7 +376,7 @@ def _dialect(system: System) -> CqlDialect:
 
 
 def _choice(plan: Plan, file: ClusterFile | None) -> Mapping[str, str]:
-    """`image`, `memory`, `cpus`, `network`, `host`: as the cluster file says, else by `-O`; those that somebody chose."""
+    """Collect `image`, `memory`, `cpus`, `network` and `host` where the cluster file or `-O` sets them."""
     by_option = {name: plan.options[name] for name in OPTIONS if name in plan.options}
     written = {} if file is None else file.docker.model_dump(include=set(OPTIONS), exclude_none=True)
     by_file = {name: str(entry) for name, entry in written.items()}
@@ -404,7 +403,7 @@ def _usual_memory_mb(system: System) -> int:
 
 
 def _usual_image(system: System, engine: DockerEngine) -> str:
-    """The one that `schemaquake image` builds; of what is not built here, the one its makers publish."""
+    """Name the image that `schemaquake image` builds, or the published one of a system that is not built here."""
     if system.container is not None:
         return f"{system.container.image}:{system.version}"
     name = image_name(system)
@@ -417,7 +416,7 @@ def _usual_image(system: System, engine: DockerEngine) -> str:
 
 
 def _on_demand(system: System, plan: Plan) -> Mapping[str, Any]:
-    """The settings by which the features that this plan's workloads require differ from what every image has."""
+    """List the settings for features that this plan's workloads need and images do not have."""
     if system.launch is None:
         return {}
     requirements: list[frozenset[str]] = [load("workloads", name).requires for name in plan.workloads]
@@ -447,7 +446,7 @@ def _warn_of_leftovers(engine: DockerEngine) -> None:
 
 
 def _require_reachable(containers: Sequence[Container]) -> None:
-    """That a container answers from where we stand, if only by refusing."""
+    """Require that each container answers from here, if only by refusing a connection."""
     for each in containers:
         try:
             socket.create_connection((each.address, _ANY_PORT), timeout=_REACHED_WITHIN_S).close()
@@ -463,22 +462,22 @@ def _require_reachable(containers: Sequence[Container]) -> None:
 
 
 def _owner(transport: DockerTransport, folder: str) -> str | None:
-    """Whom a server's folder belongs to; None for root.
+    """Find the owner of a server's folder; None for root.
 
-    Entrypoints start as root and become that user on their way. libfaketime does not survive this: what it shares within
-    a process it has then made as root. So under a clock of its own a server starts as whom it would become.
+    Entrypoints start as root and change to that user. libfaketime does not survive this, because its shared memory is
+    root's by then. So a server with a clock of its own starts as that user.
     """
-    told = transport.run(["stat", "-c", "%U", folder]).stdout.strip()
-    return None if told in {"", "root", "UNKNOWN"} else told
+    owner = transport.run(["stat", "-c", "%U", folder]).stdout.strip()
+    return None if owner in {"", "root", "UNKNOWN"} else owner
 
 
 def _missing(means: str) -> str | None:
-    """Packets, signals and clocks are the means of containers; what a plan needs of them was seen to when they were made."""
+    """Return why containers lack these means, None if they have them; `create` has prepared what the plan needs."""
     return None if means in {"packets", "signals", "clock"} else f'containers have no means for "{means}"'
 
 
 def _saved_log(engine: DockerEngine, container: Container, record: _Record, folder: Path) -> str:
-    """Copy what the server of a dead run printed beside the logs that were saved before; says what was done."""
+    """Copy what the server of a dead run printed beside the logs that were saved before. Returns a sentence."""
     transport = DockerTransport(engine.client, container.id, name=container.name)
     keeps = folder / "nodes" / container.node
     boots = [int(match[1]) for path in keeps.glob("*.log") if (match := _FIRST_LOG.fullmatch(path.name))]

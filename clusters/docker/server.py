@@ -28,30 +28,30 @@ _SWITCHES: Final = frozenset(
         "materialized_views_enabled",
     }
 )
-"""Settings that images leave off although a line's features need them."""
+"""The settings that images leave off although a line's features need them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What the engine says of an image (`docker image inspect`), as far as a server needs it."""
+    """The facts about an image that a server needs, from `docker image inspect`."""
 
     name: str
     attributes: Mapping[str, Any]
 
     @property
     def id(self) -> str:
-        """`sha256:…`: the name may be another image tomorrow."""
+        """The id `sha256:…`; the name may be given to another image later."""
         return str(self.attributes["Id"])
 
     @property
     def system(self) -> str | None:
-        """The system it was built for by `schemaquake image`, None for any other image."""
+        """The system for which `schemaquake image` built it; None for any other image."""
         labels: Mapping[str, str] = self._config.get("Labels") or {}
         return labels.get(SYSTEM_LABEL)
 
     @property
     def command(self) -> list[str]:
-        """Its entrypoint and its command. Raises PlanError if it has neither."""
+        """The entrypoint with its command. Raises PlanError for an image with neither."""
         argv = [*(self._config.get("Entrypoint") or []), *(self._config.get("Cmd") or [])]
         if not argv:
             raise PlanError(f"the image {self.name} says of no command that it starts: it is no server's")
@@ -59,24 +59,24 @@ class Image:
 
     @property
     def user(self) -> str | None:
-        """Whom its command runs as; None for root."""
+        """The user of its command; None for root."""
         user = str(self._config.get("User") or "").partition(":")[0]
         return None if user in {"", "0", "root"} else user
 
     @property
     def volumes(self) -> Sequence[str]:
-        """The paths it keeps data at."""
+        """The paths of its volumes."""
         return sorted(self._config.get("Volumes") or {})
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What every process in its containers finds in its environment."""
+        """The environment of every process in its containers."""
         pairs = (entry.partition("=") for entry in self._config.get("Env") or [])
         return {name: text for name, _, text in pairs}
 
     @property
     def settings_file(self) -> str:
-        """Where its `cassandra.yaml` is."""
+        """The path of its `cassandra.yaml`."""
         return f"{self.environment.get('CASSANDRA_CONF', '/etc/cassandra')}/cassandra.yaml"
 
     @property
@@ -109,7 +109,7 @@ def server_of(
     settings: Mapping[str, Any],
     properties: Mapping[str, str],
 ) -> Server:
-    """The server of node `number` (from 0) of those at `addresses`, in a container of `memory_mb`.
+    """Make the server of node `number` (from 0) of those at `addresses`, in a container of `memory_mb`.
 
     `settings` and `properties` are the user's own, for `cassandra.yaml` and for the virtual machine. Raises PlanError.
     """
@@ -123,7 +123,7 @@ def server_of(
     recipe = recipe_for(system)
     ours = image.system is not None
     own: Mapping[str, str] = {name: json.dumps(entry) for name, entry in recipe.properties.items()}
-    told = {
+    properties_of_java = {
         **own,
         "cassandra.initial_token": str(tokens(recipe, len(addresses))[number]),
         "cassandra.auto_bootstrap": "false",  # no data yet, nothing to stream
@@ -135,7 +135,7 @@ def server_of(
         "CASSANDRA_LISTEN_ADDRESS": address,
         "CASSANDRA_RPC_ADDRESS": address,
         "CASSANDRA_NUM_TOKENS": "1",
-        "JVM_EXTRA_OPTS": " ".join(f"-D{name}={text}" for name, text in told.items()),
+        "JVM_EXTRA_OPTS": " ".join(f"-D{name}={text}" for name, text in properties_of_java.items()),
     }
     if not ours:
         # By itself it would take its heap from the machine's memory, and be killed for that by the container's limit.
@@ -151,7 +151,7 @@ def server_of(
 
 
 def edited(text: str, settings: Mapping[str, Any]) -> str:
-    """A `cassandra.yaml` with these settings at its top level, in place of those of the same names, whatever they hold."""
+    """Replace settings at the top level of a `cassandra.yaml`, or add them."""
     for name, entry in settings.items():
         block = re.compile(rf"^{re.escape(name)}:.*\n?(?:(?:[ \t-].*)?\n)*?(?=^[^\s-]|\Z)", re.MULTILINE)
         text = block.sub("", text)

@@ -1,7 +1,7 @@
-"""Docker transport: a container, reached through its engine's exec and archive calls.
+"""Docker transport: commands and files to a container by its engine's exec and archive calls.
 
-An exec is an argument vector all the way; there is no shell. Its streams come as frames on one socket, which is read
-and written at once: a command that talks while it is still being told something would otherwise wait for ever.
+An exec is an argument vector, without a shell. Its streams come as frames on one socket, which is read and written at
+once: a command that prints before it has read all its input would otherwise wait for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from schemaquake.harness.wait import until
 __all__ = ["DockerTransport"]
 
 _HEADER: Final = struct.Struct(">BxxxL")
-"""In front of each piece of output: which stream it is of, and its length."""
+"""The header of each piece of output: its stream and its length."""
 _STDERR: Final = 2
 _CHUNK: Final = 65536
 _NOT_FOUND: Final = re.compile(
@@ -42,20 +42,20 @@ _CONFLICT: Final = 409
 
 
 class DockerTransport:
-    """`schemaquake.clusters.nodes.transport.Transport` for one container; commands run as its root."""
+    """A `schemaquake.clusters.nodes.transport.Transport` to one container; commands run as its root."""
 
     def __init__(self, client: Any, container: str, *, name: str) -> None:
-        """`client` is a `docker.DockerClient` that others may use, too; `container` an id, `name` its name for people."""
+        """`client` is a `docker.DockerClient`, which may be shared; `container` an id, `name` the container's name."""
         self._api = client.api
         self._container = container
         self._name = name
 
     def described(self) -> str:
-        """`container schemaquake-…-n1`."""
+        """Name the other end: `container schemaquake-…-n1`."""
         return f"container {self._name}"
 
     def close(self) -> None:
-        """Nothing is kept open between commands."""
+        """Do nothing: no session is open between commands."""
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
         """As `Transport.run`. A command that the image does not have ends with 127, whatever the engine's version says."""
@@ -68,10 +68,10 @@ class DockerTransport:
             code = until(partial(self._ended, identity), deadline_s=max(0.0, ends - time.monotonic()), what="its end")[
                 0
             ]
-        said = stdout.decode(errors="replace"), stderr.decode(errors="replace")
-        if code and _NOT_FOUND.search(said[0] + said[1]):
-            return Executed(_COMMAND_NOT_FOUND, "", (said[0] + said[1]).strip())
-        return Executed(code, *said)
+        output = stdout.decode(errors="replace"), stderr.decode(errors="replace")
+        if code and _NOT_FOUND.search(output[0] + output[1]):
+            return Executed(_COMMAND_NOT_FOUND, "", (output[0] + output[1]).strip())
+        return Executed(code, *output)
 
     def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:
         """As `Transport.put`: unpacked beside its place, then renamed."""
@@ -115,7 +115,7 @@ class DockerTransport:
 
     @contextmanager
     def _reaching(self, what: str) -> Iterator[None]:
-        """Whatever keeps the engine from answering, as a sentence."""
+        """Turn the engine's failures to answer into NodeUnreachable."""
         try:
             yield
         except TimeoutError as error:
@@ -130,7 +130,7 @@ class DockerTransport:
 
 
 def _archive(name: str, content: bytes, mode: int) -> bytes:
-    """One file of root's, as a tar archive."""
+    """Pack one file, owned by root, into a tar archive."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         member = tarfile.TarInfo(name)
@@ -141,7 +141,7 @@ def _archive(name: str, content: bytes, mode: int) -> bytes:
 
 @contextmanager
 def _opened(hijacked: Any) -> Iterator[tuple[socket.socket, bytes]]:
-    """The socket under what the SDK hands out, which does not block, and what was received from it already.
+    """Find the socket under the SDK's object, made non-blocking, and the bytes that were already received from it.
 
     Both are closed in the end: closing the file alone leaves the socket open.
     """
@@ -166,7 +166,7 @@ def _received_with_the_head(hijacked: Any) -> bytes:
 
 
 def _converse(wire: socket.socket, early: bytes, stdin: bytes | None, ends: float) -> tuple[bytes, bytes]:
-    """Tell the command `stdin`, then that there is no more, and hear it out. Raises TimeoutError at `ends`."""
+    """Send `stdin` and its end to the command, and read its output to the end. Raises TimeoutError at `ends`."""
     received = bytearray(early)
     pending = memoryview(stdin or b"")
     with selectors.DefaultSelector() as selector:
@@ -188,7 +188,7 @@ def _converse(wire: socket.socket, early: bytes, stdin: bytes | None, ends: floa
 
 
 def _tell(wire: socket.socket, pending: memoryview) -> memoryview:
-    """Send a piece, and after the last one that there is no more; returns what is left, nothing if nobody listens."""
+    """Send a piece, and the end of input after the last; return what is left, empty if the command has closed its input."""
     try:
         left = pending[wire.send(pending[:_CHUNK]) :] if pending else pending
         if not left:
@@ -199,7 +199,7 @@ def _tell(wire: socket.socket, pending: memoryview) -> memoryview:
 
 
 def _parted(received: bytes) -> tuple[bytes, bytes]:
-    """Standard output and standard error out of the frames that carried both."""
+    """Split the frames into standard output and standard error."""
     streams = {1: bytearray(), _STDERR: bytearray()}
     place = 0
     while place + _HEADER.size <= len(received):

@@ -1,11 +1,11 @@
-"""Checks: what every node of a deployed cluster must have before a run, and what each kind of fault needs beside that.
+"""Checks: what every node of a deployed cluster must have before a run, and what each kind of fault needs besides.
 
-    way       reachable · host key · root · tools
+    access    reachable · host key · root · tools
     server    service · logs · data · CQL · version · ring · schema agreement · prefix
     room      disk space · clock offset
     faults    packet filter (partition) · packet loss (packets) · clock (clock) · error injection (errors)
 
-Nothing is changed by asking; a packet filter is tried in a chain that no packet passes, which is removed again.
+Checks change nothing; a packet filter is tried in a chain that no packet passes, which is removed again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from schemaquake.harness.registry import load
 __all__ = ["CHECKS", "checks_for"]
 
 _TOOLS: Final = ("sh", "setsid", "base64", "stat", "find", "wc", "tail", "date", "df", "kill")
-"""What guards, services and readings of a node are made of."""
+"""The commands that guards, services and readings of a node use."""
 _STATE_MB_MIN: Final = 4
 _DATA_MB_MIN: Final = 512
 _OFFSET_S_MAX: Final = 0.5
@@ -38,23 +38,23 @@ _ANSWERS_WITHIN_S: Final = 3.0
 _FREE: Final = 'place=$1; while [ ! -e "$place" ]; do place=$(dirname "$place"); done; df -Pk "$place" | tail -n 1'
 
 
-# ── the way there ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── access ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _reachable(probe: NodeProbe) -> Seen:
-    """Whether it answers and lets us in; one whose key is refused does answer."""
+    """Check that the host answers and runs commands; a host whose key is refused does answer."""
     if isinstance(probe.ping, HostKeyRefused):
-        return Seen(True, probe.way.described())
+        return Seen(True, probe.transport.described())
     if not isinstance(probe.ping, Executed):
         return Seen(False, str(probe.ping))
     if probe.ping.exit_code != 0:
-        said = _words(probe.ping)
-        return Seen(False, f"{probe.way.described()} carries out no commands: {said}", "give the user a login shell")
-    return Seen(True, probe.way.described())
+        answer = _first_line(probe.ping)
+        return Seen(False, f"{probe.transport.described()} runs no commands: {answer}", "give the user a login shell")
+    return Seen(True, probe.transport.described())
 
 
 def _host_key(probe: NodeProbe) -> Seen:
-    """Known, or nothing of ours was shown to that host."""
+    """Check that the host's key is known; a host with another key was shown no credentials."""
     return Seen(False, str(probe.ping)) if isinstance(probe.ping, HostKeyRefused) else Seen(True)
 
 
@@ -62,7 +62,9 @@ def _root(probe: NodeProbe) -> Seen:
     done = probe.root("id", "-u")
     if done.exit_code == 0 and done.stdout.strip() == "0":
         return Seen(True, "" if probe.file.become.method == "none" else "by sudo")
-    return Seen(False, f"commands are not root's: {_words(done)}", 'log in as root, or write [become] method = "sudo"')
+    return Seen(
+        False, f"commands do not run as root: {_first_line(done)}", 'log in as root, or write [become] method = "sudo"'
+    )
 
 
 def _tools(probe: NodeProbe) -> Seen:
@@ -94,20 +96,20 @@ def _unit(probe: NodeProbe, unit: str) -> Seen:
     done = probe.root("systemctl", "show", "--property=LoadState,ActiveState,MainPID", unit)
     if done.exit_code != 0:
         remedy = 'write [service] kind = "commands" or kind = "process" where there is no systemd'
-        return Seen(False, f"systemctl does not work: {_words(done)}", remedy)
-    told = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    if told.get("LoadState") != "loaded":
+        return Seen(False, f"systemctl does not work: {_first_line(done)}", remedy)
+    properties = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    if properties.get("LoadState") != "loaded":
         return Seen(False, f"there is no unit {unit}", "correct [service] unit")
-    if told.get("ActiveState") != "active":
-        return Seen(False, f"the unit {unit} is {told.get('ActiveState')}", f"systemctl start {unit}")
-    return Seen(True, f"{unit}, process {told.get('MainPID')}")
+    if properties.get("ActiveState") != "active":
+        return Seen(False, f"the unit {unit} is {properties.get('ActiveState')}", f"systemctl start {unit}")
+    return Seen(True, f"{unit}, process {properties.get('MainPID')}")
 
 
 def _server_process(probe: NodeProbe, pid: str, asked: str) -> Seen:
     if not pid.isdigit():
-        return Seen(False, f"`{asked}` tells no process", "start the server, or correct [service] status")
+        return Seen(False, f"`{asked}` prints no process id", "start the server, or correct [service] status")
     if probe.root("test", "-d", f"/proc/{pid}").exit_code != 0:
-        return Seen(False, f"`{asked}` tells process {pid}, which is not there", "start the server")
+        return Seen(False, f"`{asked}` prints {pid}, and no such process runs", "start the server")
     return Seen(True, f"process {pid}")
 
 
@@ -130,14 +132,14 @@ def _cql(probe: NodeProbe) -> Seen:
     where = f"{probe.address}:{probe.file.cql_port}"
     context = None if tls is None else tls.context()
     if not answers_cql(probe.address, probe.file.cql_port, timeout_s=_ANSWERS_WITHIN_S, tls=context):
-        kind = "CQL" if tls is None else "CQL in TLS with a certificate that [tls] ca vouches for"
+        kind = "CQL" if tls is None else "CQL in TLS with a certificate signed by [tls] ca"
         return Seen(
             False,
             f"nothing answers {kind} at {where}",
             "start the server, correct cql_port or [tls], or open the port to this machine",
         )
     if not probe.local:
-        return Seen(False, f"nothing is said at {where}")
+        return Seen(False, f"system.local is empty at {where}")
     return Seen(True, where)
 
 
@@ -150,22 +152,22 @@ def _version(probe: NodeProbe) -> Seen:
 
 
 def _ring(probes: Mapping[str, NodeProbe]) -> Mapping[str, Seen]:
-    """A ring of which the file knows only a part would be judged by a part of it."""
+    """Check that the file lists the whole ring: a run must not judge a part of one."""
     listed = {probe.address: name for name, probe in probes.items()}
     return {name: _members(probe, listed) for name, probe in probes.items()}
 
 
 def _members(probe: NodeProbe, listed: Mapping[str, str]) -> Seen:
     rows = probe.rows("SELECT * FROM system.peers")
-    ways = [{str(row[column]) for column in ("peer", "rpc_address") if row.get(column)} for row in rows]
-    strangers = sorted(min(addresses) for addresses in ways if not addresses & set(probe.file.addresses.values()))
+    peers = [{str(row[column]) for column in ("peer", "rpc_address") if row.get(column)} for row in rows]
+    strangers = sorted(min(addresses) for addresses in peers if not addresses & set(probe.file.addresses.values()))
     if strangers:
         return Seen(
             False,
-            f"it knows {', '.join(strangers)}, of which the file says nothing",
+            f"it knows {', '.join(strangers)}, which the file does not list",
             "list every node of the ring in [[nodes]]",
         )
-    known = set().union(*ways) if ways else set()
+    known = set().union(*peers) if peers else set()
     unknown = [name for address, name in listed.items() if name != probe.name and address not in known]
     if unknown:
         return Seen(
@@ -178,12 +180,13 @@ def _agreement(probes: Mapping[str, NodeProbe]) -> Mapping[str, Seen]:
     versions = {name: str(probe.local.get("schema_version")) for name, probe in probes.items()}
     if len(set(versions.values())) == 1:
         return {name: Seen(True, version[:8]) for name, version in versions.items()}
-    told = ", ".join(f"{name} has {version}" for name, version in versions.items())
-    return dict.fromkeys(versions, Seen(False, told, "wait for agreement (nodetool describecluster), then look again"))
+    differing = ", ".join(f"{name} has {version}" for name, version in versions.items())
+    remedy = "wait for agreement (nodetool describecluster), then check again"
+    return dict.fromkeys(versions, Seen(False, differing, remedy))
 
 
 def _prefix(probe: NodeProbe) -> Seen:
-    """What lies there already may be somebody's, and the end of a run drops what is under the prefix."""
+    """Check that no keyspace is under the prefix: it may be in use, and the end of a run drops the run's own."""
     prefix = f"{probe.file.keyspace_prefix}_"
     there = sorted(probe.cql.dialect.schema.read_keyspaces(probe.rows))
     taken = [name for name in there if name.startswith(prefix)]
@@ -209,20 +212,20 @@ def _disk_space(probe: NodeProbe) -> Seen:
 
 
 def _free_mb(probe: NodeProbe, path: str) -> int:
-    """0 where it cannot be told."""
+    """Read the free space in MB; 0 if `df` does not print it."""
     columns = probe.root("sh", "-c", _FREE, "sh", str(PurePosixPath(path))).stdout.split()
     return int(columns[3]) // 1024 if len(columns) > 3 and columns[3].isdigit() else 0
 
 
 def _clock_offset(probe: NodeProbe) -> Seen:
-    """Half of the time that the answer took may be on either side; a date without fractions may be a second late."""
+    """Compare the clocks; the answer's delay adds half of itself to the tolerance, a date without fractions half a second."""
     asked = time.time()
-    told = probe.run("date", "+%s.%N").stdout.strip()
+    printed = probe.run("date", "+%s.%N").stdout.strip()
     answered = time.time()
-    whole, _, fraction = told.partition(".")
+    whole, _, fraction = printed.partition(".")
     if not whole.isdigit():
-        return Seen(False, f"`date` says {told!r}", "install coreutils")
-    reads = float(told) if fraction.isdigit() else float(whole) + 0.5
+        return Seen(False, f"`date` printed {printed!r}", "install coreutils")
+    reads = float(printed) if fraction.isdigit() else float(whole) + 0.5
     offset_s = reads - (asked + answered) / 2
     allowed_s = _OFFSET_S_MAX + (answered - asked) / 2 + (0.0 if fraction.isdigit() else 0.5)
     if abs(offset_s) > allowed_s:
@@ -235,7 +238,7 @@ def _clock_offset(probe: NodeProbe) -> Seen:
 
 
 class _Alone:
-    """As much of a cluster as a nemesis asks about: one node, which the file allows to be disturbed."""
+    """The part of a cluster that a nemesis asks about: one node, which the file allows to be disturbed."""
 
     def __init__(self, probe: NodeProbe) -> None:
         self.nodes = [probe]
@@ -245,7 +248,7 @@ class _Alone:
 
 
 def _nemesis(name: str) -> Any:
-    """The nemesis' own question, so that what the doctor finds is what the run would."""
+    """Make the check that asks the nemesis itself, so that the doctor finds what a run would."""
 
     def look(probe: NodeProbe) -> Seen:
         missing = load("nemeses", name).missing(_Alone(probe))
@@ -255,25 +258,25 @@ def _nemesis(name: str) -> Any:
 
 
 def _clock(probe: NodeProbe) -> Seen:
-    """The clock's own question, so that what the doctor finds is what the run would."""
-    told = probe.file.clock
+    """Ask the clock itself, so that the doctor finds what a run would."""
+    settings = probe.file.clock
     clock: HostClock | FaketimeClock
-    if told.method == "settime":
+    if settings.method == "settime":
         clock = HostClock(probe.as_root, folder=probe.file.paths.state)
     else:
         folder = probe.file.paths.state
-        clock = FaketimeClock(probe.as_root, folder=folder, library=told.library, offset_file=told.offset_file)
+        clock = FaketimeClock(probe.as_root, folder=folder, library=settings.library, offset_file=settings.offset_file)
     refusal = clock.refusal()
     if refusal is not None:
         return Seen(False, refusal, 'remedy that, take "clock" out of allow, or choose another [clock] method')
-    if told.method == "libfaketime" and not isinstance(probe.file.service, Process) and not _is_faked(probe):
+    if settings.method == "libfaketime" and not isinstance(probe.file.service, Process) and not _is_faked(probe):
         remedy = "start it with LD_PRELOAD and FAKETIME_TIMESTAMP_FILE, which [clock] offset_file names"
-        return Seen(False, "the server is started by somebody else, and not under libfaketime", remedy)
-    return Seen(True, told.method)
+        return Seen(False, "the service does not start the server under libfaketime", remedy)
+    return Seen(True, settings.method)
 
 
 def _is_faked(probe: NodeProbe) -> bool:
-    """Whether some process reads its time from the file that `[clock] offset_file` names."""
+    """Return True if some process reads its time from the file that `[clock] offset_file` names."""
     offset_file = probe.file.clock.offset_file
     if offset_file is None:
         return False
@@ -281,7 +284,7 @@ def _is_faked(probe: NodeProbe) -> bool:
     return bool(probe.root("sh", "-c", script, "sh", offset_file).stdout.strip())
 
 
-def _words(done: Executed) -> str:
+def _first_line(done: Executed) -> str:
     return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}").splitlines()[0].rstrip(".")
 
 
@@ -305,17 +308,17 @@ CHECKS: Final[Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]] = (
     Check(name="prefix", look=_prefix, after=("CQL",)),
     Check(name="error injection", look=_nemesis("error-injection"), after=("root", "CQL"), words=frozenset({"errors"})),
 )
-"""In the order in which they are asked and shown."""
+"""All checks, in the order in which they are run and shown."""
 
-_OF_A_SERVER: Final = frozenset(
+_OF_A_RUNNING_SERVER: Final = frozenset(
     {"CQL", "version", "ring", "schema agreement", "prefix", "logs", "data", "error injection"}
 )
-"""What is there only while, or after, the server runs."""
+"""The checks that pass only while, or after, the server runs."""
 
 
 def checks_for(file: ClusterFile, words: Sequence[str]) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
-    """What is needed for faults of these words; of a server that the harness starts itself, nothing that it would tell."""
+    """List the checks for faults of these words, without those that need a server the harness has yet to start."""
     chosen = [check for check in CHECKS if not check.words or check.words & set(words)]
     if file.service.kind == "process":
-        return [check for check in chosen if check.name not in _OF_A_SERVER]
+        return [check for check in chosen if check.name not in _OF_A_RUNNING_SERVER]
     return chosen

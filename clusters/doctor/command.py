@@ -16,7 +16,7 @@ __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
-    """Add `doctor`."""
+    """Add the command `doctor`."""
     app.command("doctor")(doctor)
 
 
@@ -27,7 +27,7 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
-    """Look whether every node of a deployed cluster has what the faults that its file allows need. Changes nothing.
+    """Check that every node of a deployed cluster has what the faults allowed by its file need. Changes nothing.
 
     Exit code 0 if nothing is missing, 1 if something is, 254 if the file cannot be used.
     """

@@ -1,7 +1,7 @@
-"""Doctor: whether a deployed cluster has what a run would need, asked of every node before anything is touched.
+"""Doctor: checks on every node, before a run, that a deployed cluster has what the run needs.
 
-`schemaquake doctor --cluster FILE` asks for everything that the file allows; a run asks the same for what its plan needs,
-and refuses with everything that is missing at once. What it finds it only tells: nothing is installed or repaired.
+`schemaquake doctor --cluster FILE` checks for everything that the file allows. A run checks for what its plan needs and
+refuses with everything that is missing at once. Nothing is installed or repaired.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.plan import Plan
 
-__all__ = ["WayTo", "examine_cluster", "refuse_unless_fit", "required_checks"]
+__all__ = ["TransportTo", "examine_cluster", "refuse_unless_fit", "required_checks"]
 
-WayTo = Callable[[ClusterFile, str], Transport]
-"""The way to a node of the file, by name, as the user of the connection."""
+TransportTo = Callable[[ClusterFile, str], Transport]
+"""From a cluster file and a node's name to the transport of the connection's user."""
 
 _LATEST_BEFORE_KNOWN: Final = CqlDialect(protocol_version=4, schema=SystemSchema())
 """The dialect of a server whose system the user has not named: that of Cassandra 3.0 to 5.0."""
 
 
 def required_checks(plan: Plan, file: ClusterFile) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
-    """What is to be asked of every node before this plan is run."""
+    """List the checks of every node that this plan needs before it is run."""
     return checks_for(file, [need.word for need in asked(plan)])
 
 
 def by_ssh(file: ClusterFile, name: str) -> Transport:
-    """The way of a cluster file with `provider = "ssh"`."""
+    """Make the transport to a node of a cluster file with `provider = "ssh"`."""
     return SshTransport(file.access(name))
 
 
@@ -48,27 +48,27 @@ def examine_cluster(
     *,
     words: Collection[str] | None = None,
     system: str | None = None,
-    way_to: WayTo = by_ssh,
+    transport_to: TransportTo = by_ssh,
 ) -> Examination:
-    """Ask every node for what faults of these words need (None: all that the file allows).
+    """Check every node for what faults of these words need (None: all that the file allows).
 
     `system` is what the servers should be (None: as the file says, if it does). Raises PlanError for a system without CQL.
     """
     wanted = file.allow if words is None else tuple(words)
-    with _probes(file, system or file.system, way_to) as probes:
+    with _probes(file, system or file.system, transport_to) as probes:
         return examine(probes, checks_for(file, wanted))
 
 
-def refuse_unless_fit(plan: Plan, file: ClusterFile, *, way_to: WayTo = by_ssh) -> Mapping[str, str]:
-    """Ask every node for what this plan needs; returns what a reader of the report should know of the hosts.
+def refuse_unless_fit(plan: Plan, file: ClusterFile, *, transport_to: TransportTo = by_ssh) -> Mapping[str, str]:
+    """Check every node for what this plan needs, and return the facts about the hosts for the report.
 
     Raises EnvironmentLacks with everything that is missing, a line each.
     """
-    with _probes(file, plan.system, way_to) as probes:
+    with _probes(file, plan.system, transport_to) as probes:
         found = examine(probes, required_checks(plan, file))
     if not found.ok:
-        told = "\n".join(f"  {sentence}" for sentence in found.missing)
-        raise EnvironmentLacks(f"the cluster lacks what this run needs; nothing was touched:\n{told}")
+        missing = "\n".join(f"  {sentence}" for sentence in found.missing)
+        raise EnvironmentLacks(f"the cluster lacks what this run needs; nothing was touched:\n{missing}")
     facts = found.document()["checks"]
     return {
         f"{check} of the nodes": ", ".join(f"{node} {facts[check][node]['said']}" for node in probes)
@@ -78,17 +78,17 @@ def refuse_unless_fit(plan: Plan, file: ClusterFile, *, way_to: WayTo = by_ssh) 
 
 
 @contextmanager
-def _probes(file: ClusterFile, system: str | None, way_to: WayTo) -> Iterator[Mapping[str, NodeProbe]]:
+def _probes(file: ClusterFile, system: str | None, transport_to: TransportTo) -> Iterator[Mapping[str, NodeProbe]]:
     cql = _connector(file, system)
     probes = {
-        name: NodeProbe(name, address, way_to(file, name), file, cql=cql, system=system)
+        name: NodeProbe(name, address, transport_to(file, name), file, cql=cql, system=system)
         for name, address in file.addresses.items()
     }
     try:
         yield probes
     finally:
         for probe in probes.values():
-            probe.way.close()
+            probe.transport.close()
 
 
 def _connector(file: ClusterFile, system: str | None) -> CqlConnector:
@@ -108,7 +108,7 @@ def _connector(file: ClusterFile, system: str | None) -> CqlConnector:
 
 
 def examine_engine(file: ClusterFile, *, system: str | None = None) -> Examination:
-    """Of containers there are none before a run: the engine is asked, and whether it holds the image."""
+    """Check the docker engine and that it has the image; before a run there are no containers to check."""
     from schemaquake.clusters.docker.engine import DockerEngine  # noqa: PLC0415 - the SDK takes long to import
     from schemaquake.clusters.docker.image import image_name  # noqa: PLC0415 - the same
 
@@ -125,7 +125,7 @@ def examine_engine(file: ClusterFile, *, system: str | None = None) -> Examinati
 
     def holds_image(host: str | None) -> Seen:
         if image is None:
-            return Seen(False, "nobody says which", 'write image = "…" below [docker], or say --system')
+            return Seen(False, "no image is named", 'write image = "…" below [docker], or say --system')
         opened = DockerEngine.connect(host)
         try:
             there = opened.has_image(image)

@@ -1,7 +1,7 @@
-"""Examination: checks as data, carried out on every node at once, and what they found as a table and as JSON.
+"""Examination: checks as data, run on all nodes at once, with their findings as a table and as JSON.
 
-A check is a question about one node, or about all of them together. What stands on another (nobody can be root on a
-host that cannot be reached) is not asked when that one failed: one cause is told once.
+A check is a question about one node, or about all of them together. One that depends on another (root on a host depends
+on reaching it) is left out where that one failed, so that one cause is reported once.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a check saw: whether it will do, in a few words, and if not, what to do about it."""
+    """The result of a check: pass or not, a detail of a few words, and the remedy for a failure."""
 
     ok: bool
-    said: str = ""
+    detail: str = ""
     remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Generic[P]):
-    """One question about one node. `look` may raise a SchemaquakeError, whose words say what to do."""
+    """One question about one node. `look` may raise a SchemaquakeError, which counts as a failure."""
 
     name: str
     look: Callable[[P], Seen]
     after: tuple[str, ...] = ()
-    """Checks on which this one stands."""
+    """The checks that must have passed before this one is run."""
     words: frozenset[str] = frozenset()
-    """Words of `allow` for which it is needed; none: always."""
+    """The words of `allow` that need this check; empty for a check that is always needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointCheck(Generic[P]):
-    """One question about all nodes together; asked of those on which what it stands on was found."""
+    """One question about all nodes together, asked about those on which the checks before it passed."""
 
     name: str
     look: Callable[[Mapping[str, P]], Mapping[str, Seen]]
@@ -56,7 +56,7 @@ AnyCheck: TypeAlias = Check[P] | JointCheck[P]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found on one node; `seen` is null where it was not asked."""
+    """The result of one check on one node; `seen` is None where the check was left out."""
 
     node: str
     check: str
@@ -65,41 +65,41 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """All findings, in the order of the checks and, within one, of the nodes."""
+    """The findings, in the order of the checks and, within a check, of the nodes."""
 
     findings: tuple[Finding, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether every check was asked on every node and found what it looked for; of no findings at all, not."""
+        """True if every check was run on every node and passed; False without any finding."""
         return bool(self.findings) and all(f.seen is not None and f.seen.ok for f in self.findings)
 
     @property
     def missing(self) -> Sequence[str]:
-        """A sentence for everything that will not do, with what to do about it. The same on several nodes is said once."""
+        """List a sentence for every failure, with its remedy. The same failure on several nodes is one sentence."""
         causes: dict[tuple[str, str, str], list[str]] = {}
         for finding in self.findings:
             if finding.seen is not None and not finding.seen.ok:
-                causes.setdefault((finding.check, finding.seen.said, finding.seen.remedy), []).append(finding.node)
+                causes.setdefault((finding.check, finding.seen.detail, finding.seen.remedy), []).append(finding.node)
         return [
-            f"{', '.join(nodes)}: {check}: {said}" + (f": {remedy}" if remedy else "")
-            for (check, said, remedy), nodes in causes.items()
+            f"{', '.join(nodes)}: {check}: {detail}" + (f": {remedy}" if remedy else "")
+            for (check, detail, remedy), nodes in causes.items()
         ]
 
     def document(self) -> dict[str, Any]:
-        """For `--json`: `{"ok", "checks": {check: {node: {"ok": true | false | null, "said", "remedy"}}}}`."""
+        """Make the document of `--json`: `{"ok", "checks": {check: {node: {"ok": true | false | null, "said", "remedy"}}}}`."""
         checks: dict[str, dict[str, Any]] = {}
         for finding in self.findings:
             seen = finding.seen
             checks.setdefault(finding.check, {})[finding.node] = {
                 "ok": None if seen is None else seen.ok,
-                "said": "" if seen is None else seen.said,
+                "said": "" if seen is None else seen.detail,
                 "remedy": "" if seen is None else seen.remedy,
             }
         return {"ok": self.ok, "checks": checks}
 
     def table(self) -> Table:
-        """Checks as rows, nodes as columns; what will not do is explained below it, by `missing`."""
+        """Make a table with checks as rows and nodes as columns; `missing` explains its failures."""
         nodes = list(dict.fromkeys(finding.node for finding in self.findings))
         table = Table("", *nodes, box=None, pad_edge=False, header_style="dim")
         rows: dict[str, dict[str, Seen | None]] = {}
@@ -113,16 +113,16 @@ class Examination:
 def _cell(seen: Seen | None) -> str:
     if seen is None:
         return "[dim]not asked[/]"
-    return f"ok  [dim]{_plain(seen.said)}[/]".replace("  [dim][/]", "") if seen.ok else "[bold red]missing[/]"
+    return f"ok  [dim]{_plain(seen.detail)}[/]".replace("  [dim][/]", "") if seen.ok else "[bold red]missing[/]"
 
 
 def _plain(text: str) -> str:
-    """What a node said is no markup."""
+    """Escape what a node printed, so that it is not read as markup."""
     return text.replace("[", r"\[")
 
 
 def examine(probes: Mapping[str, P], checks: Sequence[AnyCheck[P]]) -> Examination:
-    """Carry out the checks, in their order: those of single nodes on all nodes at the same time."""
+    """Run the checks in their order, those of single nodes on all nodes at the same time."""
     findings: dict[tuple[str, str], Seen | None] = {}
 
     def stands(check: AnyCheck[P], node: str) -> bool:

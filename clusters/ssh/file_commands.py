@@ -1,6 +1,6 @@
-"""File commands: files to a node and back by nothing but commands, for a way that carries no files of its own.
+"""File commands: files are copied to a node and back by commands alone, for transports that carry no files.
 
-Neither SFTP nor a copy through an engine writes as root where root is had by sudo; `cat` behind sudo does.
+SFTP does not write as root where root needs sudo; `cat` behind sudo does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ cat > "$1" && chmod "$3" "$1" && mv -f "$1" "$2" && exit 0
 rm -f "$1"
 exit 1
 """
-# What a command prints comes back as text; a file need not be any.
+# The output of a command comes back as text, which a file need not be.
 _GET: Final = f"""
 [ -e "$1" ] || exit {_NOT_THERE}
 exec base64 < "$1"
@@ -35,15 +35,15 @@ exec base64 < "$1"
 
 
 class Run(Protocol):
-    """`Transport.run`."""
+    """The type of `Transport.run`."""
 
     def __call__(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
-        """As in `Transport`."""
+        """As `Transport.run`."""
         ...
 
 
 def put_by_commands(run: Run, content: bytes, target: str, *, mode: int, where: Callable[[], str]) -> None:
-    """`Transport.put` by `run`. Raises ClusterError with the node's own words, for example of a full disk."""
+    """Write a file as `Transport.put` does. Raises ClusterError with the node's own message, for example of a full disk."""
     argv = ["sh", "-c", _PUT, "sh", f"{target}.{uuid4().hex[:8]}", target, f"{mode:o}"]
     done = run(argv, timeout_s=_TRANSFER_LIMIT_S, stdin=content)
     if done.exit_code != 0:
@@ -51,7 +51,7 @@ def put_by_commands(run: Run, content: bytes, target: str, *, mode: int, where: 
 
 
 def get_by_commands(run: Run, source: str, *, where: Callable[[], str]) -> bytes:
-    """`Transport.get` by `run`. Raises FileNotFoundError, and ClusterError with the node's own words."""
+    """Read a file as `Transport.get` does. Raises FileNotFoundError, and ClusterError with the node's own message."""
     done = run(["sh", "-c", _GET, "sh", source], timeout_s=_TRANSFER_LIMIT_S)
     if done.exit_code == _NOT_THERE:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{where()}: {source}")

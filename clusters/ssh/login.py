@@ -1,7 +1,7 @@
-"""SSH login: a connection to a host that is known and that knows us, or a refusal that says what to do.
+"""SSH login: an authenticated connection to a host whose key is known, or a refusal with its remedy.
 
-The host's key is known beforehand, from a known_hosts file or as a pinned fingerprint, or there is no connection: an
-unknown or changed key is refused, with the command that would make it known. A jump host is logged in to the same way.
+The host's key must be known beforehand, from a known_hosts file or as a pinned fingerprint: an unknown or changed key is
+refused, with the command that would make it known. A jump host is logged in to the same way.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ CONNECT_LIMIT_S: Final = 10.0
 _LOGIN_LIMIT_S: Final = 20.0
 _OPEN_LIMIT_S: Final = 10.0
 _KEEPALIVE_S: Final = 10
-# Of data that nobody acknowledges, in ms: a way that is cut is given up long before TCP itself would.
+# How long data may stay unacknowledged, in ms: a connection that is cut is given up long before TCP itself would.
 _UNACKNOWLEDGED_MS: Final = 30_000
 _NO_KEY: Final = "No authentication methods available"
-"""What the library says when there is nothing to try; it has no error of its own for it."""
+"""The message of the library's error when there is no key to try; it has no class of its own."""
 _SSH_PORT: Final = 22
 _SYSTEM_KNOWN_HOSTS: Final = Path("/etc/ssh/ssh_known_hosts")
 
 
 class HostKeyRefused(NodeUnreachable):
-    """The host showed a key that is not the one it is known by; no password and no key of ours was shown to it."""
+    """The host showed another key than the known one; no credentials were sent to it."""
 
 
 def named(host: SshAccess) -> str:
-    """`ssh user@host:port`."""
+    """Name the connection: `ssh user@host:port`."""
     return f"ssh {host.user}@{host.host}:{host.port}"
 
 
@@ -49,21 +49,21 @@ def fingerprint(key: paramiko.PKey) -> str:
 
 
 def log_in(host: SshAccess, *, limit_s: float = CONNECT_LIMIT_S) -> Sequence[paramiko.SSHClient]:
-    """Log in, through the jump hosts; the host's own client first. `limit_s` is for reaching it, not for the login.
+    """Log in, through the jump hosts, and return the clients, the host's own first. `limit_s` does not include the login.
 
     Raises NodeUnreachable, HostKeyRefused.
     """
     before: Sequence[paramiko.SSHClient] = ()
     client = paramiko.SSHClient()
     try:
-        way: socket.socket | paramiko.Channel
+        connection: socket.socket | paramiko.Channel
         if host.jump is None:
-            way = _socket_to(host, limit_s)
+            connection = _socket_to(host, limit_s)
         else:
             before = log_in(host.jump, limit_s=limit_s)
-            way = _channel_to(host, host.jump, before[0], limit_s)
+            connection = _channel_to(host, host.jump, before[0], limit_s)
         _know(client, host)
-        _authenticate(client, host, way)
+        _authenticate(client, host, connection)
     except BaseException:
         client.close()
         for jump in before:
@@ -77,14 +77,14 @@ def log_in(host: SshAccess, *, limit_s: float = CONNECT_LIMIT_S) -> Sequence[par
 
 def _socket_to(host: SshAccess, limit_s: float) -> socket.socket:
     try:
-        way = socket.create_connection((host.host, host.port), timeout=limit_s)
+        connection = socket.create_connection((host.host, host.port), timeout=limit_s)
     except OSError as error:
         raise NodeUnreachable(
             f"{named(host)}: cannot be reached: {error.strerror or error}. Check address and port, and that sshd runs there"
         ) from error
-    way.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
-    way.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return way
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 def _channel_to(host: SshAccess, through: SshAccess, jump: paramiko.SSHClient, limit_s: float) -> paramiko.Channel:
@@ -98,7 +98,7 @@ def _channel_to(host: SshAccess, through: SshAccess, jump: paramiko.SSHClient, l
 
 
 def _know(client: paramiko.SSHClient, host: SshAccess) -> None:
-    """Give the client the keys that the host may show."""
+    """Load the keys that the host may show into the client."""
     if host.fingerprint is not None:
         client.set_missing_host_key_policy(_Pinned(host))
         return
@@ -111,7 +111,7 @@ def _know(client: paramiko.SSHClient, host: SshAccess) -> None:
 
 
 def _known_hosts(host: SshAccess) -> Sequence[Path]:
-    """The file that was named; where none was, the user's own and the machine's."""
+    """List the known_hosts file that was named, else the user's and the machine's."""
     if host.known_hosts is not None:
         return [host.known_hosts] if host.known_hosts.exists() else []
     return [path for path in (_own_known_hosts(), _SYSTEM_KNOWN_HOSTS) if path.exists()]
@@ -122,7 +122,7 @@ def _own_known_hosts() -> Path:
 
 
 class _Pinned(paramiko.MissingHostKeyPolicy):
-    """The pinned key, and none other."""
+    """A policy that accepts the key with the pinned fingerprint and no other."""
 
     def __init__(self, host: SshAccess) -> None:
         self._host = host
@@ -139,7 +139,7 @@ class _Pinned(paramiko.MissingHostKeyPolicy):
 
 
 class _Unknown(paramiko.MissingHostKeyPolicy):
-    """No key is taken on trust."""
+    """A policy that accepts no unknown key."""
 
     def __init__(self, host: SshAccess) -> None:
         self._host = host
@@ -159,11 +159,11 @@ def _make_known(host: SshAccess, key: paramiko.PKey) -> str:
 
 
 def _short(key: paramiko.PKey) -> str:
-    """The kind of a key as OpenSSH's tools and files call it: ed25519, ecdsa, rsa."""
+    """Name the kind of a key as OpenSSH does: ed25519, ecdsa, rsa."""
     return key.get_name().removeprefix("ssh-").split("-")[0]
 
 
-def _authenticate(client: paramiko.SSHClient, host: SshAccess, way: socket.socket | paramiko.Channel) -> None:
+def _authenticate(client: paramiko.SSHClient, host: SshAccess, connection: socket.socket | paramiko.Channel) -> None:
     try:
         client.connect(
             host.host,
@@ -172,7 +172,7 @@ def _authenticate(client: paramiko.SSHClient, host: SshAccess, way: socket.socke
             key_filename=None if host.key is None else str(host.key),
             allow_agent=host.agent,
             look_for_keys=host.key is None,
-            sock=way,
+            sock=connection,
             timeout=CONNECT_LIMIT_S,
             banner_timeout=_LOGIN_LIMIT_S,
             auth_timeout=_LOGIN_LIMIT_S,

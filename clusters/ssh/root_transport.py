@@ -1,7 +1,7 @@
-"""Root transport: the same way to the same node, but everything is carried out as root, through sudo.
+"""Root transport: a transport that runs every command of another one as root, through sudo.
 
-`sudo -n` never asks for a password: where it would have to, it refuses, and the refusal is told in words instead of
-being taken for the answer of the command behind it.
+`sudo -n` never asks for a password: where it would have to, it refuses, and the refusal is raised as an error instead of
+being taken for the answer of the command.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _AS_A_SHELL_SAYS_IT: Final = 127
 
 
 class RootTransport:
-    """A `Transport` over another, of a user who may become root."""
+    """A `Transport` over one of a user who may become root."""
 
-    def __init__(self, way: Transport, become: Become) -> None:
-        self._way = way
+    def __init__(self, user_transport: Transport, become: Become) -> None:
+        self._user_transport = user_transport
         self._become = become
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
-        """As root. Raises ClusterError if sudo does not let it, NodeUnreachable."""
-        done = self._way.run(self._become.argv(argv), timeout_s=timeout_s, stdin=stdin)
+        """Run a command as root. Raises ClusterError if sudo refuses, NodeUnreachable."""
+        done = self._user_transport.run(self._become.argv(argv), timeout_s=timeout_s, stdin=stdin)
         refusal = sudo_refusal(done)
         if refusal is not None:
             raise ClusterError(
@@ -55,24 +55,24 @@ class RootTransport:
         return done
 
     def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:
-        """A file of root's."""
+        """Write a file that root owns."""
         put_by_commands(self.run, content, target, mode=mode, where=self.described)
 
     def get(self, source: str) -> bytes:
-        """Whatever root may read."""
+        """Read a file that root may read."""
         return get_by_commands(self.run, source, where=self.described)
 
     def close(self) -> None:
-        """Close the way below."""
-        self._way.close()
+        """Close the user's transport."""
+        self._user_transport.close()
 
     def described(self) -> str:
-        """As the way below."""
-        return self._way.described()
+        """Name the other end as the user's transport does."""
+        return self._user_transport.described()
 
 
 def sudo_refusal(done: Executed) -> str | None:
-    """What sudo said instead of carrying out a command; null if the answer is the command's own."""
+    """Find sudo's refusal in a result; None if the result is the command's own."""
     if done.exit_code == 1 and not done.stdout and _REFUSAL.search(done.stderr):
         return done.stderr.strip().splitlines()[-1].rstrip(".")
     if done.exit_code in _COULD_NOT_EXECUTE and _ABSENT.search(done.stderr):

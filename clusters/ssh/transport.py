@@ -1,7 +1,7 @@
-"""SSH transport: commands and files to a host over one verified, authenticated connection that opens itself again.
+"""SSH transport: commands and files to a host over one authenticated connection, which is opened again if it breaks.
 
-SSH itself has only strings for commands: an argument vector is quoted word by word for the far shell, and nothing else
-is ever given to it. Whom to trust and how to log in is `schemaquake.clusters.ssh.login`'s.
+SSH itself has only strings for commands: an argument vector is quoted word by word for the far shell. Host keys and
+logins are handled by `schemaquake.clusters.ssh.login`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _OPEN_LIMIT_S: Final = 10.0
 _SESSIONS_MAX: Final = 8
-"""sshd's MaxSessions is 10 unless its owner says otherwise."""
+"""The commands at the same time over one connection; sshd's MaxSessions is 10 by default."""
 _LEAST_S: Final = 0.2
 _CHUNK: Final = 65536
 _ENDED_BY_A_SIGNAL: Final = 128
@@ -37,10 +37,10 @@ _SILENT_S: Final = 5.0
 
 
 class SshTransport:
-    """A `Transport` to one host. A session that breaks is not the end: the next command opens another."""
+    """A `Transport` to one host. After a connection that broke the next command opens another."""
 
     def __init__(self, host: SshAccess, *, sessions_max: int = _SESSIONS_MAX) -> None:
-        """Opens nothing yet. `sessions_max`: commands at the same time over one connection."""
+        """`sessions_max`: commands at the same time over one connection, which the first command opens."""
         # What it would say of connections that end is our subject, not its news.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL)
         self._host = host
@@ -61,28 +61,28 @@ class SshTransport:
                 connection.leave()
 
     def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:
-        """By commands: a server need not have SFTP."""
+        """Write a file by commands: a host need not have SFTP."""
         put_by_commands(self.run, content, target, mode=mode, where=self.described)
 
     def get(self, source: str) -> bytes:
-        """By commands, too."""
+        """Read a file by commands."""
         return get_by_commands(self.run, source, where=self.described)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         with self._lock:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.end()
 
     def described(self) -> str:
-        """`ssh user@host:port`."""
+        """Name the other end: `ssh user@host:port`."""
         return named(self._host)
 
     # ── one command ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _open(self, ends: float) -> tuple[_Connection, paramiko.Channel]:
-        """A session for one command; nothing is carried out yet, so a connection found broken is replaced, once."""
+        """Open a session for one command. No command was sent yet, so a broken connection is replaced once."""
         try:
             return self._open_over(self._enter(ends), ends)
         except _Broken:
@@ -124,7 +124,7 @@ class SshTransport:
         ends: float,
         timeout_s: float,
     ) -> Executed:
-        """Send the command and take in all it says; both of its voices at once, or a full one would stop the other."""
+        """Send the command and read both of its output streams at once, as a full one would block the other."""
         expired = threading.Event()
 
         def expire() -> None:
@@ -172,13 +172,13 @@ class SshTransport:
         shown = command if len(command) <= 120 else f"{command[:117]}…"
         why = f"did not end within {timeout_s:g} s" if expired.is_set() else f"lost its session ({error or 'it ended'})"
         return NodeUnreachable(
-            f"{self.described()}: `{shown}` {why}; nobody knows whether it was carried out, and it is not repeated"
+            f"{self.described()}: `{shown}` {why}; it is not known whether it ran, and it is not repeated"
         )
 
     # ── the connection ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _enter(self, ends: float) -> _Connection:
-        """The connection, a new one if the last has ended; counted as carrying one more command."""
+        """Return the connection, a new one if the last has ended, with one more command counted."""
         left_s = max(_LEAST_S, ends - time.monotonic())
         if not self._lock.acquire(timeout=left_s):
             raise NodeUnreachable(f"{self.described()}: no login within {left_s:g} s; the command was not sent")
@@ -197,14 +197,14 @@ class SshTransport:
 
 
 class _Broken(Exception):
-    """A connection that cannot carry a command any more; none was sent over it."""
+    """A connection turned out to be broken before the command was sent."""
 
 
 class _Connection:
-    """One login, and how many commands it carries."""
+    """One login with the number of commands that it carries."""
 
     def __init__(self, clients: Sequence[paramiko.SSHClient]) -> None:
-        """`clients`: the host's, and then those of the jump hosts before it."""
+        """`clients` are the host's, then those of the jump hosts before it."""
         self._clients = clients
         transport = clients[0].get_transport()
         assert transport is not None, "a client that has just logged in has one"
@@ -215,16 +215,16 @@ class _Connection:
         self._retired = False
 
     def is_usable(self) -> bool:
-        """Whether another command may be given to it."""
+        """Return True if another command may be sent over it."""
         return not self._retired and bool(self._transport.is_active())
 
     def is_ending(self) -> bool:
-        """Whether it has ended, or is about to: its channels are told a moment before."""
+        """Return True if it has ended or is about to: its channels are closed a moment before."""
         self._transport.join(_LAST_WORDS_S)
         return not self._transport.is_active()
 
     def session(self, ends: float) -> paramiko.Channel:
-        """Another channel; one after another, for the library keeps one reason for a refusal and not one for each."""
+        """Open another channel; one at a time, because the library keeps a single reason for refusals."""
         with self._opening:
             if self._retired:
                 raise EOFError("the connection was given up meanwhile")
@@ -242,7 +242,7 @@ class _Connection:
             self.end()
 
     def retire(self) -> None:
-        """End as soon as nothing is carried any more."""
+        """Close the connection once it carries no command."""
         with self._lock:
             self._retired = True
             over = not self._carried
@@ -255,7 +255,7 @@ class _Connection:
 
 
 class _Sessions:
-    """How many commands may run at once over one connection; fewer, once the server has refused one."""
+    """The limit of commands at once over one connection, lowered when the server refuses one."""
 
     def __init__(self, limit: int) -> None:
         self._free = threading.Condition()
@@ -264,7 +264,7 @@ class _Sessions:
 
     @contextmanager
     def held(self, timeout_s: float, described: object) -> Iterator[None]:
-        """One of them, for the length of a `with` block. Raises NodeUnreachable if none becomes free in time."""
+        """Hold one place for the length of a `with` block. Raises NodeUnreachable if none becomes free in time."""
         with self._free:
             if not self._free.wait_for(lambda: self._held < self._limit, timeout_s):
                 where = described() if callable(described) else described
@@ -278,7 +278,7 @@ class _Sessions:
                 self._free.notify_all()
 
     def lower(self, timeout_s: float) -> bool:
-        """Called by a holder who was refused: from now on one fewer, and wait until that is so. False: it was the only one."""
+        """Lower the limit by one for a holder that was refused, and wait for it. Return False if it held the only place."""
         with self._free:
             if self._held <= 1:
                 return False
@@ -287,16 +287,16 @@ class _Sessions:
 
 
 def _heard(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterator[bytes]:
-    """What one voice of a command says, to its end.
+    """Read one output stream of a command to its end.
 
-    A command that leaves a child behind (whoever starts a server) may leave its voices to it, which then do not end: once
-    the command itself has ended and nothing comes for a while, it has said everything. A short while is not enough: a
-    busy server tells of the end before it has sent what was said.
+    A child that the command leaves behind (a server, for one) may hold the stream open: once the command itself has ended
+    and nothing comes for a while, its output is complete. A short while is not enough: a busy sshd reports the end before
+    it has sent the output.
     """
     silent_since: float | None = None
     while True:
         try:
-            said = receive(_CHUNK)
+            received = receive(_CHUNK)
         except TimeoutError:
             if not channel.exit_status_ready():
                 continue
@@ -304,10 +304,10 @@ def _heard(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> Iterat
             if time.monotonic() - silent_since >= _SILENT_S:
                 return
             continue
-        if not said:
+        if not received:
             return
         silent_since = None
-        yield said
+        yield received
 
 
 def _listen(channel: paramiko.Channel, into: list[bytes]) -> None:

@@ -122,7 +122,7 @@ def hosts(tmp_path, monkeypatch):
 
 
 def examined(hosts, **more):
-    return examine_cluster(hosts.file, way_to=hosts.way, **more)
+    return examine_cluster(hosts.file, transport_to=hosts.way, **more)
 
 
 def found(examination, check):
@@ -258,9 +258,9 @@ def spoil(hosts, node, what):  # noqa: C901, PLR0912 - a table
 
 MISSING = [
     ("cut", "reachable", "here n2: cut off", ""),
-    ("no shell", "reachable", "here n2 carries out no commands: This account", "give the user a login shell"),
+    ("no shell", "reachable", "here n2 runs no commands: This account", "give the user a login shell"),
     ("sudo asks", "root", "sudo refused `id`", "NOPASSWD"),
-    ("not root", "root", "commands are not root's", "log in as root"),
+    ("not root", "root", "commands do not run as root", "log in as root"),
     ("no setsid", "tools", "no setsid", "install coreutils, findutils and util-linux"),
     ("no systemd", "service", "systemctl does not work: System has not been booted", 'kind = "commands"'),
     ("no unit", "service", "there is no unit cassandra", "correct [service] unit"),
@@ -269,7 +269,7 @@ MISSING = [
     ("no data", "data", "there is no folder", "correct [paths] data"),
     ("full", "disk space", "data has 2 MB free of 512 needed", "make room there"),
     ("fast clock", "clock offset", "its clock is +", "synchronize it"),
-    ("no date", "clock offset", "`date` says 'never'", "install coreutils"),
+    ("no date", "clock offset", "`date` printed 'never'", "install coreutils"),
     (
         "no filter",
         "packet filter",
@@ -282,7 +282,7 @@ MISSING = [
     ("no cql", "CQL", "nothing answers CQL at 10.0.0.2:9042", "start the server"),
     ("login", "CQL", "refused the login", "check both"),
     ("older", "version", "it is 5.0.90, not 5.0.9", "correct the system"),
-    ("stranger", "ring", "it knows 10.0.0.9, of which the file says nothing", "list every node of the ring"),
+    ("stranger", "ring", "it knows 10.0.0.9, which the file does not list", "list every node of the ring"),
     ("lonely", "ring", "it does not know n3", "join them to one ring"),
     ("disagrees", "schema agreement", "n2 has bbbbbbbb-2222, n3 has aaaaaaaa-1111", "wait for agreement"),
     (
@@ -392,9 +392,9 @@ def test_commands_of_the_owner_s_have_to_tell_a_process_that_is_there(hosts):
     commands = dict.fromkeys(("start", "stop", "kill"), ("/bin/true",))
     for status, ok, said in (
         (("sh", "-c", "echo $PPID"), True, "process "),
-        (("sh", "-c", "exit 1"), False, "tells no process"),
-        (("echo", "stopped"), False, "tells no process"),
-        (("echo", "99999999"), False, "tells process 99999999, which is not there"),
+        (("sh", "-c", "exit 1"), False, "prints no process id"),
+        (("echo", "stopped"), False, "prints no process id"),
+        (("echo", "99999999"), False, "prints 99999999, and no such process runs"),
     ):
         hosts.said["service"] = {"kind": "commands", **commands, "status": status}
         seen = examined(hosts).document()["checks"]["service"]["n1"]
@@ -407,10 +407,10 @@ def test_the_library_must_be_there_and_a_server_of_somebody_else_s_under_it(host
     hosts.said["clock"] = {"method": "libfaketime", "library": str(library), "offset_file": str(offset)}
     for way in hosts.ways.values():
         way.tool("date", 'exec /bin/date "$@"')
-    assert f"{library} does not change what a process there sees of the time" in examined(hosts).missing[0]
+    assert f"{library} does not change the time that a process there sees" in examined(hosts).missing[0]
     for way in hosts.ways.values():
         way.tool("date", FAKED_DATE)
-    assert "the server is started by somebody else, and not under libfaketime" in examined(hosts).missing[0]
+    assert "the service does not start the server under libfaketime" in examined(hosts).missing[0]
     for way in hosts.ways.values():
         way.tool("grep", f'[ "$2" = "FAKETIME_TIMESTAMP_FILE={offset}" ] && echo /proc/1/environ')
     assert examined(hosts).ok
@@ -427,7 +427,7 @@ PLAN = Plan(
 
 
 def test_a_run_is_told_what_its_hosts_are(hosts):
-    facts = refuse_unless_fit(PLAN, hosts.file, way_to=hosts.way)
+    facts = refuse_unless_fit(PLAN, hosts.file, transport_to=hosts.way)
     assert facts["version of the nodes"] == "n1 5.0.9, n2 5.0.9, n3 5.0.9"
     assert facts["clock offset of the nodes"].startswith("n1 ")
 
@@ -437,7 +437,7 @@ def test_a_run_is_refused_with_everything_that_is_missing(hosts):
     spoil(hosts, "n2", "no clock")
     spoil(hosts, "n3", "full")
     with pytest.raises(EnvironmentLacks) as refused:
-        refuse_unless_fit(PLAN, hosts.file, way_to=hosts.way)
+        refuse_unless_fit(PLAN, hosts.file, transport_to=hosts.way)
     first, *told = str(refused.value).splitlines()
     assert first == "the cluster lacks what this run needs; nothing was touched:"
     assert [line.split(": ")[:2] for line in told] == [
@@ -446,7 +446,7 @@ def test_a_run_is_refused_with_everything_that_is_missing(hosts):
         ["  n2", "clock"],
     ]
     assert refused.value.exit_code == ExitCode.BAD_ARGUMENTS
-    refuse_unless_fit(replace(PLAN, nemeses=("kill",)), hosts.file, way_to=lambda _f, name: hosts.ways["n1"])
+    refuse_unless_fit(replace(PLAN, nemeses=("kill",)), hosts.file, transport_to=lambda _f, name: hosts.ways["n1"])
 
 
 # ── containers ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -487,7 +487,7 @@ def test_of_containers_the_engine_is_asked_and_for_the_image(monkeypatch):
         "docker: image: the engine has no schemaquake/cassandra:4.1.7: schemaquake image cassandra:4.1.7"
     ]
     assert examine_engine(file()).missing == [
-        'docker: image: nobody says which: write image = "…" below [docker], or say --system'
+        'docker: image: no image is named: write image = "…" below [docker], or say --system'
     ]
     assert examine_engine(file(host="unix:///nowhere", image="cassandra:5.0")).document()["checks"] == {
         "engine": {

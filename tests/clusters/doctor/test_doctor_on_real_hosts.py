@@ -93,7 +93,7 @@ def test_a_user_whom_sudo_refuses(asked):
 def test_a_user_who_is_not_root_and_does_not_become_it(asked):
     code, checks = asked(user="operator", become="none")
     assert (code, checks["root"]["n1"]["ok"]) == (ExitCode.INVALID, False)
-    assert checks["root"]["n1"]["said"] == "commands are not root's: 64001"
+    assert checks["root"]["n1"]["said"] == "commands do not run as root: 64001"
 
 
 def test_root_needs_no_password_to_become_root(asked):

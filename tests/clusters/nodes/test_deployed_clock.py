@@ -519,7 +519,7 @@ def test_a_server_s_skew_expires_and_a_strobe_that_goes_on_is_refused(faked):
 def test_a_node_without_the_library_is_told(tmp_path, monkeypatch):
     transport = Altered(tmp_path / "node", {})
     clock = FaketimeClock(transport, folder="/run/x", library="/nowhere/libfaketime.so.1")
-    assert "/nowhere/libfaketime.so.1 does not change what a process there sees" in clock.refusal()
+    assert "/nowhere/libfaketime.so.1 does not change the time that a process there sees" in clock.refusal()
     monkeypatch.setattr(libfaketime, "PLACES", ("/nowhere/*/libfaketime.so.1",))
     found = FaketimeClock(transport, folder="/run/x")
     assert "there is no libfaketime (Debian: apt-get install faketime)" in found.refusal()

@@ -314,7 +314,7 @@ def test_a_verb_is_what_the_node_makes_of_it(bench):
 
 @pytest.mark.parametrize("argv", [("echo", "a\nb"), ("echo", "a\0b")], ids=["newline", "nul"])
 def test_what_no_line_can_hold_is_refused_before_anything(bench, argv):
-    with pytest.raises(ClusterError, match="cannot be kept for a guard"):
+    with pytest.raises(ClusterError, match="a guard reads one command a line"):
         bench.guard.arm(3, [Undo(argv)], after_s=60)
     assert bench.transport.asked == []
 
