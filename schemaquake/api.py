@@ -11,7 +11,7 @@ the CQL of one; Query for CQL of one's own, MicroOp for transactions.
 and Shortenable; Cluster, Node and Executed, through which faults act; and what ours are made with: configured (options), targeted
 (a timetable), named (nodes by name), on_every (all nodes at once), Activities (a fault that goes on), until (a wait).
 
-**Checkers** (`schemaquake.checkers`): Checker, Records, Verdict, Anomaly, Validity; plain, pair and operations to read records,
+**Checkers** (`schemaquake.checkers`): Checker, Records, Verdict, Anomaly, Doubt, Stat, make_stats, Validity; plain, pair and operations to read records,
 HISTORY and OBSERVATIONS (their schemas) to write some in a test; and, for the types in one's own `anomalies.toml` (the entry
 point `schemaquake.anomalies` names the package that has it), anomaly to make a finding and explain to argue it.
 
@@ -74,7 +74,7 @@ from schemaquake.harness.model.protocols import (
 from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
 from schemaquake.harness.model.traits import ClusterTraits, NemesisTraits, WorkloadTraits
-from schemaquake.harness.model.verdict import Anomaly, Validity, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Validity, Verdict, make_stats
 from schemaquake.harness.wait import until
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ __all__ = [
     "Container",
     "Context",
     "CqlDialect",
+    "Doubt",
     "EnvironmentLacks",
     "Executed",
     "Fault",
@@ -143,6 +144,7 @@ __all__ = [
     "SchemaquakeError",
     "Shortenable",
     "StartTimeout",
+    "Stat",
     "Step",
     "System",
     "SystemFamily",
@@ -159,6 +161,7 @@ __all__ = [
     "anomaly",
     "configured",
     "explain",
+    "make_stats",
     "named",
     "on_every",
     "operations",
