@@ -73,13 +73,13 @@ def _live(described: Described) -> Iterator[tuple[str, str | None, JSON]]:
 
 
 def digest(observation: Observation) -> bytes:
-    """What makes two observations of one object the same: its id and its definition."""
+    """Render the id and the definition of an observation: what two of one object that are the same have in common."""
     return orjson.dumps([observation.id, observation.definition], option=orjson.OPT_SORT_KEYS)
 
 
 def memory_differs(observed: Iterable[Observation]) -> bool:
-    """Whether a node, asked table by table, serves other columns than it has on disk."""
-    told = list(observed)
-    disk = {(o.keyspace, o.name): set(o.definition["columns"]) for o in told if o.kind in {"table", "view"}}
-    asked = [o for o in told if o.kind == "live" and o.error is None and "statement" not in o.definition]
+    """Compare what a node, asked table by table, serves with what it has on disk; true if columns differ."""
+    observations = list(observed)
+    disk = {(o.keyspace, o.name): set(o.definition["columns"]) for o in observations if o.kind in {"table", "view"}}
+    asked = [o for o in observations if o.kind == "live" and o.error is None and "statement" not in o.definition]
     return any(set(o.definition.get("columns", ())) != disk[o.keyspace, o.name] for o in asked)

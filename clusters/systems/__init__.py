@@ -1,1 +1,1 @@
-"""What a system under test is: its versions, its recipe, its configuration."""
+"""Systems under test: what is known of each version of a product, and how Cassandra's are configured and started."""

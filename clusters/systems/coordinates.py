@@ -30,7 +30,7 @@ KNOWN_VERSIONS = (
     "5.0.9",
     "6.0-alpha2",
 )
-"""Releases of every line, each known to resolve and to boot; a hint for whoever mistypes a version, not a limit."""
+"""Releases of every line, each known to resolve and to boot; a hint for users who mistype a version, not a limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class SchemaReading(Protocol):
 
     @property
     def describes_memory(self) -> bool:
-        """Whether `DESCRIBE SCHEMA` is worth asking for; a release that does not know it is asked table by table."""
+        """True where `DESCRIBE SCHEMA` is tried; a release that does not know it is asked table by table."""
         ...
 
     def read_version(self, query: Query) -> tuple[str, int | None]:
@@ -48,7 +48,7 @@ class SchemaReading(Protocol):
         ...
 
     def read_schema(self, query: Query) -> Iterator[Stored]:
-        """Read every object on the node's disk; the server's own keyspaces may be among them."""
+        """Read every object on the node's disk; callers leave out the keyspaces in `SYSTEM_KEYSPACES`."""
         ...
 
     def read_state(self, query: Query) -> Mapping[str, JSON]:
@@ -96,11 +96,11 @@ class ReadBarrier(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CqlDialect:
-    """What a CQL client needs to know of a system; picklable."""
+    """The facts of a system that a CQL client needs; picklable."""
 
     protocol_version: int
     schema: SchemaReading
     outcomes: Sequence[Outcome] = ()
-    """What its errors prove where that is not what they prove elsewhere; tried before the table of all CQL."""
+    """Rows for errors that prove something else here than in other systems; tried before the table of all CQL."""
     barrier: ReadBarrier | None = None
     """Asked before each reading that judges; None where a reading needs none."""

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 __all__ = ["Kind", "Outcome", "first_match"]
 
 Kind: TypeAlias = Literal["read", "write", "conditional", "schema"]
-"""What an operation does: a read changes nothing; a conditional write takes several rounds; `schema` is DDL."""
+"""Kinds of operations: a read changes nothing; a conditional write takes several rounds; `schema` is DDL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _MERGED: Final = frozenset({"properties", "yaml"})
 
 @dataclass(frozen=True, slots=True)
 class JavaOptions:
-    """What the virtual machine is told before the server's own properties."""
+    """Options of the virtual machine, before the server's own properties."""
 
     heap: Sequence[str]
     flags: Sequence[str]
@@ -34,7 +34,7 @@ class JavaOptions:
     opens: Sequence[str]
 
     def arguments(self, *, heap: Sequence[str] | None = None) -> list[str]:
-        """As an argument vector; a tool may have another heap than the server."""
+        """Make the argument vector; a tool may have another heap than the server."""
         return [
             *(self.heap if heap is None else heap),
             *self.flags,
@@ -90,7 +90,7 @@ def launch_recipe(text: str, line: tuple[int, int], wanted: Collection[str] = ()
 
 
 def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Collection[str]) -> Recipe:
-    """A recipe is its ingredients, in order, and then itself: some lists grow, whatever else is said again is replaced."""
+    """Mix a recipe from its ingredients, in order, and then its own table: some lists grow, other values are replaced."""
     on_demand: Mapping[str, str] = table.get("on_demand", {})
     mixed: dict[str, Any] = {"features": [*on_demand], "folders": [], "jmx": [], "properties": {}, "yaml": {}}
     ingredients = [*table["of"], *(name for feature, name in on_demand.items() if feature in wanted)]

@@ -90,7 +90,7 @@ class System:
     pull_delay_s: float
     topology: Topology
     applies_in_order: bool = False
-    """Whether a node applies one schema change after the other, each a step that a kill can interrupt halfway."""
+    """True where a node applies one schema change after the other, each of several steps between which a kill can fall."""
     membership: Membership = _GOSSIP
     after_first_boot: AfterFirstBoot = nothing_after_first_boot
     launch: Launch | None = None

@@ -1,6 +1,6 @@
 """Topology: the commands and settings by which a system's nodes leave, are removed and are replaced, as data.
 
-They are carried out with nodetool on a node; whoever does so knows addresses, tokens and host ids from the cluster.
+The caller carries them out with nodetool on a node, and takes addresses, tokens and host ids from the cluster.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Topology:
     replaced_by: NamedBy | None
     """How that setting names the dead node."""
     can_assassinate: bool
-    """Whether a dead node can be made forgotten without anything being streamed."""
+    """True where a dead node can be made forgotten without streaming its data."""
 
     def decommission(self) -> Sequence[ToolCommand]:
         """Have the node on which it is carried out hand over its data and leave."""

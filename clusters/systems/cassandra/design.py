@@ -1,4 +1,4 @@
-"""Design: how a line of Cassandra stores its schema, and what follows for whoever reads or starts it."""
+"""Design: how a line of Cassandra stores its schema, and what follows for its readers and for a new cluster."""
 
 from __future__ import annotations
 

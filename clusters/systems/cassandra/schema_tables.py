@@ -107,9 +107,9 @@ def _tables(heads: Rows, columns: Rows) -> Iterator[Stored]:
         columns_of.setdefault((row["keyspace_name"], row["columnfamily_name"]), []).append(row)
     for key in sorted(head_of.keys() | columns_of.keys()):
         head, rows = head_of.get(key, {}), columns_of.get(key, [])
-        told = dict(_key_columns(head)) | {row["column_name"]: _column(row) for row in rows}
+        described = dict(_key_columns(head)) | {row["column_name"]: _column(row) for row in rows}
         definition = {
-            "columns": told,
+            "columns": described,
             "dropped_columns": {
                 name: {"type": None, "dropped_time": micros // 1000}
                 for name, micros in (head.get("dropped_columns") or {}).items()
@@ -137,8 +137,8 @@ def _key_columns(head: Mapping[str, Any]) -> Iterator[tuple[str, JSON]]:
     ):
         for position, name in enumerate(orjson.loads(aliases or "[]")):
             types = components(classes or "")
-            told = types[position] if position < len(types) else None
-            yield name, {"type": _type(told), "kind": kind, "position": position}
+            declared = types[position] if position < len(types) else None
+            yield name, {"type": _type(declared), "kind": kind, "position": position}
     if head.get("value_alias"):
         yield head["value_alias"], {"type": _type(head.get("default_validator")), "kind": "regular", "position": -1}
 
@@ -151,7 +151,7 @@ def _index(row: Mapping[str, Any]) -> JSON:
 
 
 def _options(head: Mapping[str, Any]) -> Iterator[tuple[str, JSON]]:
-    """What a table's row says beside names and columns; under the names that statements use."""
+    """List what a table's row has beside names and columns, under the names that statements use."""
     for name, value in head.items():
         if name not in _NO_OPTION and value is not None:
             is_map = isinstance(value, str) and name == "caching" and value.startswith("{")
@@ -187,5 +187,5 @@ def _type(text: str | None) -> str:
 
 
 def _map(text: str | None) -> dict[str, JSON]:
-    """A map that is kept as JSON; none at all is told as `null`, too."""
+    """Parse a map that is kept as JSON; `null` stands for none, too."""
     return orjson.loads(text or "null") or {}

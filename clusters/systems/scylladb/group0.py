@@ -3,7 +3,7 @@
 All tables are node-local. `system.group0_history` has one row a change that was applied, under a time-based UUID that is
 later than the one before it, so its time is an epoch; old rows are deleted after a while. `system.topology` is there from
 the release on that keeps the topology in group 0, with columns that differ from one release to the next. A table that a
-release does not have, or has otherwise, is refused: that is told in its place, and the rest is read all the same.
+release does not have, or has otherwise, is refused: the refusal stands in its place, and the rest is read all the same.
 Source: ScyllaDB's docs/dev/raft-in-scylla.md and system_keyspace.md.
 """
 
@@ -27,7 +27,7 @@ CHANGES_MOST: Final = 5000
 """How many changes of the log are read, the newest: it may be that of a cluster in use."""
 
 _BEHIND: Final = {"view": "_index", "table": "_scylla_cdc_log"}
-"""What follows the name of an index in its view's, and that of a table in its log's of captured changes."""
+"""Suffixes: of an index's name in its view's, and of a table's in its log's of captured changes."""
 _OF_TOPOLOGY: Final = ("fence_version", "transition_state", "upgrade_state", "version")
 
 
@@ -84,7 +84,7 @@ class Group0:
 
 
 def last_change(query: Query) -> UUID | None:
-    """The state that this node's group 0 is in; null before the first change, and where it is not told."""
+    """Read the state that this node's group 0 is in; None before the first change, and where the node refuses."""
     try:
         rows = list(query("SELECT state_id FROM system.group0_history WHERE key = 'history' LIMIT 1"))
     except InvalidRequest:
@@ -93,7 +93,7 @@ def last_change(query: Query) -> UUID | None:
 
 
 def group0_log(query: Query) -> JSON:
-    """The newest changes of the log, oldest first: `{"changes": [[state id, epoch, description], …], "cut": bool}`.
+    """Read the newest changes of the log, oldest first: `{"changes": [[state id, epoch, description], …], "cut": bool}`.
 
     It is cut where older ones than these may be there; `{"error": words}` where the node refuses to tell.
     """
@@ -108,17 +108,17 @@ def _log(query: Query) -> JSON:
 
 
 def group0_state(query: Query) -> JSON:
-    """Which group this node is in, its members, and its topology, as far as this release tells them; or `{"error": words}`."""
+    """Read the node's group, its members and its topology, as far as this release has them; or `{"error": words}`."""
     return _or_refusal(lambda: _state(query))
 
 
 def _state(query: Query) -> JSON:
-    told = {row["key"]: row["value"] for row in query("SELECT key, value FROM system.scylla_local")}
-    group = told.get("raft_group0_id")
+    facts = {row["key"]: row["value"] for row in query("SELECT key, value FROM system.scylla_local")}
+    group = facts.get("raft_group0_id")
     state: dict[str, JSON] = {
         "id": group,
-        "upgrade_state": told.get("group0_upgrade_state"),
-        "schema_version": told.get("group0_schema_version"),
+        "upgrade_state": facts.get("group0_upgrade_state"),
+        "schema_version": facts.get("group0_schema_version"),
     }
     if group is not None:
         members = query(
@@ -131,7 +131,7 @@ def _state(query: Query) -> JSON:
 
 
 def _topology(query: Query) -> dict[str, JSON]:
-    """Only columns that are known by name are asked for: others may hold what a driver cannot read."""
+    """Read the columns that are known by name; others may hold values that a driver cannot read."""
     columns = query(
         "SELECT column_name FROM system_schema.columns WHERE keyspace_name = 'system' AND table_name = 'topology'"
     )
@@ -147,7 +147,7 @@ def _topology(query: Query) -> dict[str, JSON]:
 
 
 def own_of_tables(query: Query) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-    """(keyspace, table) → what only ScyllaDB knows of it, without what is null."""
+    """Read by (keyspace, table) what only ScyllaDB knows of it, without nulls."""
     try:
         rows = list(query("SELECT * FROM system_schema.scylla_tables"))
     except InvalidRequest:

@@ -35,7 +35,7 @@ class Group0Barrier:
 
 
 def catch_up(node: Node, *, timeout_s: float, port: int = REST_PORT) -> Barrier:
-    """Have the node apply all that was committed to group 0 before. Raises nothing: that it could not is told."""
+    """Have the node apply all that was committed to group 0 before. Raises nothing: a failure is in the answer."""
     began = time.monotonic()
     why: str | None = None
     address = f"[{node.address}]" if ":" in node.address else node.address
@@ -60,5 +60,5 @@ def _asked(node: Node, url: str, timeout_s: float) -> Executed:
 
 
 def _words(done: Executed) -> str:
-    told = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return told[0] if told else f"curl ended with exit code {done.exit_code}"
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[0] if lines else f"curl ended with exit code {done.exit_code}"

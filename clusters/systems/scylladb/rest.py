@@ -24,14 +24,14 @@ _SAID_MOST: Final = 200
 
 
 def read_barrier(address: str, *, port: int = REST_PORT, timeout_s: float) -> Barrier:
-    """Have the node catch up with group 0. Raises nothing: without a majority there is no barrier, and that is told."""
+    """Have the node catch up with group 0. Raises nothing: without a majority there is no barrier, and the answer says so."""
     began = time.monotonic()
     why = _asked(address, port, timeout_s)
     return Barrier(passed=why is None, seconds=time.monotonic() - began, why=why)
 
 
 def _asked(address: str, port: int, timeout_s: float) -> str | None:
-    """None once the barrier was passed. The server is given a second less than we wait, so that its own words arrive."""
+    """Ask for the barrier; None once it was passed, else why not. The server is given a second less than we wait, so that its own words arrive."""
     query = urlencode({"timeout": max(1, int(timeout_s) - 1)})
     connection = HTTPConnection(address, port, timeout=timeout_s)
     try:
