@@ -6,20 +6,18 @@ The plan and the seed fix every race, so the workload makes the same ones anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schemaquake.checkers.findings.catalogue import counted_by_runs
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Context
-from schemaquake.harness.model.records import keyspace_of
-from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.harness.registry import load
 from schemaquake.results.matrix.machine import features_of
-from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.run_summary import RaceSummary
+from schemaquake.results.summary.summarise import read_summary
 from schemaquake.workloads.races.engine import Race
 from schemaquake.workloads.races.scenario import Scenario
 
@@ -45,28 +43,30 @@ class FailingRun:
 
 
 def failing_run(store: Store, anomaly: str | None) -> FailingRun:
-    """The run in the store's folder; `anomaly` None: the first of its verdict.
+    """Read the run in the store's folder; `anomaly` None: the first of its verdict.
 
     Raises HistoryError for a run that was not judged, PlanError if it shows no such anomaly or had no races.
     """
     plan = store.read_plan()
-    found = anomalies_of(store.read_verdict())
+    summary = read_summary(store)
+    found = summary.anomalies
     if not found:
         raise PlanError(f"{store.folder} shows no anomaly: there is nothing to shrink")
-    counts = Counter(one.type for one in found)
+    counts: Counter[str] = Counter()
+    for one in found:
+        counts[one.type] += one.count
     chosen = anomaly or found[0].type
     if chosen not in counts:
         known = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
         raise PlanError(f'{store.folder} shows no "{chosen}"; it shows {known}')
-    noted = store.read_analysis("races").to_pylist()
-    if not noted:
+    if not summary.races:
         raise PlanError(f"{store.folder} had no races: only what is made of races can be shrunk")
-    races = _races(plan, noted)
-    concerned = {keyspace_of(name) for one in found if one.type == chosen for name in one.objects}
+    races = _races(plan, summary.races)
+    concerned = {keyspace for one in found if one.type == chosen for keyspace in one.keyspaces}
     return FailingRun(
         plan=plan,
         anomaly=chosen,
-        title=_title(found, chosen),
+        title=next(one.title for one in found if one.type == chosen),
         races=tuple(races.values()),
         shows=tuple(race for keyspace, race in races.items() if keyspace in concerned),
     )
@@ -78,26 +78,22 @@ def requires_of(races: tuple[Race, ...]) -> frozenset[str]:
     return every.union(*(load("workloads", race.workload).requires for race in races))
 
 
-def _title(found: tuple[Anomaly, ...], chosen: str) -> str:
-    return next(one.title for one in found if one.type == chosen)
-
-
-def _races(plan: Plan, noted: list[dict[str, Any]]) -> Mapping[str, Race]:
-    """Keyspace → race, in the order in which they began."""
+def _races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
+    """Map each keyspace to its race, in the order in which they began."""
     context = plan.context(features_of(plan))
     if plan.workloads == (Scenario.name,):
         made = {race.keyspace: race for race in Scenario().races(context)}
     else:
         made = {}
-        for row in noted:
-            race = _remade(str(row["workload"]), int(row["number"]), context)
+        for known in noted:
+            race = _remade(known.workload, known.number, context)
             made[race.keyspace] = race
-    strange = [row["keyspace"] for row in noted if row["keyspace"] not in made]
+    strange = [known.keyspace for known in noted if known.keyspace not in made]
     if strange:
         raise PlanError(
             f"the race in {strange[0]} cannot be made again from the plan: was the run made by another version?"
         )
-    return {row["keyspace"]: made[row["keyspace"]] for row in noted}
+    return {known.keyspace: made[known.keyspace] for known in noted}
 
 
 def _remade(workload: str, number: int, context: Context) -> Race:

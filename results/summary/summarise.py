@@ -67,6 +67,7 @@ def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
     A run that never began has no history, and no races. Raises HistoryError for tables that are missing or damaged.
     """
     began = store.path("history.parquet").exists()
+    analysed = (store.path("analysis") / "races.parquet").exists()
     return summary_of(
         store.folder.resolve().name,
         store.read_plan().to_json(),
@@ -74,7 +75,7 @@ def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
         outcome,
         chronicle=_chronicle(store) if began else Chronicle(),
         operations=store.read_analysis("operations") if began else OPERATIONS.empty_table(),
-        races=store.read_analysis("races") if began else RACES.empty_table(),
+        races=store.read_analysis("races") if began or analysed else RACES.empty_table(),
         started=store.started() if (store.path("journals") / STARTED).exists() else None,
         seconds=_seconds(store) if began else 0.0,
     )

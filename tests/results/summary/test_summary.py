@@ -129,6 +129,7 @@ def test_a_run_that_never_began_has_one(store):
     for name in ("history.parquet", "observations.parquet", "summary.json"):
         store.path(name).unlink()
     shutil.rmtree(store.path("journals"))
+    shutil.rmtree(store.path("analysis"))
     verdict = Verdict.unknown("run", Doubt("incomplete-run", "the run never began: no user-defined types"))
     refused = Outcome(
         completed=False, error="no user-defined types", exit_code=ExitCode.BAD_ARGUMENTS, applicable=False
