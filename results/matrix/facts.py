@@ -18,13 +18,14 @@ from typing import Any, Final
 from schemaquake.checkers.findings.catalogue import counted_by_runs, scope_of
 from schemaquake.harness.errors import SchemaquakeError
 from schemaquake.harness.model.records import keyspace_of, plain
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.harness.model.verdict_upgrade import upgrade_doubt
-from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
 from schemaquake.results.report.material import Race, anomalies_of, races_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.cell import Evidence
+from schemaquake.results.summary.run_summary import RunSummary
+from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import shortened
 
 __all__ = ["JUDGE_LIMIT_S", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
@@ -128,16 +129,14 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
     store = finished.store
     if not (store.path("analysis") / "races.parquet").exists():
         return refused(finished.error or "it never began", applicable=finished.applicable, seconds=seconds, run=folder)
-    verdict = finished.verdict
-    anomalies = anomalies_of(verdict)
+    summary = read_summary(store)
+    anomalies = anomalies_of(finished.verdict)
     raced = races_of(store.read_analysis("races"))
-    in_order = store.read_analysis("races")["keyspace"].to_pylist()
-    by_keyspace, at_large = _attributed(anomalies, in_order)
-    doubts = _doubts(verdict, finished)
+    by_keyspace, at_large = _attributed(anomalies, [race.keyspace for race in summary.races])
     return RunFacts(
         run=folder,
-        completed=finished.completed,
-        error=finished.error or "",
+        completed=summary.completed,
+        error=summary.error or "",
         seconds=seconds,
         races=tuple(
             RaceFacts(
@@ -146,12 +145,12 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
                 number=race.number,
                 acknowledged=race.ok,
                 anomalies=tuple(sorted({one.type for one in by_keyspace.get(race.keyspace, ())})),
-                doubts=tuple(_doubts_of(verdict, race.keyspace)),
+                doubts=_doubts_of(summary, race.keyspace),
             )
             for race in raced
         ),
         at_large=tuple(sorted({one.type for one in at_large})),
-        doubts=doubts,
+        doubts=_doubts(summary),
         findings=_findings(finished, raced, by_keyspace, at_large, folder),
     )
 
@@ -180,22 +179,22 @@ def _attributed(
     return by_keyspace, at_large
 
 
-def _doubts(verdict: Verdict, finished: FinishedRun) -> tuple[Doubt, ...]:
-    """Of the run as a whole. A checker that had nothing to judge about the run has not cleared it either."""
-    incomplete = Doubt("incomplete-run", f"it was not completed: {finished.error}", checker=_RUN)
-    doubts = [] if finished.completed else [incomplete]
-    for part in verdict.parts:
-        if part.valid == "unknown" and part.undecided is None:
-            doubts += [_in_short(replace(doubt, checker=part.checker)) for doubt in doubts_of(part)]
-    if not verdict.parts and verdict.valid == "unknown":
-        doubts += [_in_short(replace(doubt, checker=_RUN)) for doubt in doubts_of(verdict)]
+def _doubts(summary: RunSummary) -> tuple[Doubt, ...]:
+    """Collect the doubts about the run as a whole. A checker that had nothing to judge has not cleared it either."""
+    doubts = []
+    if not summary.completed:
+        doubts.append(Doubt("incomplete-run", f"it was not completed: {summary.error}", checker=_RUN))
+    for one in summary.checkers:
+        if one.valid == "unknown" and one.undecided is None:
+            doubts += [_in_short(replace(doubt, checker=one.checker)) for doubt in one.doubts]
+    if not summary.checkers and summary.valid == "unknown":
+        doubts += [_in_short(replace(doubt, checker=_RUN)) for doubt in summary.doubts]
     return tuple(dict.fromkeys(doubts))
 
 
-def _doubts_of(verdict: Verdict, keyspace: str) -> list[Doubt]:
-    """Return the doubts about one race's keyspace; that it is about this one goes without saying."""
-    doubts = [doubt for part in verdict.parts for doubt in keyspaces_undecided(part, {keyspace})]
-    return [_in_short(replace(doubt, objects=())) for doubt in doubts]
+def _doubts_of(summary: RunSummary, keyspace: str) -> tuple[Doubt, ...]:
+    """Collect the doubts about one race's keyspace; that it is about this one goes without saying."""
+    return tuple(_in_short(doubt) for one in summary.checkers for doubt in one.doubts_about({keyspace}))
 
 
 def _in_short(doubt: Doubt) -> Doubt:

@@ -70,6 +70,12 @@ class CheckerSummary:
         """True if the checker's question did not arise."""
         return self.valid == "unknown" and bool(self.doubts) and not any(doubt.weighs for doubt in self.doubts)
 
+    def doubts_about(self, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
+        """Return the doubts that leave any of these keyspaces undecided, with the checker's name in place of theirs."""
+        concerned = frozenset(keyspaces) & frozenset(self.undecided or ())
+        mine = [doubt for doubt in self.doubts if any(keyspace_of(name) in concerned for name in doubt.objects)]
+        return tuple(replace(doubt, objects=(), checker=self.checker) for doubt in mine)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundAnomaly:
@@ -151,9 +157,7 @@ class RunSummary:
         found = [doubt for doubt in self.doubts if doubt.weighs]
         for one in self.checkers:
             if one.undecided is not None:
-                concerned = frozenset(keyspaces) & frozenset(one.undecided)
-                mine = [doubt for doubt in one.doubts if any(keyspace_of(name) in concerned for name in doubt.objects)]
-                found += [replace(doubt, objects=(), checker=one.checker) for doubt in mine]
+                found += one.doubts_about(keyspaces)
             elif one.valid == "unknown" and not one.judged_nothing:
                 found += [replace(doubt, checker=one.checker) for doubt in one.doubts]
         return tuple(dict.fromkeys(found))

@@ -6,10 +6,12 @@ import pytest
 from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.harness.run.runner import Outcome
 from schemaquake.results.engines.combination import of_all_keyspaces
 from schemaquake.results.matrix.facts import RunFacts, facts_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.races import RACES
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), races=2)
@@ -40,6 +42,7 @@ def finished(tmp_path, *anomalies, kinds=("drop-type", "drop-type"), parts=(), c
     ]
     store.write_analysis("races", RACES.empty_table().from_pylist(rows, schema=RACES))
     verdict = Verdict(valid=False, checker="all", anomalies=tuple(anomalies), parts=tuple(parts))
+    write_summary(store, verdict, Outcome(completed=completed, error=error, exit_code=ExitCode.INVALID))
     return FinishedRun(
         store=store, plan=PLAN, verdict=verdict, completed=completed, error=error, exit_code=ExitCode.INVALID
     )
