@@ -66,8 +66,7 @@ def client(inner):
 
 
 def test_it_is_a_connector_that_goes_to_other_processes():
-    guard = PrefixGuard(Plain(9042), "sq")
-    assert isinstance(guard, Connector)
+    guard: Connector = PrefixGuard(Plain(9042), "sq")
     assert pickle.loads(pickle.dumps(guard)) == guard  # noqa: S301 - our own
 
 
