@@ -1,1 +1,1 @@
-"""The cluster file: a deployed cluster as its owner describes it."""
+"""The cluster file: the owner's description of a deployed cluster, and what may be done to it."""

@@ -1,7 +1,7 @@
-"""Allowance: what a plan asks of a deployed cluster, against what its owner allows.
+"""Allowance: the faults of a plan, compared with what the owner of a deployed cluster allows.
 
-Asked before anything is touched. Every kind of fault needs its word in `allow`; a kind that has no word is never
-injected. No fault may last longer than `max_fault_seconds`, for then the nodes undo it by themselves.
+Checked before anything is touched. Every kind of fault needs its word in `allow`; a kind that has no word is never
+injected. No fault may last longer than `max_fault_seconds`, after which the nodes undo it by themselves.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _nemeses(plan: Plan) -> Sequence[Nemesis]:
 
 
 def check_plan(plan: Plan, file: ClusterFile) -> None:
-    """Refuse what the file does not allow, and what contradicts it.
+    """Refuse a plan that the file does not allow or that contradicts it.
 
     Raises FaultNotAllowed with every refusal, a line each; PlanError for a plan that is made for another cluster.
     """
@@ -64,12 +64,12 @@ def check_plan(plan: Plan, file: ClusterFile) -> None:
 
 
 def _refuse(error: type[PlanError], sentences: Iterator[str] | Sequence[str]) -> None:
-    if told := "\n".join(dict.fromkeys(sentences)):
-        raise error(told)
+    if message := "\n".join(dict.fromkeys(sentences)):
+        raise error(message)
 
 
 def _contradictions(plan: Plan, file: ClusterFile) -> Iterator[str]:
-    """The command line refuses these, too; a plan may also come from elsewhere."""
+    """Compare the plan with the file. The command line refuses these, too, but a plan may come from elsewhere."""
     for what, planned, written in (
         ("the cluster", plan.cluster, file.provider),
         ("the system", plan.system, file.system),
@@ -99,7 +99,7 @@ def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
 
 
 def _too_long(plan: Plan, file: ClusterFile) -> Iterator[str]:
-    """A fault that its nodes would undo while it is still wanted is not the fault that was planned."""
+    """Find faults that last longer than the nodes let them: undone early, they are not the planned faults."""
     limit_s = file.max_fault_seconds
     context = plan.context(frozenset())
     for nemesis in _nemeses(plan):

@@ -1,7 +1,7 @@
-"""Credentials: where a user name and a password are, and never what they are.
+"""Credentials: references to a user name and a password, never the secrets themselves.
 
-A cluster file, a plan, a pickle and a log hold references only. What they refer to is read by the process that opens a
-session, at the moment it does, and taken out of every text that the session brings back.
+A cluster file, a plan, a pickle and a log hold references only. The process that opens a session reads the secrets when
+it does, and removes them from every text that the session returns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HIDDEN: Final = "***"
 
 
 class CredentialReference(BaseModel):
-    """One secret: the name of an environment variable, or the path of a file that nobody else may read."""
+    """A reference to one secret: an environment variable, or a file that only its owner may read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -40,7 +40,7 @@ class CredentialReference(BaseModel):
         return self
 
     def resolve(self) -> str:
-        """The secret; of a file without the line's end. Raises EnvironmentLacks, which tells the place and not the secret."""
+        """Read the secret, without the line's end of a file. Raises EnvironmentLacks, which names the place only."""
         return self._from_environment(self.env) if self.env is not None else self._from_file(Path(str(self.file)))
 
     def _from_environment(self, name: str) -> str:
@@ -54,7 +54,7 @@ class CredentialReference(BaseModel):
     def _from_file(self, path: Path) -> str:
         try:
             with path.open("rb") as file:
-                # Of the file that was opened: its name may lead elsewhere by now.
+                # The mode of the opened file: its name may be another file's by now.
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 content = file.read()
         except OSError as error:
@@ -66,10 +66,10 @@ class CredentialReference(BaseModel):
         try:
             secret = content.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
-            raise EnvironmentLacks(f"{path} is to hold one line of text, and holds something else") from None
+            raise EnvironmentLacks(f"{path} must hold one line of text, and is not text") from None
         if not secret or "\n" in secret:
             raise EnvironmentLacks(
-                f"{path} is to hold one line with the secret, and holds {'more' if secret else 'none'}"
+                f"{path} must hold one line with the secret, and holds {'more' if secret else 'none'}"
             )
         return secret
 
@@ -78,7 +78,7 @@ class CredentialReference(BaseModel):
 
 
 class Credentials(BaseModel):
-    """Who a session is for. Picklable: it goes to other processes as two references."""
+    """The user of a session, as two references. Picklable, so that worker processes can resolve them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -86,7 +86,7 @@ class Credentials(BaseModel):
     password: CredentialReference
 
     def resolve(self) -> Login:
-        """The secrets themselves. Raises EnvironmentLacks as `CredentialReference.resolve` does."""
+        """Read both secrets. Raises EnvironmentLacks as `CredentialReference.resolve` does."""
         return Login(self.username.resolve(), self.password.resolve())
 
     def __str__(self) -> str:
@@ -95,13 +95,13 @@ class Credentials(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """User name and password, for as long as a session is open; what prints it prints neither."""
+    """A user name and a password while a session is open; its text shows neither."""
 
     username: str = field(repr=False)
     password: str = field(repr=False)
 
     def hide(self, text: str) -> str:
-        """The text without them, where they stand as words of their own.
+        """Replace them in a text where they stand as words of their own.
 
         As words: with the superuser's default, `cassandra`, the name of every Java class would be taken out, too, and
         by those names errors are told apart.

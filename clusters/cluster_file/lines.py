@@ -1,4 +1,4 @@
-"""Key lines: on which line of a TOML text each key and each table begins, which the standard parser does not tell.
+"""Key lines: the line of a TOML text on which each key and each table begins, which the standard parser does not give.
 
 For texts that `tomllib` has accepted: this scanner looks where things are, and not whether they are right.
 """
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 __all__ = ["KeyPath", "key_lines", "line_of"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""From the top: names of keys, and the index (from 0) of an element of an array: `("nodes", 2, "ssh", "port")`."""
+"""The names of keys from the top, and indexes (from 0) of array elements: `("nodes", 2, "ssh", "port")`."""
 
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE: Final = re.compile(r"[ \t]*")
@@ -32,7 +32,7 @@ _ESCAPED: Final = {'"': '"', "\\": "\\", "b": "\b", "t": "\t", "n": "\n", "f": "
 
 
 def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
-    """The line of that key or, where there is none, of the nearest table around it; 1 if nothing is."""
+    """Find the line of that key, else of the nearest table around it, else 1."""
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
             return lines[path[:length]]
@@ -40,21 +40,21 @@ def line_of(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
 
 
 def key_lines(text: str) -> Mapping[KeyPath, int]:
-    """The line, from 1, of every key, table and element of an array; of a table that is opened twice, the first."""
+    """Find the line, from 1, of every key, table and array element; the first line of a table that is opened twice."""
     return _Scanner(text).lines_of_everything()
 
 
 class _Scanner:
-    """Where it is in the text, and what it has found so far."""
+    """A scan over the text: its position, and the lines found so far."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._counted = (0, 1)
-        """A place in the text and its line: lines are counted on from there."""
+        """A position in the text and its line, from which lines are counted on."""
         self._lines: dict[KeyPath, int] = {}
         self._elements: dict[KeyPath, int] = {}
-        """How often `[[…]]` has opened an element of that array."""
+        """The number of elements that `[[…]]` has opened, by array."""
 
     def lines_of_everything(self) -> Mapping[KeyPath, int]:
         table: KeyPath = ()
@@ -66,7 +66,7 @@ class _Scanner:
         return self._lines
 
     def _skip(self, what: re.Pattern[str]) -> bool:
-        """Whether there is anything left behind it."""
+        """Return True if text is left."""
         found = what.match(self._text, self._at)
         self._at = found.end() if found else self._at
         return self._at < len(self._text)
@@ -80,7 +80,7 @@ class _Scanner:
         return self._counted[1]
 
     def _note(self, path: KeyPath, line: int) -> None:
-        """It begins here, and so does what it is in, if that was not opened before."""
+        """Note the line of a key, and of the tables around it that were not opened before."""
         for length in range(1, len(path) + 1):
             self._lines.setdefault(path[:length], line)
 
@@ -97,7 +97,7 @@ class _Scanner:
         return path
 
     def _within_arrays(self, names: tuple[str, ...]) -> KeyPath:
-        """The names with the index of the element that stands open wherever one is an array of tables, but the last."""
+        """Add to the names the index of the open element of every array of tables, except the last."""
         path: KeyPath = ()
         for name in names:
             if path in self._elements:
@@ -114,7 +114,7 @@ class _Scanner:
         self._value(path)
 
     def _dotted(self) -> tuple[str, ...]:
-        """The names of a key up to its `=` or `]`."""
+        """Read the names of a key up to its `=` or `]`."""
         names = []
         while True:
             self._skip(_SPACE)
@@ -144,7 +144,7 @@ class _Scanner:
             self._skip(_STRING)
 
     def _members(self, path: KeyPath, end: str) -> None:
-        """Of an inline table or an array, which may go on for lines, with comments between."""
+        """Scan an inline table or an array, which may span lines with comments between."""
         self._at += 1
         number = 0
         self._skip(_BLANK)

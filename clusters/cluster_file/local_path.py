@@ -1,4 +1,4 @@
-"""Local path: a file of the machine that the harness runs on, as a cluster file may name it.
+"""Local path: a path on the harness's own machine, as a cluster file may write it.
 
 From the root or from the home folder: the cluster file is copied into every run's folder, where a path that begins
 nowhere would lead somewhere else.

@@ -1,4 +1,4 @@
-"""Cluster file: what a deployed cluster is, how it is reached, and what may be done to it, in the words of its owner.
+"""Cluster file: the tables in which an owner describes a deployed cluster, access to it, and the faults it allows.
 
 TOML, checked as a whole: whatever is wrong is told at once, with its line and what to write instead. It holds no
 secret, only where one is, so it may lie in a run's folder. Nothing is ever injected that `allow` does not list.
@@ -106,7 +106,7 @@ class _Table(BaseModel):
 
 
 class Jump(_Table):
-    """A host through which the nodes are reached. What it lacks is as for the nodes, but for host, port and fingerprint."""
+    """A host through which the nodes are reached. Other keys than host, port and fingerprint default to the nodes'."""
 
     host: Text
     port: Port = 22
@@ -117,107 +117,107 @@ class Jump(_Table):
 
 
 class Ssh(_Table):
-    """How SSH gets to the nodes; of all of them in `[ssh]`, of one in its `ssh`."""
+    """The SSH access to all nodes (`[ssh]`), or to one (its `ssh`)."""
 
     host: Text | None = None
-    """None: the node's address."""
+    """The host to connect to; None: the node's address."""
     port: Port | None = None
     user: Text | None = None
     key: LocalPath | None = None
     agent: bool | None = None
-    """Whether the keys of an SSH agent may be used; unless said otherwise, where no key is named."""
+    """Whether the keys of an SSH agent may be used; None: only if no key is named."""
     known_hosts: LocalPath | None = None
     fingerprint: Fingerprint | None = None
-    """Of the host's key; then known_hosts is not asked."""
+    """The fingerprint of the host's key, which replaces known_hosts."""
     jump: Jump | None = None
 
 
 class Become(_Table):
-    """How commands become root's."""
+    """The way in which commands become root's."""
 
     method: Literal["sudo", "none"] = "sudo"
-    """`none`: the user of the connection is root already."""
+    """The method; `none` is for connections of root's own."""
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """The command as root; without a password, or not at all."""
+        """Make the command run as root, without asking for a password."""
         return [*(["sudo", "-n", "--"] if self.method == "sudo" else []), *command]
 
 
 class Systemd(_Table):
-    """The server is a unit of systemd's."""
+    """A server that is a systemd unit."""
 
     kind: Literal["systemd"] = "systemd"
     unit: Text = "cassandra"
 
 
 class Commands(_Table):
-    """The server is started, stopped, killed and asked for by commands of the owner's, each an argument vector."""
+    """A server that is started, stopped, killed and looked for by the owner's commands, each an argument vector."""
 
     kind: Literal["commands"]
     start: Argv
     stop: Argv
     kill: Argv
     status: Argv
-    """Prints the server's process id; exits with another code than 0 where it does not run."""
+    """The command that prints the server's process id, and fails if the server does not run."""
 
 
 class Process(_Table):
-    """The server is a command that the harness starts by itself; in a container the image's own, unless said otherwise."""
+    """A server that the harness starts itself; in a container the command defaults to the image's own."""
 
     kind: Literal["process"] = "process"
     command: tuple[Text, ...] = ()
     environment: Annotated[Mapping[str, str], AfterValidator(_plain_environment)] = Field(default_factory=dict)
     user: Text | None = None
-    """Who the server runs as; None: root, or whom the image names."""
+    """The user of the server; None: root, or the image's user."""
 
 
 Service: TypeAlias = Systemd | Commands | Process
 
 
 class Paths(_Table):
-    """Where things lie on every node."""
+    """The paths on every node."""
 
     logs: Annotated[tuple[NodePath, ...], Field(min_length=1)] = ("/var/log/cassandra/system.log",)
     data: Annotated[tuple[NodePath, ...], Field(min_length=1)] = ("/var/lib/cassandra/data",)
     state: NodePath = "/run/schemaquake"
-    """What the harness itself leaves on a node while a run lasts; on a file system that a reboot empties."""
+    """The folder for the harness's own files during a run; on a file system that a reboot empties."""
 
 
 class Clock(_Table):
-    """How a node's wall clock is skewed."""
+    """The method by which a node's wall clock is skewed."""
 
     method: Literal["settime", "libfaketime", "none"] = "none"
     library: NodePath | None = None
-    """libfaketime.so.1 on the nodes; None: where the distributions put it."""
+    """The path of libfaketime.so.1 on the nodes; None: the distributions' usual paths."""
     offset_file: NodePath | None = None
-    """What the library reads the offset from; None: in `paths.state`, where the harness starts the server itself."""
+    """The file with the offset; None: in `paths.state`, for servers that the harness starts itself."""
 
 
 class Docker(_Table):
-    """Containers."""
+    """The settings of containers."""
 
     image: Text | None = None
     nodes: Annotated[int, Field(ge=1, le=250)] | None = None
-    """How many; None: as --nodes says."""
+    """The number of containers; None: --nodes."""
     memory: Annotated[str, Field(pattern=r"^[1-9][0-9]*[bkmg]$")] | None = None
     cpus: Annotated[float, Field(gt=0)] | None = None
     network: Text | None = None
-    """An existing one that the containers join; None: one of the run's own."""
+    """An existing network that the containers join; None: one of the run's own."""
     host: Text | None = None
-    """The engine's socket, for example unix:///run/docker.sock; None: as the docker command would find it."""
+    """The engine's socket, for example unix:///run/docker.sock; None: the docker command's default."""
 
 
 class NodeTable(_Table):
-    """One node of those that are there already."""
+    """One node of a cluster that exists already."""
 
     address: Address
-    """At which the other nodes know it, and clients: an IP address."""
+    """The IP address for the other nodes and for clients."""
     ssh: Ssh = Ssh()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
-    """How SSH gets to one host: what the file says of it, and of all of them."""
+    """The SSH access to one host: its own settings over those of all hosts."""
 
     host: str
     port: int
@@ -225,7 +225,7 @@ class SshAccess:
     key: Path | None
     agent: bool
     known_hosts: Path | None
-    """None: the user's own, and the machine's."""
+    """The known_hosts file; None: the user's and the machine's."""
     fingerprint: str | None
     jump: SshAccess | None = None
 
@@ -259,35 +259,35 @@ class ClusterFile(_Table):
 
     @property
     def node_count(self) -> int | None:
-        """How many nodes there are, if the file says so."""
+        """The number of nodes, None if the file does not name one."""
         return len(self.nodes) or self.docker.nodes
 
     @cached_property
     def addresses(self) -> Mapping[str, str]:
-        """By name: n1, n2, … in the order of the file. Of containers, whose addresses the engine gives, none."""
+        """The addresses by name (n1, n2, … in the order of the file); empty for containers, which get theirs from the engine."""
         return {f"n{number}": node.address for number, node in enumerate(self.nodes, 1)}
 
     def access(self, name: str) -> SshAccess:
-        """How SSH gets to that node: its own `ssh`, then `[ssh]`, then what the ssh command would do. Raises KeyError."""
+        """Combine a node's own `ssh` with `[ssh]` and the ssh command's defaults. Raises KeyError."""
         node = dict(zip(self.addresses, self.nodes, strict=True))[name]
-        said = {**self.ssh.model_dump(exclude_none=True), **node.ssh.model_dump(exclude_none=True)}
+        settings = {**self.ssh.model_dump(exclude_none=True), **node.ssh.model_dump(exclude_none=True)}
         jump: Jump | None = node.ssh.jump or self.ssh.jump
-        target = _access(said, host=node.ssh.host or node.address)
+        target = _access(settings, host=node.ssh.host or node.address)
         if jump is None:
             return target
-        inherited = {key: entry for key, entry in said.items() if key in {"user", "key", "agent", "known_hosts"}}
+        inherited = {key: entry for key, entry in settings.items() if key in {"user", "key", "agent", "known_hosts"}}
         through = _access({**inherited, **jump.model_dump(exclude_none=True)}, host=jump.host)
         return replace(target, jump=through)
 
 
-def _access(said: Mapping[str, Any], *, host: str) -> SshAccess:
-    key = said.get("key")
+def _access(settings: Mapping[str, Any], *, host: str) -> SshAccess:
+    key = settings.get("key")
     return SshAccess(
         host=host,
-        port=said.get("port", 22),
-        user=said.get("user") or getpass.getuser(),
+        port=settings.get("port", 22),
+        user=settings.get("user") or getpass.getuser(),
         key=key,
-        agent=said.get("agent", key is None),
-        known_hosts=said.get("known_hosts"),
-        fingerprint=said.get("fingerprint"),
+        agent=settings.get("agent", key is None),
+        known_hosts=settings.get("known_hosts"),
+        fingerprint=settings.get("fingerprint"),
     )

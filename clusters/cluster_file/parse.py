@@ -1,4 +1,4 @@
-"""Cluster file reading: from a TOML text to a checked `ClusterFile`, or to every error in it with line and remedy.
+"""Cluster file parsing: from a TOML text to a checked `ClusterFile`, or to every error with its line and remedy.
 
 The parser tells of types and tables; what contradicts what is asked of the text as it is, so that one wrong key hides
 no other error. No sentence repeats a value that could be a secret.
@@ -71,26 +71,26 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 }
 
 _TYPES: Final[Mapping[str, str]] = {
-    "string_type": "is to be a text in quotes",
-    "int_type": "is to be a whole number",
-    "float_type": "is to be a number",
-    "finite_number": "is to be a number",
-    "bool_type": "is to be true or false",
-    "tuple_type": "is to be a list, in [ ]",
-    "is_instance_of": "is to be a text in quotes",
-    "model_type": "is to be a table",
-    "mapping_type": "is to be a table",
-    "dict_type": "is to be a table",
-    "model_attributes_type": "is to be a table",
-    "string_pattern_mismatch": "is not written as such a thing is",
+    "string_type": "must be a text in quotes",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list, in [ ]",
+    "is_instance_of": "must be a text in quotes",
+    "model_type": "must be a table",
+    "mapping_type": "must be a table",
+    "dict_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "string_pattern_mismatch": "has the wrong form",
     "string_too_short": "is empty",
     "too_short": "is empty",
     "too_long": "has too many entries",
     "greater_than": "is too small",
     "greater_than_equal": "is too small",
     "less_than_equal": "is too large",
-    "union_tag_invalid": "is of no kind that is known",
-    "union_tag_not_found": "is of no kind that is known",
+    "union_tag_invalid": "is of no known kind",
+    "union_tag_not_found": "is of no known kind",
 }
 
 
@@ -109,7 +109,7 @@ def read_cluster_file(path: Path) -> ClusterFile:
     except OSError as error:
         raise PlanError(f"the cluster file {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise PlanError(f"{path}:1: this is no text in UTF-8; TOML is, write the file anew") from error
+        raise PlanError(f"{path}:1: this is not text in UTF-8, which TOML must be") from error
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -117,21 +117,21 @@ def read_cluster_file(path: Path) -> ClusterFile:
     problems = [_problem(error, document) for error in _errors(document)] + list(_contradictions(document))
     if problems:
         lines = key_lines(text)
-        told = sorted({(line_of(lines, where), what) for where, what in problems})
-        raise PlanError("\n".join(f"{path}:{line}: {what}" for line, what in told))
+        sentences = sorted({(line_of(lines, where), what) for where, what in problems})
+        raise PlanError("\n".join(f"{path}:{line}: {what}" for line, what in sentences))
     return ClusterFile.model_validate(_frozen(document))
 
 
-def _no_toml(path: Path, text: str, said: str) -> str:
-    found = re.search(r"\(at line (\d+), column \d+\)$|\(at end of document\)$", said)
+def _no_toml(path: Path, text: str, message: str) -> str:
+    found = re.search(r"\(at line (\d+), column \d+\)$|\(at end of document\)$", message)
     line = int(found[1]) if found and found[1] else max(1, len(text.splitlines()))
-    what = said[: found.start()].strip() if found else said
-    # The parser's words end in the piece of text that it stumbled over.
-    return f"{path}:{line}: this is no TOML: {re.split(r'[:(]', what)[0].strip()}; see the example in docs/deployed.md"
+    what = message[: found.start()].strip() if found else message
+    # The parser's message ends in the text at which it failed.
+    return f"{path}:{line}: this is not TOML: {re.split(r'[:(]', what)[0].strip()}; see the example in docs/deployed.md"
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as the tuples that a frozen table holds."""
+    """Turn lists into the tuples that a frozen table holds."""
     if isinstance(value, dict):
         return {key: _frozen(entry) for key, entry in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
@@ -141,17 +141,17 @@ def _errors(document: Mapping[str, Any]) -> Sequence[ErrorDetails]:
     try:
         ClusterFile.model_validate(_frozen(document))
     except ValidationError as error:
-        told = error.errors(include_url=False, include_input=False)
-        # What is usual depends on the provider; that this one is wrong is said where it is wrong.
-        return [each for each in told if each["type"] != "default_factory_not_called"]
+        details = error.errors(include_url=False, include_input=False)
+        # The default depends on the provider; a wrong provider is reported at its own key.
+        return [each for each in details if each["type"] != "default_factory_not_called"]
     return []
 
 
-# ── what the tables say of types and keys ────────────────────────────────────────────────────────────────────────────
+# ── errors of types and keys ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _problem(error: ErrorDetails, document: Mapping[str, Any]) -> tuple[KeyPath, str]:
-    """Where, and the sentence."""
+    """Return the key of an error and its sentence."""
     where = _place(error["loc"])
     kind, context = error["type"], error.get("ctx", {})
     name = _spelled(where)
@@ -163,9 +163,9 @@ def _problem(error: ErrorDetails, document: Mapping[str, Any]) -> tuple[KeyPath,
         case "missing":
             return where, f"{name} is missing; add {_example(where)}"
         case "literal_error":
-            said = _value_at(document, where)
-            told = f"{name} cannot be {said!r}" if isinstance(said, str) else f"{name} is of no known kind"
-            return where, f"{told}; write {context['expected']}"
+            value = _value_at(document, where)
+            problem = f"{name} cannot be {value!r}" if isinstance(value, str) else f"{name} is of no known kind"
+            return where, f"{problem}; write {context['expected']}"
         case "value_error":
             return where, f"{name}: {context['error']}"
         case _ if kind in _TYPES:
@@ -174,14 +174,14 @@ def _problem(error: ErrorDetails, document: Mapping[str, Any]) -> tuple[KeyPath,
 
 
 def _place(location: tuple[str | int, ...]) -> KeyPath:
-    """Without the kind of service, which the parser puts between."""
+    """Drop the kind of service, which the parser puts into the place."""
     if location[:1] == ("service",) and len(location) > 1 and location[1] in _SERVICES:
         return (location[0], *location[2:])
     return location
 
 
 def _spelled(where: KeyPath) -> str:
-    """`nodes[3].ssh.port`; people count from one."""
+    """Write a key as `nodes[3].ssh.port`, counted from one."""
     text = ""
     for part in where:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else part
@@ -194,7 +194,7 @@ def _example(where: KeyPath) -> str:
 
 
 def _value_at(document: Any, where: KeyPath) -> Any:
-    """What stands there; None where nothing does."""
+    """Find the value of a key; None if there is none."""
     for part in where:
         if isinstance(document, dict) and isinstance(part, str):
             document = document.get(part)
@@ -206,12 +206,12 @@ def _value_at(document: Any, where: KeyPath) -> Any:
 
 
 def _written_out(where: KeyPath, kind: str, document: Mapping[str, Any]) -> str | None:
-    """What to say of a secret in the text; None if this error is of something else."""
+    """Describe a secret that is written out; None for another error."""
     key = where[-1] if where else ""
-    of_a_user = where[:1] == ("credentials",) and key in {"username", "password"}
+    is_login = where[:1] == ("credentials",) and key in {"username", "password"}
     if kind == "missing" or not isinstance(key, str) or isinstance(_value_at(document, where), dict | list):
         return None
-    if of_a_user:
+    if is_login:
         return f"{_spelled(where)} is written out, and this file is copied into every run; write {_example(where)}"
     if kind == "extra_forbidden" and _SECRET.search(key):
         remedy = (
@@ -232,7 +232,7 @@ def _unknown_key(where: KeyPath, document: Mapping[str, Any]) -> str:
 
 
 def _keys_of(where: KeyPath, document: Mapping[str, Any]) -> list[str]:
-    """The keys that the table at that place may have."""
+    """List the keys that the table at that place may have."""
     model: type[BaseModel] = ClusterFile
     for part in where:
         if part == "service":
@@ -244,22 +244,22 @@ def _keys_of(where: KeyPath, document: Mapping[str, Any]) -> list[str]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel]:
-    """The table that a field holds, alone or in a list, or nothing instead."""
+    """Find the table type of a field, which may be optional or in a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(_model_in(each) for each in get_args(annotation) if each not in {type(None), ...})
 
 
-# ── what contradicts what ────────────────────────────────────────────────────────────────────────────────────────────
+# ── contradictions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Of keys that are right alone and wrong together; whatever is not of its type was told already."""
+    """Find keys that contradict each other; errors of type are reported elsewhere."""
     provider, nodes = document.get("provider"), document.get("nodes")
     if provider == "ssh":
-        yield from _of_ssh(document, nodes)
+        yield from _ssh_contradictions(document, nodes)
     elif provider == "docker":
-        yield from _of_docker(document)
+        yield from _docker_contradictions(document)
     yield from _repeated(document)
     method = _value_at(document, ("clock", "method"))
     allowed = document.get("allow")
@@ -267,7 +267,7 @@ def _contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]
         yield ("clock", "method"), 'allow has "clock", and clock.method = "none" cannot skew one; take one of them out'
 
 
-def _of_ssh(document: Mapping[str, Any], nodes: Any) -> Iterator[tuple[KeyPath, str]]:
+def _ssh_contradictions(document: Mapping[str, Any], nodes: Any) -> Iterator[tuple[KeyPath, str]]:
     if nodes is None or nodes == []:
         yield ("nodes",), f"there is no node; add {_EXAMPLES['nodes']}"
     if "docker" in document:
@@ -277,7 +277,7 @@ def _of_ssh(document: Mapping[str, Any], nodes: Any) -> Iterator[tuple[KeyPath, 
         yield ("service",), f"a process of a host needs its command; add {_EXAMPLES['command']}"
 
 
-def _of_docker(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+def _docker_contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     for table in ("nodes", "ssh", "become"):
         if table in document:
             remedy = "[docker] nodes = 3 says how many" if table == "nodes" else "the engine reaches them as root"
@@ -285,10 +285,10 @@ def _of_docker(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     if _value_at(document, ("clock", "method")) == "settime":
         yield (
             ("clock", "method"),
-            'containers share the clock of their host, which is nobody\'s to set; write method = "libfaketime"',
+            'containers share their host\'s clock, which must not be set; write method = "libfaketime"',
         )
     if _value_at(document, ("service", "kind")) in {"systemd", "commands"}:
-        yield ("service", "kind"), 'a container has one process and no services; write kind = "process"'
+        yield ("service", "kind"), 'a container has no service manager; write kind = "process"'
 
 
 def _repeated(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

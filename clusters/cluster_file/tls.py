@@ -1,6 +1,6 @@
-"""TLS: how a session with a node is encrypted, and by whom the node's certificate must be vouched for.
+"""TLS: the encryption of sessions with nodes, and the authority that must have signed a node's certificate.
 
-There is no way to leave the certificate unverified: what is asked of a cluster whose identity nobody knows proves nothing.
+Certificates are always verified: results of a cluster whose identity is unknown would prove nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Tls"]
 
 
 class Tls(BaseModel):
-    """Files by name only, so that it goes to other processes; without `ca`, the machine's own authorities vouch."""
+    """The files of TLS by name, so that it can be pickled; without `ca` the machine's own authorities are trusted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -24,21 +24,21 @@ class Tls(BaseModel):
     certificate: LocalPath | None = None
     key: LocalPath | None = None
     verify_hostname: bool = True
-    """Whether the certificate must name the node's address, too."""
+    """True if the certificate must name the node's address."""
 
     @model_validator(mode="after")
     def _certificate_with_key(self) -> Tls:
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("a client's certificate is worth nothing without its key; write both, certificate and key")
+            raise ValueError("a client's certificate needs its key; write both, certificate and key")
         return self
 
     def context(self) -> ssl.SSLContext:
-        """For the process that opens sessions. Raises EnvironmentLacks, naming the file that cannot be used."""
+        """Load the files in the process that opens sessions. Raises EnvironmentLacks, naming the file that cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
             raise EnvironmentLacks(
-                f"{self.ca}, the [tls] ca of the cluster file, cannot be used: {_said(error)}"
+                f"{self.ca}, the [tls] ca of the cluster file, cannot be used: {_reason(error)}"
             ) from error
         context.check_hostname = self.verify_hostname
         if self.certificate is not None:
@@ -48,10 +48,10 @@ class Tls(BaseModel):
             except (OSError, ssl.SSLError) as error:
                 raise EnvironmentLacks(
                     f"{self.certificate} and {self.key}, the [tls] certificate and key of the cluster file, cannot be "
-                    f"used: {_said(error)}"
+                    f"used: {_reason(error)}"
                 ) from error
         return context
 
 
-def _said(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return error.strerror or str(error)

@@ -195,12 +195,12 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         (1, "provider cannot be 'shh'; write 'ssh' or 'docker'"),
         (2, 'allow has "kill" 2 times; once is enough'),
         (2, "allow[2] cannot be 'fire'; write 'partition', 'packets', 'kill', 'stop', 'pause', 'restart', 'clock', 'errors' or 'topology'"),
-        (3, "cql_port is to be a whole number; write it like cql_port = 9042"),
+        (3, "cql_port must be a whole number; write it like cql_port = 9042"),
         (4, 'the file has no key "colour"; take it out. Known: provider, system, keyspace_prefix, allow, max_fault_seconds, cql_port, credentials, tls, ssh, become, service, paths, clock, docker, nodes'),
         (5, 'credentials.password is missing; add password = { env = "CQL_PASSWORD" } or password = { file = "/etc/schemaquake/password" }'),
         (8, 'ssh has no key "usr"; did you mean "user"? Known: host, port, user, key, agent, known_hosts, fingerprint, jump'),
         (9, "ssh.key: a path that begins nowhere leads elsewhere once the file is copied; write it from / or from ~/"),
-        (10, "tls: a client's certificate is worth nothing without its key; write both, certificate and key"),
+        (10, "tls: a client's certificate needs its key; write both, certificate and key"),
         (13, "nodes[1].address: a packet filter knows nodes by number, not by name; write the IP address at which the other nodes know it"),
         (16, "nodes[2].ssh.port is too large; write it like port = 22"),
         (18, "10.0.0.1 is the address of 2 nodes; give each its own"),
@@ -212,31 +212,31 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
     [
         ('provider = "ssh"', 1, "there is no node; add [[nodes]] with address"),
         ('provider = "ssh"\nnodes = []', 2, "there is no node"),
-        ('provider = "ssh"\nnodes = 3', 2, "nodes is to be a list, in [ ]"),
-        ("nodes = [3]", 1, "nodes[1] is to be a table"),
+        ('provider = "ssh"\nnodes = 3', 2, "nodes must be a list, in [ ]"),
+        ("nodes = [3]", 1, "nodes[1] must be a table"),
         ('[[nodes]]\naddress = "10.0.0.1"', 1, 'provider is missing; add provider = "ssh"'),
-        ('system = "cassandra"', 1, 'system is not written as such a thing is; write it like system = "cassandra:5.0.9"'),
-        ('keyspace_prefix = "SQ"', 1, "keyspace_prefix is not written as such a thing is"),
+        ('system = "cassandra"', 1, 'system has the wrong form; write it like system = "cassandra:5.0.9"'),
+        ('keyspace_prefix = "SQ"', 1, "keyspace_prefix has the wrong form"),
         ('keyspace_prefix = "sixteen_or_less__"', 1, "a lower-case identifier of at most 16 characters"),
-        ("allow = 'kill'", 1, "allow is to be a list"),
+        ("allow = 'kill'", 1, "allow must be a list"),
         ("max_fault_seconds = 0", 1, "max_fault_seconds is too small"),
-        ("max_fault_seconds = nan", 1, "max_fault_seconds is to be a number"),
-        ("max_fault_seconds = 1979-05-27", 1, "max_fault_seconds is to be a number"),
-        ("max_fault_seconds = true", 1, "max_fault_seconds is to be a number"),
+        ("max_fault_seconds = nan", 1, "max_fault_seconds must be a number"),
+        ("max_fault_seconds = 1979-05-27", 1, "max_fault_seconds must be a number"),
+        ("max_fault_seconds = true", 1, "max_fault_seconds must be a number"),
         ("cql_port = 70000", 1, "cql_port is too large"),
-        ("ssh = 3", 1, "ssh is to be a table"),
-        ("[ssh]\nagent = 'yes'", 2, "ssh.agent is to be true or false"),
-        ("[ssh]\nkey = 3", 2, "ssh.key is to be a text in quotes"),
+        ("ssh = 3", 1, "ssh must be a table"),
+        ("[ssh]\nagent = 'yes'", 2, "ssh.agent must be true or false"),
+        ("[ssh]\nkey = 3", 2, "ssh.key must be a text in quotes"),
         ("[ssh]\nkey = '~nobody_at_all/id'", 2, "ssh.key: the home folder of that user is not known"),
-        ("[ssh]\nfingerprint = 'MD5:00'", 2, "ssh.fingerprint is not written as such a thing is"),
+        ("[ssh]\nfingerprint = 'MD5:00'", 2, "ssh.fingerprint has the wrong form"),
         ("[ssh.jump]\nport = 22", 1, "ssh.jump.host is missing; add host ="),
         ("[ssh]\njump = { host = 'a', jump = {} }", 2, 'ssh.jump has no key "jump"'),
         ("[become]\nmethod = 'su'", 2, "become.method cannot be 'su'; write 'sudo' or 'none'"),
-        ("[service]\nkind = 'upstart'", 1, 'service is of no kind that is known; write it like kind = "systemd"'),
-        ("[service]\nunit = 'cassandra'", 1, "service is of no kind that is known"),
+        ("[service]\nkind = 'upstart'", 1, 'service is of no known kind; write it like kind = "systemd"'),
+        ("[service]\nunit = 'cassandra'", 1, "service is of no known kind"),
         ("[service]\nkind = 'systemd'\nunits = 'x'", 3, 'service has no key "units"; did you mean "unit"?'),
         ("[service]\nkind = 'systemd'\nunit = ''", 3, "service.unit is empty"),
-        ("[service]\nkind = 'commands'\nstart = 'go'", 3, "service.start is to be a list"),
+        ("[service]\nkind = 'commands'\nstart = 'go'", 3, "service.start must be a list"),
         ("[service]\nkind = 'commands'\nstart = []", 3, "service.start is empty"),
         ("provider = 'ssh'\n[service]\nkind = 'process'", 2, "a process of a host needs its command"),
         ("[service]\nkind = 'process'\nenvironment = { DB_PASSWORD = 'x' }", 3, "DB_PASSWORD looks like a secret"),
@@ -245,17 +245,17 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         ("[paths]\nstate = '/run/../etc'", 2, "paths.state: a path on a node begins at the root and goes down"),
         ("[clock]\nmethod = 'sundial'", 2, "clock.method cannot be 'sundial'"),
         ("allow = ['clock']\n[clock]\nmethod = 'none'", 3, 'allow has "clock", and clock.method = "none" cannot skew one'),
-        ("provider = 'docker'\n[clock]\nmethod = 'settime'", 3, "containers share the clock of their host"),
-        ("provider = 'docker'\n[service]\nkind = 'systemd'", 3, "a container has one process and no services"),
+        ("provider = 'docker'\n[clock]\nmethod = 'settime'", 3, "containers share their host's clock"),
+        ("provider = 'docker'\n[service]\nkind = 'systemd'", 3, "a container has no service manager"),
         ("provider = 'docker'\n[[nodes]]\naddress = '10.0.0.1'", 2, "containers are made for the run and have no nodes"),
         ("provider = 'docker'\n[ssh]\nuser = 'me'", 2, "containers are made for the run and have no ssh"),
         ("provider = 'ssh'\n[docker]\nimage = 'x'", 2, "has no containers; take [docker] out"),
-        ("[docker]\nmemory = '1 GB'", 2, "docker.memory is not written as such a thing is"),
+        ("[docker]\nmemory = '1 GB'", 2, "docker.memory has the wrong form"),
         ("[docker]\ncpus = 0", 2, "docker.cpus is too small"),
-        ("[tls]\nkey = '/k.pem'", 1, "tls: a client's certificate is worth nothing without its key"),
+        ("[tls]\nkey = '/k.pem'", 1, "tls: a client's certificate needs its key"),
         ("[credentials]\nusername = {}\npassword = {}", 2, "credentials.username: a secret is in one place"),
         ("[credentials]\nusername = { env = 'A', file = '/a' }", 2, "credentials.username: a secret is in one place"),
-        ("[credentials]\nusername = { env = 'no name' }", 2, "credentials.username.env is not written as such a thing is"),
+        ("[credentials]\nusername = { env = 'no name' }", 2, "credentials.username.env has the wrong form"),
         ("[credentials]\npassword = { file = 'pw' }", 2, "credentials.password.file: a path that begins nowhere"),
     ],
 )  # fmt: skip
@@ -310,14 +310,14 @@ def test_no_other_error_repeats_a_secret_either(problems, text):
 def test_what_is_no_toml_is_told_with_its_line(problems, text, line):
     ((number, said),) = problems(text)
     assert number == line
-    assert said.startswith("this is no TOML: ")
+    assert said.startswith("this is not TOML: ")
 
 
 def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path):
     with pytest.raises(PlanError, match=r"the cluster file .*nowhere\.toml cannot be read: No such file"):
         read_cluster_file(tmp_path / "nowhere.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(PlanError, match="no text in UTF-8"):
+    with pytest.raises(PlanError, match="not text in UTF-8"):
         read_cluster_file(tmp_path / "binary.toml")
 
 

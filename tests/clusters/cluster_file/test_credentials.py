@@ -51,7 +51,7 @@ def test_a_file_that_is_its_owner_s_alone_is_read(secret_file, mode):
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"", "holds none"), (b"\n", "holds none"), (b"one\ntwo\n", "holds more"), (b"\xff\xfe", "something else")],
+    [(b"", "holds none"), (b"\n", "holds none"), (b"one\ntwo\n", "holds more"), (b"\xff\xfe", "is not text")],
 )
 def test_a_file_without_one_line_of_text_is_refused(secret_file, content, says):
     with pytest.raises(EnvironmentLacks, match=says):
