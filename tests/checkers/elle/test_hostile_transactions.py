@@ -115,4 +115,4 @@ def test_no_transactions_at_all_in_columns_with_buffers_of_any_length() -> None:
     history = sequential(["r"], [1], [0], {}, each=1).set_column(9, HISTORY.field("mops"), mops)
     for verdict in (check_list_append(history), check_rw_register(history)):
         assert verdict.valid == "unknown"
-        assert (verdict.reason or "").startswith("nothing to judge")
+        assert verdict.judged_nothing

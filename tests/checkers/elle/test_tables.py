@@ -80,4 +80,4 @@ def test_a_history_without_tables_is_judged_as_one() -> None:
     assert judge(ListAppend(), (None, [mop("append", 1, 1)]), (None, [mop("r", 1, values=[])])).valid is False
     empty = judge(ListAppend(), ("k.r", [mop("w", 1, 5)]), ("j.r", [mop("w", 1, 5)]))
     assert empty.valid == "unknown"
-    assert (empty.reason or "").startswith("nothing to judge")
+    assert empty.judged_nothing

@@ -185,8 +185,7 @@ def test_a_cas_that_is_no_pair_is_refused():
 def test_there_is_nothing_to_judge_where_nobody_writes():
     verdict = judge("p0 invoke read", "p0 ok [1]", "p0 invoke add 1", "p0 ok")
     assert verdict.valid == "unknown"
-    assert verdict.reason is not None
-    assert verdict.reason.startswith("nothing to judge")
+    assert verdict.judged_nothing
     assert judge("p0 invoke read", "p0 ok 1", model=Register()).valid is False
 
 
@@ -262,7 +261,7 @@ def hard(calls: int) -> list[str]:
 def test_the_memory_limit_ends_in_unknown():
     verdict = judge(*hard(22), memory_bytes=12 << 20)
     assert verdict.valid == "unknown"
-    assert verdict.reason == "the memory limit of 12 MiB was reached for the history"
+    assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("memory", ())]
 
 
 def test_the_time_limit_ends_in_unknown_within_twice_the_limit():
@@ -270,7 +269,7 @@ def test_the_time_limit_ends_in_unknown_within_twice_the_limit():
     began = time.monotonic()
     verdict = judge(*hard(30), limit_s=1)
     assert verdict.valid == "unknown"
-    assert verdict.reason == "the time limit was reached for the history"
+    assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("time", ())]
     assert time.monotonic() - began < 20  # the first call may have to compile
 
 
@@ -296,6 +295,6 @@ def test_once_one_object_is_refuted_hard_ones_are_left_at_that(refuted):
     assert verdict.valid is (False if refuted else "unknown")
     if refuted:
         assert verdict.anomalies[0].objects == ("y",)
-        assert verdict.reason == "not decided, once another object was refuted, for key x"
+        assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("undecided", ("x",))]
     else:
-        assert verdict.reason == "the memory limit of 16 MiB was reached for key x"
+        assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("memory", ("x",))]

@@ -353,7 +353,7 @@ def test_rows_of_several_definitions_are_known_by_their_own_keys() -> None:
 
 
 def test_without_any_row_there_is_nothing_to_judge() -> None:
-    assert judge().reason == "nothing to judge: no row was written or read"
+    assert judge().judged_nothing
 
 
 def test_the_time_limit_leaves_the_rest_unknown() -> None:

@@ -203,7 +203,7 @@ def test_damage_counts_even_where_memory_ran_out() -> None:
 def test_without_any_log_there_is_nothing_to_judge() -> None:
     judgement = verdict([], ACKED)
     assert judgement.valid == "unknown"
-    assert judgement.reason == "nothing to judge: no log of any node"
+    assert judgement.judged_nothing
 
 
 # ── folding, and what it is about ────────────────────────────────────────────────────────────────────────────────────

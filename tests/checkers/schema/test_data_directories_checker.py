@@ -38,14 +38,14 @@ def test_one_directory_under_the_id_of_the_schema_is_valid() -> None:
 def test_without_any_directory_there_is_nothing_to_judge() -> None:
     judgement = verdict(CREATE, SCHEMA)
     assert judgement.valid == "unknown"
-    assert judgement.reason == "nothing to judge: no data directory of any table was observed"
+    assert judgement.judged_nothing
 
 
 def test_directories_without_ids_leave_nothing_to_judge() -> None:
     """Up to 2.0 a name has one place, and what was never flushed may have none: that n2 has no row says nothing."""
     judgement = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t " + PLAIN])
     assert judgement.valid == "unknown"
-    assert judgement.reason == "nothing to judge: no data directory bears an id, so a table can only have one"
+    assert judgement.judged_nothing
 
 
 def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
@@ -158,7 +158,7 @@ def test_a_view_may_go_with_its_base() -> None:
 def test_a_table_that_the_history_does_not_create_may_be_older_than_it() -> None:
     judgement = verdict([], [*SCHEMA, *KEPT, "settled n2 data-directory k.t id=bb " + DROPPED])
     assert judgement.valid == "unknown"
-    assert judgement.reason == "nothing to judge: the history creates none of the tables on disk"
+    assert judgement.judged_nothing
 
 
 def test_the_drop_of_another_table_explains_nothing() -> None:

@@ -300,7 +300,7 @@ def test_a_finding_outweighs_a_node_that_could_not_be_read() -> None:
 def test_without_an_acknowledged_change_there_is_nothing_to_judge() -> None:
     found = verdict([TABLE], ["@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 info timed out"])
     assert found.valid == "unknown"
-    assert found.reason == "nothing to judge: no schema change was acknowledged"
+    assert found.judged_nothing
 
 
 def test_stats_tell_versions_epochs_and_the_time_to_agreement() -> None:

@@ -303,7 +303,7 @@ def test_operations_are_counted_by_kind_and_outcome_and_errors_without_their_num
     assert verdict.figures["never_succeeded"] == ["cas", "read"]
     assert verdict.figures["unhandled"] == [{"error": "…", "count": 2, "index": 5, "example": "Timeout17"}]
     assert judge(Stats(), "p0 invoke read", "p0 fail").valid == "unknown"
-    assert str(judge(Stats()).reason).startswith("nothing to judge")
+    assert judge(Stats()).judged_nothing
 
 
 def test_a_set_of_many_elements_takes_no_reads_times_elements():

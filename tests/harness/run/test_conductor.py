@@ -381,6 +381,7 @@ def test_sigterm_heals_tears_down_and_leaves_a_whole_history(folder, history):
         "completed": False,
         "error": "interrupted; every fault was healed and every node ended",
         "exit_code": 255,
+        "interrupted": True,
     }
     assert calls(folder)[-2:] == ["tremor ends on n1", "cluster stop"]
     assert open_faults(folder) == []

@@ -29,7 +29,7 @@ def verdicts(names: list[str], *, seed: int, trouble: float) -> dict[str, Verdic
     """Of every checker of data that found something to judge."""
     history = OneCopy(names, seed=seed, trouble=trouble).history()
     verdict = judge(Records.of(history), checkers=OF_DATA, engine="local", limit_s=30)
-    return {part.checker: part for part in verdict.parts if not (part.reason or "").startswith("nothing to judge")}
+    return {part.checker: part for part in verdict.parts if not part.judged_nothing}
 
 
 @pytest.mark.parametrize("trouble", [0.0, 0.1], ids=["quiet", "with failures"])
