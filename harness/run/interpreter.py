@@ -135,12 +135,12 @@ def assign(workloads: Sequence[str], context: Context) -> Sequence[Assignment]:
 class Script:
     """What one worker does, phase by phase, and the process number by which it currently goes."""
 
-    def __init__(self, assignment: Assignment, context: Context, *, worker_count: int) -> None:
+    def __init__(self, workload: Workload, assignment: Assignment, context: Context, *, worker_count: int) -> None:
         self.assignment = assignment
         self.process = assignment.process
         self.worker_count = worker_count
         self._context = context
-        self._workload: Workload = load("workloads", assignment.workload)
+        self._workload = workload
         crew = max(1, len(self._workload.crew(context)))
         # A rate is for work that never ends; a pause between a meeting and a racing statement would spoil the race.
         rate = context.rate if workload_traits(self._workload).endless else None

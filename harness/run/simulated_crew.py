@@ -5,14 +5,12 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from schemaquake.harness.errors import NodeUnreachable, SchemaquakeError
-from schemaquake.harness.history.journal import Journal
-from schemaquake.harness.model.operation import Completion
-from schemaquake.harness.model.protocols import Client, Connector, Context, EventClient, Phase
-from schemaquake.harness.model.runtime import Clock, Sleep
+from schemaquake.harness.model.operation import JSON, Completion, MicroOp
+from schemaquake.harness.model.protocols import Client, EventClient, Phase
+from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Invoke, Meet
 from schemaquake.harness.run.event_heap import Event, EventHeap
 from schemaquake.harness.run.interpreter import (
@@ -26,10 +24,9 @@ from schemaquake.harness.run.interpreter import (
     Record,
     Script,
     WorkerFailed,
-    assign,
 )
 
-__all__ = ["SimulatedCrew"]
+__all__ = ["EventJournal", "SimulatedCrew"]
 
 _S: Final = 1_000_000_000
 _PATIENCE_NS: Final = 5 * _S
@@ -38,41 +35,60 @@ _UNREACHABLE_NS: Final = _S // 4
 """How long an operation of a worker without a session takes to fail."""
 
 
+class EventJournal(Protocol):
+    """Where a worker's events go; `Journal` is one."""
+
+    def event(
+        self,
+        process: int,
+        type: str,  # noqa: A002 - the column's name
+        f: str,
+        node: str | None = None,
+        key: str | None = None,
+        value: JSON = None,
+        error: str | None = None,
+        mops: Sequence[MicroOp] | None = None,
+    ) -> int:
+        """Record one event now and return its time."""
+        ...
+
+    def close(self) -> None:
+        """Take no more."""
+        ...
+
+
 class SimulatedCrew:
-    """Every worker of a run, in one thread."""
+    """Every worker of a run, in one thread.
+
+    `connect` opens a session for the worker of a script, and `journal` its journal.
+    """
 
     def __init__(
         self,
         heap: EventHeap,
-        clock: Clock,
-        workloads: Sequence[str],
-        context: Context,
-        connector: Connector,
+        scripts: Sequence[Script],
         *,
-        journals: Path,
-        started_ns: int,
-        request_timeout_s: float,
+        connect: Callable[[Script], Client],
+        journal: Callable[[Script], EventJournal],
     ) -> None:
-        assignments = assign(workloads, context)
         self._heap = heap
         self.ended_early: str | None = None
         self._over = False
         self._ends_at_ns: int | None = None
         self._working = 0
         self._failures: list[SchemaquakeError] = []
-        self._meetings = {
-            name: _Meeting(heap, sum(one.workload == name for one in assignments), self.is_over) for name in workloads
-        }
+        crews = [script.assignment.workload for script in scripts]
+        self._meetings = {name: _Meeting(heap, crews.count(name), self.is_over) for name in dict.fromkeys(crews)}
         self._workers = [
             _SimulatedWorker(
                 heap,
                 self,
-                Script(assignment, context, worker_count=len(assignments)),
-                self._meetings[assignment.workload],
-                partial(connector.connect, assignment.member.node, request_timeout_s=request_timeout_s),
-                Journal(journals / f"events-{assignment.process:04d}.jsonl", started_ns, clock=clock),
+                script,
+                self._meetings[script.assignment.workload],
+                partial(connect, script),
+                journal(script),
             )
-            for assignment in assignments
+            for script in scripts
         ]
 
     def connect(self, nodes: Iterable[str]) -> None:
@@ -138,6 +154,8 @@ class SimulatedCrew:
             case _:
                 text = "".join(traceback.format_exception(error))
                 failure = WorkerFailed(f"a worker of {node} failed:\n{text}")
+        if failure is not error:
+            failure.__cause__ = error
         self._failures.append(failure)
         self._halt()
 
@@ -157,7 +175,7 @@ class _SimulatedWorker:
         script: Script,
         meeting: _Meeting,
         open_session: Callable[[], Client],
-        journal: Journal,
+        journal: EventJournal,
     ) -> None:
         self.node = script.node
         self._heap = heap

@@ -12,9 +12,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from schemaquake.harness.history.journal import Journal
 from schemaquake.harness.model.protocols import Connector, Context
 from schemaquake.harness.model.runtime import Task, TaskSteps
+from schemaquake.harness.registry import load
 from schemaquake.harness.run.event_heap import Event, EventHeap
+from schemaquake.harness.run.interpreter import Script, assign
 from schemaquake.harness.run.simulated_crew import SimulatedCrew
 from schemaquake.harness.run.simulated_observer import SimulatedObserver
 from schemaquake.harness.wait import waiting_by
@@ -78,15 +81,17 @@ class SimulatedRuntime:
         request_timeout_s: float,
     ) -> SimulatedCrew:
         """The workers, all in this thread."""
+        assignments = assign(workloads, context)
         return SimulatedCrew(
             self.heap,
-            self.clock,
-            workloads,
-            context,
-            connector,
-            journals=journals,
-            started_ns=started_ns,
-            request_timeout_s=request_timeout_s,
+            [
+                Script(load("workloads", one.workload), one, context, worker_count=len(assignments))
+                for one in assignments
+            ],
+            connect=lambda script: connector.connect(script.node, request_timeout_s=request_timeout_s),
+            journal=lambda script: Journal(
+                journals / f"events-{script.assignment.process:04d}.jsonl", started_ns, clock=self.clock
+            ),
         )
 
     def observer(

@@ -24,9 +24,10 @@ from typing import Any, Final, Literal, TypeAlias
 from schemaquake.harness.errors import NodeUnreachable, SchemaquakeError
 from schemaquake.harness.history.journal import Journal
 from schemaquake.harness.model.operation import Completion
-from schemaquake.harness.model.protocols import Client, Connector, Context, Phase
+from schemaquake.harness.model.protocols import Client, Connector, Context, Phase, Workload
 from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Invoke, Meet
+from schemaquake.harness.registry import load
 from schemaquake.harness.run.interpreter import (
     MEETING_LIMIT_S,
     Assignment,
@@ -319,7 +320,8 @@ class _ThreadedWorker:
         self._config = config
         self._meeting_point = meeting_point
         self._stopped = stopped
-        self._script = Script(assignment, config.context, worker_count=config.worker_count)
+        workload: Workload = load("workloads", assignment.workload)
+        self._script = Script(workload, assignment, config.context, worker_count=config.worker_count)
         self._client: Client | None = None
         self._unreachable: str | None = None
         self._changing_over = threading.Lock()

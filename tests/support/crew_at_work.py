@@ -1,17 +1,26 @@
-"""A crew carried out by the clock of a simulation: barriers, pauses and slow statements, without a cluster.
+"""A crew carried out on the simulated runtime's crew: barriers, pauses and slow statements, without a cluster.
 
-Every worker walks its own steps; an operation takes as long as `lasts` says. Nobody passes a barrier before everybody
-has come to it, and whoever ends while others wait for it is a deadlock, as in the harness.
+Every worker walks its own steps; an operation takes as long as `lasts` says. A worker that ends while others wait for it
+is a deadlock, as in every run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
-from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
+from schemaquake.harness.model.steps import Invoke, Meet, Require, Step
+from schemaquake.harness.run.event_heap import EventHeap
+from schemaquake.harness.run.interpreter import Assignment, Script, WorkerFailed
+from schemaquake.harness.run.simulated_crew import SimulatedCrew
+
+_S = 1_000_000_000
 
 FEATURES = frozenset(
     {
@@ -48,45 +57,93 @@ def carry_out(
     steps_each: int | None = None,
     lasts: Callable[[Worker, Invoke], float] = at_once,
 ) -> list[Done]:
-    """Everything the crew does in one phase, in order of time. Fails on a deadlock."""
-    crew = list(workload.crew(context))
-    assert [worker.index for worker in crew] == list(range(len(crew)))
-    walks = [islice(workload.steps(phase, worker, context, phase_label=label), steps_each) for worker in crew]
-    clocks = [0.0] * len(crew)
-    done: list[Done] = []
-    for met in range(1_000_000):
-        names = [_walk_to_barrier(worker, walks, clocks, done, met, lasts) for worker in crew]
-        if set(names) == {None}:
-            return sorted(done, key=lambda one: (one.begun, one.worker.index))
-        assert len(set(names)) == 1, f"workers wait for each other: {names}"
-        clocks = [max(clocks)] * len(crew)
-    raise AssertionError("no end of barriers")
+    """Everything the crew does in one phase, in order of time. Raises WorkerFailed on a deadlock, and PlanError as steps do.
+
+    A rate is not kept: operations follow one another as soon as they are answered.
+    """
+    members = list(workload.crew(context))
+    assert [worker.index for worker in members] == list(range(len(members)))
+    heap = EventHeap()
+    traced = _Traced(workload, heap, steps_each)
+    scripts = [
+        Script(traced, Assignment(workload.name, worker, worker.index), context, worker_count=len(members))
+        for worker in members
+    ]
+    crew = SimulatedCrew(
+        heap,
+        scripts,
+        connect=lambda script: _Obedient(heap, partial(lasts, script.assignment.member)),
+        journal=lambda _: _NoJournal(),
+    )
+    crew.connect(context.nodes)
+    try:
+        crew.run(phase, label=label, nodes=context.nodes)
+    except WorkerFailed as failed:
+        if isinstance(failed.__cause__, PlanError):
+            raise failed.__cause__ from None
+        raise
+    return sorted(traced.done, key=lambda one: (one.begun, one.worker.index))
 
 
-def _walk_to_barrier(
-    worker: Worker,
-    walks: Sequence[Iterator[Step]],
-    clocks: list[float],
-    done: list[Done],
-    met: int,
-    lasts: Callable[[Worker, Invoke], float],
-) -> str | None:
-    for step in walks[worker.index]:
-        begun = clocks[worker.index]
-        if isinstance(step, Require):
-            step = step.invoke  # noqa: PLW2901 - the simulated cluster refuses nothing
-        match step:
-            case Meet(name):
-                return name
-            case Wait(seconds):
-                assert seconds >= 0
-                clocks[worker.index] += seconds
-            case Invoke():
-                clocks[worker.index] += lasts(worker, step)
-            case Note():
-                pass
-        done.append(Done(worker, step, begun, clocks[worker.index], met))
-    return None
+class _Traced:
+    """A workload whose steps are remembered, with the times at which they began and ended."""
+
+    endless = False
+    requires: frozenset[str] = frozenset()
+
+    def __init__(self, workload: Workload, heap: EventHeap, steps_each: int | None) -> None:
+        self.name = workload.name
+        self.done: list[Done] = []
+        self._workload = workload
+        self._heap = heap
+        self._steps_each = steps_each
+
+    def crew(self, context: Context) -> Sequence[Worker]:
+        return self._workload.crew(context)
+
+    def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
+        met = 0
+        heap = self._heap
+        for step in islice(self._workload.steps(phase, worker, context, phase_label=phase_label), self._steps_each):
+            begun = heap.now_ns
+            yield step
+            if isinstance(step, Meet):
+                met += 1
+                continue
+            asked = step.invoke if isinstance(step, Require) else step
+            self.done.append(Done(worker, asked, begun / _S, heap.now_ns / _S, met))
+
+
+class _Obedient:
+    """A client that does everything, and takes as long as it is said to."""
+
+    def __init__(self, heap: EventHeap, lasts: Callable[[Invoke], float]) -> None:
+        self._heap = heap
+        self._lasts = lasts
+
+    def submit(self, operation: Invoke, answer: Callable[[Completion], None]) -> None:
+        ends = self._heap.now_ns + round(self._lasts(operation) * _S)
+        self._heap.at(ends, lambda: answer(Completion(type="ok", value=operation.value)))
+
+    def invoke(self, operation: Invoke) -> Completion:
+        raise NotImplementedError
+
+    def look(self, **_: object) -> None:
+        raise NotImplementedError
+
+    def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _NoJournal:
+    def event(self, *_: object) -> int:
+        return 0
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 def operations(done: Sequence[Done]) -> list[Invoke]:

@@ -8,6 +8,7 @@ from schemaquake.harness.model.operation import NEMESIS, Completion
 from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.runtime import Sleep
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Wait
+from schemaquake.harness.registry import load
 from schemaquake.harness.run.interpreter import (
     Assignment,
     Call,
@@ -31,7 +32,12 @@ MAIN = PhaseOrder("main", "", None, meetings=True)
 
 @pytest.fixture
 def script(scripted):
-    return Script(Assignment("endless", Worker(0, "n1"), 0), Context(seed=1, nodes=("n1", "n2")), worker_count=2)
+    return Script(
+        load("workloads", "endless"),
+        Assignment("endless", Worker(0, "n1"), 0),
+        Context(seed=1, nodes=("n1", "n2")),
+        worker_count=2,
+    )
 
 
 class Walk:
@@ -160,7 +166,7 @@ def test_a_requirement_that_is_never_met_ends_the_phase_with_a_note(script):
 @pytest.fixture
 def paced(scripted):
     context = Context(seed=1, nodes=("n1", "n2"), rate=4)
-    return Script(Assignment("endless", Worker(0, "n1"), 0), context, worker_count=2)
+    return Script(load("workloads", "endless"), Assignment("endless", Worker(0, "n1"), 0), context, worker_count=2)
 
 
 def test_a_rate_is_shared_by_the_crew(paced):

@@ -187,16 +187,17 @@ def crew_of(tmp_path, scripted, runtime):
 
     def make(script, *, workloads=("scripted",), nodes=NODES, rate=None):
         journals = tmp_path / "journals"
+        connector = SimulatedConnector(runtime, tmp_path)
         crew = runtime.crew(
             workloads,
             Context(seed=1, nodes=nodes, rate=rate, options=script),
-            SimulatedConnector(runtime, tmp_path),
+            connector,
             journals=journals,
             started_ns=start_clock(journals, runtime.clock),
             request_timeout_s=5,
         )
         crews.append(crew)
-        crew.journals, crew.nodes = journals, nodes
+        crew.journals, crew.nodes, crew.connector = journals, nodes, connector
         crew.connect(nodes)
         return crew
 
@@ -277,7 +278,7 @@ def test_sessions_can_be_opened_anew_while_a_phase_goes_on(crew_of, history, run
     runtime.heap.at(int(0.25 * S), lambda: crew.connect(("n1",)))
     crew.run("main", nodes=crew.nodes, time_limit_s=1)
     assert {e["type"] for e in history(crew.journals)} == {"invoke", "ok"}
-    former, _, present = crew._workers[0]._open_session.func.__self__.clients
+    former, _, present = crew.connector.clients
     assert (former.scripted.closed, present.scripted.closed) == (True, False)
 
 
