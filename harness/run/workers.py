@@ -354,29 +354,33 @@ class _ThreadedWorker:
         return ending.because
 
     def _drive(self, effects: Generator[Effect, Any, Ending], is_over: Callable[[], bool]) -> Ending:
+        record, invoke = self._journal.event, self._invoke
         answer: Any = None
         try:
             while True:
                 effect = effects.send(answer)
-                try:
-                    answer = self._carry_out(effect, is_over)
-                except NobodyElseComes as why:
-                    effects.throw(why)  # raises WorkerFailed
+                # Two records and a call an operation: asked for first, and by type, as each costs throughput.
+                if type(effect) is Record:
+                    record(*effect)
+                    answer = None
+                elif type(effect) is Call:
+                    answer = invoke(effect.operation)
+                else:
+                    answer = self._wait(effects, effect, is_over)
         except StopIteration as end:
             ending: Ending = end.value
             return ending
 
-    def _carry_out(self, effect: Effect, is_over: Callable[[], bool]) -> Completion | bool | None:
-        match effect:
-            case Record():
-                self._journal.event(*effect)
-                return None
-            case Call(operation):
-                return self._invoke(operation)
-            case Sleep(until_ns):
-                return _sleep(until_ns, is_over)
-            case Meet():
-                return self._meeting_point.meet(limit_s=MEETING_LIMIT_S, called_off=lambda: bool(self._stopped.value))
+    def _wait(self, effects: Generator[Effect, Any, Ending], effect: Effect, is_over: Callable[[], bool]) -> bool:
+        """Whether a pause or a meeting took place before the phase was over."""
+        if isinstance(effect, Sleep):
+            return _sleep(effect.until_ns, is_over)
+        assert isinstance(effect, Meet)
+        try:
+            return self._meeting_point.meet(limit_s=MEETING_LIMIT_S, called_off=lambda: bool(self._stopped.value))
+        except NobodyElseComes as why:
+            effects.throw(why)  # raises WorkerFailed
+            raise
 
     def _invoke(self, operation: Invoke) -> Completion:
         with self._changing_over:
