@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.errors import PlanError
 
-__all__ = ["CYCLE_ANOMALIES", "MODELS", "Model", "Order", "implied_by", "model", "order_of", "prohibited", "ruled_out"]
+__all__ = ["MODELS", "Model", "Order", "implied_by", "model", "order_of", "prohibited", "ruled_out"]
 
 Order: TypeAlias = Literal["process", "realtime"]
 """What orders transactions besides their dependencies: each process' own order, or real time."""
@@ -102,29 +102,6 @@ def ruled_out(found: Collection[str]) -> tuple[list[str], list[str]]:
     out = {name for name, known in MODELS.items() if known.prohibits & set(found)}
     weakest = {name for name in out if not (MODELS[name].implies - {name}) & out}
     return sorted(weakest), sorted(out - weakest)
-
-
-CYCLE_ANOMALIES: Final = (
-    "G0",
-    "G0-process",
-    "G0-realtime",
-    "G1c",
-    "G1c-process",
-    "G1c-realtime",
-    "G-single-item",
-    "G-single-item-process",
-    "G-single-item-realtime",
-    "G-nonadjacent-item",
-    "G-nonadjacent-item-process",
-    "G-nonadjacent-item-realtime",
-    "G2-item",
-    "G2-item-process",
-    "G2-item-realtime",
-    "PL-SI-cycle-exists",
-    "strong-session-snapshot-isolation-cycle-exists",
-    "strong-snapshot-isolation-cycle-exists",
-)
-"""Every kind of cycle that a finding may name; the last three are those of which no more could be told apart in time."""
 
 
 @cache

@@ -21,8 +21,9 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from schemaquake.checkers.elle.cycle_names import CYCLE_ANOMALIES
 from schemaquake.checkers.elle.example import example_history
-from schemaquake.checkers.elle.models import CYCLE_ANOMALIES, model
+from schemaquake.checkers.elle.models import model
 from schemaquake.checkers.elle.tables import of_each_table
 from schemaquake.checkers.exchange.exchange import Exchange
 from schemaquake.harness.model.records import Records

@@ -79,9 +79,12 @@ else:
         "schemaquake.checkers",
         *(
             "schemaquake.checkers.elle",
+            "schemaquake.checkers.elle.cycle_names",
             "schemaquake.checkers.elle.example",
             "schemaquake.checkers.elle.list_append",
             "schemaquake.checkers.elle.tables",
+            "schemaquake.checkers.exchange",
+            "schemaquake.checkers.exchange.exchange",
         ),
     }
     assert not [
