@@ -99,7 +99,9 @@ def _decoded(value: str) -> Any:
 
 def run_of_every_race(runs: Path) -> Path:
     """The folder of a fresh run. Raises EnvironmentLacks if this machine cannot."""
-    plan = Plan(system=SYSTEM, workloads=("racing-ddl",), races=RACES, restart="together", settle_limit_s=10)
+    plan = Plan(
+        system=SYSTEM, workloads=("racing-ddl",), options={"races": str(RACES)}, restart="together", settle_limit_s=10
+    )
     finished = carry_out(plan, runs, limit_s=60)
     if not finished.completed:
         raise SystemExit(f"the run was not completed: {finished.error}")

@@ -16,13 +16,14 @@ from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.cluster_choice import choose_cluster
-from schemaquake.results.runs.option_lists import named_values, split
+from schemaquake.results.runs.option_lists import named_values, split, with_shorthands
 
 __all__ = ["register"]
 
 log = logging.getLogger(__name__)
 
 _DEMO_SYSTEMS: Final = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
+_DEMO_WORKLOADS: Final = ("racing-ddl",)
 
 # ── options that several commands share ──────────────────────────────────────────────────────────────────────────────
 
@@ -35,11 +36,12 @@ ResumeAnalysis = Annotated[
     bool, typer.Option("--resume-analysis", help="go on where an interrupted analysis of the same records was")
 ]
 Seed = Annotated[int, typer.Option(help="fixes the schedule: operations, races, faults")]
-Races = Annotated[int, typer.Option(help="how many races of each racing workload")]
+Races = Annotated[int | None, typer.Option(help="how many races of each racing workload", show_default="10")]
 Mode = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="barrier: clients released together; partition: on both sides of a cut; single: one after another through one coordinator"
+        help="barrier: clients released together; partition: on both sides of a cut; single: one after another through one coordinator",
+        show_default="barrier",
     ),
 ]
 Restart = Annotated[str, typer.Option(help="of every node before the last readings: rolling, together or none")]
@@ -74,9 +76,11 @@ def _run(
     nodes: Annotated[
         int | None, typer.Option(help="how many nodes; a cluster file says it by itself", show_default="3")
     ] = None,
-    mode: Mode = "barrier",
-    races: Races = 10,
-    first_race: Annotated[int, typer.Option(help="the number of the first race: the others go on from there")] = 0,
+    mode: Mode = None,
+    races: Races = None,
+    first_race: Annotated[
+        int | None, typer.Option(help="the number of the first race: the others go on from there", show_default="0")
+    ] = None,
     until_poisoned: Annotated[
         bool, typer.Option("--until-poisoned", help="race no further on a cluster that takes no schema change any more")
     ] = False,
@@ -109,28 +113,29 @@ def _run(
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - every other command would wait for it
 
     where = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
+    workloads = split(workload)
     plan = Plan(
         system=where.system,
-        workloads=split(workload),
+        workloads=workloads,
         nemeses=() if nemesis == "none" else split(nemesis),
         cluster=where.cluster,
         cluster_file=where.cluster_file,
         nodes=where.nodes,
-        mode=mode,  # type: ignore[arg-type]  # Plan rejects what is no mode, by name
-        races=races,
-        first_race=first_race,
-        until_poisoned=until_poisoned,
         seed=seed,
         time_limit_s=time_limit,
         rate=rate,
         concurrency=_concurrency(concurrency, where.nodes),
         replication_factor=replication_factor,
         keyspace_prefix=where.keyspace_prefix,
-        options=named_values(option or []),
+        options=with_shorthands(
+            workloads,
+            named_values(option or []),
+            {"mode": mode, "races": races, "first-race": first_race, "until-poisoned": until_poisoned},
+        ),
         request_timeout_s=request_timeout,
         start_timeout_s=start_timeout,
         settle_limit_s=settle_limit,
-        restart=restart,  # type: ignore[arg-type]  # the same
+        restart=restart,  # type: ignore[arg-type]  # Plan rejects what is no mode of restart, by name
         keep_data=keep_data,
         distribution=distribution,
     )
@@ -161,8 +166,8 @@ def _demo(
     plans = [
         Plan(
             system=name,
-            workloads=("racing-ddl",),
-            races=races,
+            workloads=_DEMO_WORKLOADS,
+            options=with_shorthands(_DEMO_WORKLOADS, {}, {"races": races}),
             seed=seed,
             time_limit_s=30,
             restart="together",

@@ -13,6 +13,7 @@ from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.clusters.systems import server_options
 from schemaquake.harness.errors import FaultNotAllowed, PlanError
 from schemaquake.harness.faults.executor import compose
+from schemaquake.harness.faults.requests import requested_faults
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import AllowedByOptions, Nemesis, Shortenable
 from schemaquake.harness.model.traits import nemesis_traits
@@ -43,8 +44,11 @@ def asked(plan: Plan) -> Sequence[Asked]:
         if isinstance(nemesis, AllowedByOptions)
         for option, word in nemesis.words_for(plan.options).items()
     ]
-    if plan.mode == "partition":
-        found.append(Asked("partition", "--mode partition", "take another --mode"))
+    found += [
+        Asked(word, request.reason, f"leave out {request.reason}")
+        for request in requested_faults(plan)
+        if (word := nemesis_traits(load("nemeses", request.nemesis)).allowed_by) is not None
+    ]
     if plan.restart != "none":
         found.append(Asked("restart", f"--restart {plan.restart} (of every node, at the end)", "say --restart none"))
     return found
@@ -87,11 +91,15 @@ def _contradictions(plan: Plan, file: ClusterFile) -> Iterator[str]:
 
 
 def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
-    for nemesis in _nemeses(plan):
+    reasons = [
+        *((nemesis, f"--nemesis {nemesis.name}") for nemesis in _nemeses(plan)),
+        *((load("nemeses", request.nemesis), request.reason) for request in requested_faults(plan)),
+    ]
+    for nemesis, reason in reasons:
         if nemesis_traits(nemesis).allowed_by is None:
             yield (
                 f'nemesis "{nemesis.name}" declares no word of allow (allowed_by), so it cannot be used on a cluster that '
-                f"outlives the run: leave out --nemesis {nemesis.name}"
+                f"outlives the run: leave out {reason}"
             )
     for need in asked(plan):
         if need.word not in file.allow:
@@ -116,8 +124,10 @@ def _too_long(plan: Plan, file: ClusterFile) -> Iterator[str]:
                 f"--nemesis {nemesis.name} plans a fault of {longest_s:g} s, and max_fault_seconds is {limit_s:g}: "
                 f"raise that in the cluster file, or ask for {shorter}"
             )
-    if plan.mode == "partition" and (held_s := main_limit_s(plan)) > limit_s:
+    for request in requested_faults(plan):
+        if (held_s := main_limit_s(plan)) <= limit_s:
+            continue
         yield (
-            f"--mode partition holds its cut for the whole main phase, which may last {held_s:g} s, and max_fault_seconds "
+            f"{request.reason} holds its fault for the whole main phase, which may last {held_s:g} s, and max_fault_seconds "
             f"is {limit_s:g}: raise that in the cluster file, or say --time-limit {plan.time_limit_s * limit_s / held_s:g}"
         )

@@ -249,7 +249,7 @@ class DockerClusterBuilder:
         server = self._server(number, [each.address for each in containers])
         if server.settings:
             self._set(transport, server)
-        if self._plan.nemeses or self._plan.mode == "partition":
+        if "packets" in means_needed(self._plan):
             carried = carry_packet_filter(transport, unpack)
             if carried is not None:
                 log.info(

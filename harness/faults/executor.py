@@ -18,13 +18,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.machine_time import ThreadTasks
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, Guarded, Nemesis, Node, Undoable
+from schemaquake.harness.model.protocols import Cluster, Context, Fault, FaultRequest, Guarded, Nemesis, Node, Undoable
 from schemaquake.harness.model.runtime import Sleep, Task, Tasks, TaskSteps
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
@@ -36,7 +37,6 @@ __all__ = [
     "FaultSkipped",
     "Note",
     "compose",
-    "cut",
     "nothing_is_left",
     "refuse_unguardable",
 ]
@@ -180,11 +180,12 @@ class FaultExecutor:
             raise ExceptionGroup("some faults could not be undone", errors)
 
     @contextmanager
-    def held_down(self, fault: Fault) -> Iterator[None]:
-        """While the harness itself takes servers down and starts them again: nodes that outlive the run are guarded then, too.
+    def guarded_restart(self, fault: Fault) -> Iterator[None]:
+        """Guard nodes that outlive the run while the harness itself takes servers down and starts them again.
 
-        `fault` is what the nemesis `restart` would undo, for the ledger, the guards and whoever heals. A block that
-        raises leaves all of that standing. Raises ClusterError if the guards cannot stand; elsewhere nothing happens.
+        `fault` is the same as a nemesis would make of it, for the ledger, the guards and later healing. A block that
+        raises leaves all of them in place. Raises ClusterError if the guards cannot stand; on other clusters nothing
+        happens.
         """
         if self._guarded is None:
             yield
@@ -360,7 +361,7 @@ def _disturbs(nemesis: Nemesis) -> str:
 
 
 class FaultSchedule:
-    """Carries out the schedules of several nemeses while the main phase runs, and the cut of mode `partition`.
+    """Carries out the schedules of several nemeses while the main phase runs, and the faults that workloads ask for.
 
     Each nemesis has a task of its own, in which its faults follow one another: a node that takes long to come back
     delays the next fault of that nemesis, not those of the others.
@@ -375,8 +376,11 @@ class FaultSchedule:
         ledger: Ledger,
         note: Note,
         tasks: Tasks = _THREADS,
+        requested: Sequence[FaultRequest] = (),
     ) -> None:
         """`nemeses` are registered names or the nemeses themselves; the schedule runs on the clock of `tasks`.
+
+        `requested` faults are in place from start to stop.
 
         Raises PlanError as their schedules do, and as `refuse_unguardable` does.
         """
@@ -385,9 +389,14 @@ class FaultSchedule:
         """Every planned fault, in order of `begins_s`."""
         for nemesis in self._nemeses:
             refuse_unguardable(cluster, nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name])
+        self._numbers = count(len(self.faults))
+        self._requested = [
+            (load("nemeses", each.nemesis), each.fault(id=next(self._numbers), ends_s=context.time_limit_s))
+            for each in requested
+        ]
+        for nemesis, fault in self._requested:
+            refuse_unguardable(cluster, nemesis, [fault])
         self.executor = FaultExecutor(cluster, ledger, note=note)
-        self._context = context
-        self._restarts = 0
         self._tasks = tasks
         self._began_ns = 0
         self._errors: list[Exception] = []
@@ -398,16 +407,13 @@ class FaultSchedule:
         """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
         return self.executor.failures
 
-    def cut(self, isolated: Sequence[str]) -> JSON:
-        """Part `isolated` from the rest now, until `stop` or `heal_everything`; returns the effect as read back.
-
-        Raises PlanError unless both sides have a node, and whatever the nemesis `partition` raises.
-        """
-        fault = cut(isolated, self._context.nodes, fault_id=len(self.faults), ends_s=self._context.time_limit_s)
-        return self.executor.inject(load("nemeses", fault.nemesis), fault)
-
     def start(self) -> None:
-        """Begin now: this is second 0 of the faults' times."""
+        """Inject the requested faults, then begin the schedule: this is second 0 of its faults' times.
+
+        Raises FaultNotAllowed, FaultSkipped and FaultFailed as `FaultExecutor.inject` does for a requested fault.
+        """
+        for nemesis, fault in self._requested:
+            self.executor.inject(nemesis, fault)
         self._began_ns = self._tasks.clock.now_ns()
         for nemesis in self._nemeses:
             faults = [fault for fault in self.faults if fault.nemesis == nemesis.name]
@@ -432,18 +438,9 @@ class FaultSchedule:
             raise ExceptionGroup("some faults could not be carried out or undone", errors)
 
     @contextmanager
-    def held_down(self, nodes: Sequence[str], *, serving_limit_s: float) -> Iterator[None]:
-        """As `FaultExecutor.held_down`, of these nodes."""
-        self._restarts += 1
-        fault = Fault(
-            id=len(self.faults) + self._restarts,  # the cut of mode `partition` has the first number after the schedule
-            nemesis="restart",
-            begins_s=0.0,
-            ends_s=serving_limit_s,
-            nodes=tuple(nodes),
-            parameters={"how": "kill", "stop_limit_s": serving_limit_s, "serving_limit_s": serving_limit_s},
-        )
-        with self.executor.held_down(fault):
+    def guarded_restart(self, restart: FaultRequest, *, serving_limit_s: float) -> Iterator[None]:
+        """Guard a restart that the harness makes itself (`FaultExecutor.guarded_restart`)."""
+        with self.executor.guarded_restart(restart.fault(id=next(self._numbers), ends_s=serving_limit_s)):
             yield
 
     def heal_everything(self) -> None:
@@ -508,23 +505,3 @@ def _checked(fault: Fault, nemesis: Nemesis, context: Context) -> Fault:
     if unknown := sorted(set(fault.nodes) - set(context.nodes)):
         raise PlanError(f"{fault.nemesis}: no such node: {', '.join(unknown)}")
     return fault
-
-
-def cut(isolated: Sequence[str], nodes: Sequence[str], *, fault_id: int, ends_s: float) -> Fault:
-    """The fault of mode `partition`: `isolated` and the rest of `nodes` drop each other's packets on the storage port.
-
-    For the nemesis registered as `partition`. `ends_s` is only told; whoever holds the fault ends it.
-    Raises PlanError unless both sides have a node.
-    """
-    rest = [name for name in nodes if name not in isolated]
-    if not isolated or not rest:
-        raise PlanError(f"a partition needs a node on either side: {', '.join(isolated)} | {', '.join(rest)}")
-    grudge = {name: sorted(rest if name in isolated else isolated) for name in nodes}
-    return Fault(
-        id=fault_id,
-        nemesis="partition",
-        begins_s=0.0,
-        ends_s=ends_s,
-        nodes=tuple(nodes),
-        parameters={"grudge": grudge, "ports": "storage"},
-    )

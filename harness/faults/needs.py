@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schemaquake.harness.faults.requests import nemeses_of
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
@@ -10,5 +11,5 @@ __all__ = ["means_needed"]
 
 
 def means_needed(plan: Plan) -> frozenset[str]:
-    """Collect what the plan's nemeses declare in `needs`. Raises PlanError for an unknown nemesis."""
-    return frozenset().union(*(nemesis_traits(load("nemeses", name)).needs for name in plan.nemeses))
+    """Collect what the nemeses of the plan and of its workloads declare in `needs`. Raises PlanError for an unknown nemesis."""
+    return frozenset().union(*(nemesis_traits(load("nemeses", name)).needs for name in nemeses_of(plan)))

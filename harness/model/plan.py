@@ -1,6 +1,6 @@
 """Plan: everything needed to run a test again, as one value that is written into the run's folder.
 
-The plan and the seed fix every operation, race and fault; what remains to chance is what the cluster makes of them.
+The plan and the seed fix every operation and fault; what remains to chance is what the cluster makes of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -17,14 +17,20 @@ import orjson
 
 import schemaquake
 from schemaquake.harness.errors import HistoryError, PlanError
-from schemaquake.harness.model.protocols import Context, Mode
+from schemaquake.harness.model.options import configured, declared
+from schemaquake.harness.model.protocols import Configurable, Context
+from schemaquake.harness.registry import load
 
-__all__ = ["Plan", "RestartMode"]
+__all__ = ["Plan", "RestartMode", "upgraded"]
 
 RestartMode = Literal["rolling", "together", "none"]
 
 _NODES_MAX: Final = 250
 _PATHS: Final = ("cluster_file", "distribution")
+_TRUE: Final = "true"
+
+_OPTIONS_OF_0_1: Final[Mapping[str, Any]] = {"mode": "barrier", "races": 10, "first_race": 0, "until_poisoned": False}
+"""Fields of plans of 0.1 that are options of workloads since, and their defaults then."""
 
 CLUSTER_FILE: Final = "cluster.toml"
 """Name of the copy of a deployed cluster's file in a run's folder. It holds no secret, only where each secret is kept."""
@@ -41,10 +47,6 @@ class Plan:
     """Of a deployed cluster: what it is, how it is reached, and what may be done to it; `cluster` is its provider."""
     nodes: int = 3
     nemeses: tuple[str, ...] = ()
-    mode: Mode = "barrier"
-    races: int = 10
-    first_race: int = 0
-    until_poisoned: bool = False
     seed: int = 1
     time_limit_s: float = 60
     rate: float | None = None
@@ -53,6 +55,7 @@ class Plan:
     replication_factor: int | None = None
     keyspace_prefix: str = "sq"
     options: Mapping[str, str] = field(default_factory=dict)
+    """`-O name=value`: what workloads, nemeses and clusters declare beyond this (`schemaquake.harness.model.options`)."""
     request_timeout_s: float = 20
     start_timeout_s: float = 120
     settle_limit_s: float = 20
@@ -69,8 +72,6 @@ class Plan:
                 raise PlanError(f"{_option(name)} must be a number, not {getattr(self, name)}")
         for name, least in (
             ("nodes", 1),
-            ("races", 1),
-            ("first_race", 0),
             ("time_limit_s", 0),
             ("settle_limit_s", 0),
             ("start_timeout_s", 1),
@@ -89,25 +90,12 @@ class Plan:
             (not -(2**63) <= self.seed < 2**63, f"--seed must fit into 64 bits, not {self.seed}"),
             (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
             (
-                self.mode not in get_args(Mode),
-                f'--mode is "barrier", "partition" or "single", not "{self.mode}"',
-            ),
-            (
                 self.restart not in get_args(RestartMode),
                 f'--restart is "rolling", "together" or "none", not "{self.restart}"',
             ),
             (
                 factor is not None and not 1 <= factor <= self.nodes,
                 f"--replication-factor must be between 1 and --nodes ({self.nodes}), not {factor}",
-            ),
-            (self.mode == "partition" and self.nodes == 1, "--mode partition needs at least two nodes to part"),
-            (
-                self.until_poisoned and (self.mode == "partition" or bool(self.nemeses)),
-                "--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition",
-            ),
-            (
-                len(self.workloads) > 1 and (self.mode == "single" or self.until_poisoned),
-                "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one",
             ),
             (
                 self.rate is not None and self.rate <= 0,
@@ -129,15 +117,11 @@ class Plan:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     def context(self, features: frozenset[str]) -> Context:
-        """What workloads and nemeses may know."""
-        names = self.node_names
-        base = Context(
+        """Return what workloads and nemeses may know."""
+        return Context(
             seed=self.seed,
-            nodes=names,
-            mode=self.mode,
-            races=self.races,
-            first_race=self.first_race,
-            until_poisoned=self.until_poisoned,
+            nodes=self.node_names,
+            workloads=self.workloads,
             replication_factor=self.replication_factor or min(3, self.nodes),
             keyspace_prefix=self.keyspace_prefix,
             features=features,
@@ -147,9 +131,15 @@ class Plan:
             under_faults=bool(self.nemeses),
             options=dict(self.options),
         )
-        if self.mode == "partition":
-            return replace(base, isolated=(base.random("isolated").choice(names),))
-        return base
+
+    def check_options(self) -> None:
+        """Refuse options that do not fit the workloads that declare them. Raises PlanError, also for an unknown workload."""
+        context = self.context(frozenset())
+        for name in self.workloads:
+            workload = load("workloads", name)
+            if isinstance(workload, Configurable):
+                configured(workload.options, self.options)
+                workload.check(context)
 
     def command_line(self) -> list[str]:
         """The `schemaquake run …` that repeats this plan: only what differs from the defaults."""
@@ -160,11 +150,11 @@ class Plan:
             argv += ["--cluster", str(self.cluster_file)]
         elif self.cluster != defaults["cluster"]:
             argv += ["--cluster", self.cluster]
+        shorthands = self._shorthands()
+        if self.nodes != defaults["nodes"]:
+            argv += ["--nodes", str(self.nodes)]
+        argv += [word for name, text in shorthands.items() if text != _TRUE for word in (f"--{name}", text)]
         for name in (
-            "nodes",
-            "mode",
-            "races",
-            "first_race",
             "time_limit_s",
             "rate",
             "concurrency",
@@ -179,10 +169,25 @@ class Plan:
             value = getattr(self, name)
             if value != defaults[name]:
                 argv += [_option(name), _shortest(value) if isinstance(value, float) else str(value)]
-        argv += [_option(name) for name in ("until_poisoned", "keep_data") if getattr(self, name)]
+        argv += [f"--{name}" for name, text in shorthands.items() if text == _TRUE]
+        argv += ["--keep-data"] if self.keep_data else []
         for name, value in sorted(self.options.items()):
-            argv += ["-O", f"{name}={value}"]
+            if name not in shorthands:
+                argv += ["-O", f"{name}={value}"]
         return argv
+
+    def _shorthands(self) -> dict[str, str]:
+        """Return the given options that `schemaquake run` has under a name of their own, in the order of their declaration."""
+        found: dict[str, str] = {}
+        for name in self.workloads:
+            try:
+                workload = load("workloads", name)
+            except PlanError:
+                continue  # not installed here: its options are written with -O
+            if isinstance(workload, Configurable):
+                named = [each.name for each in declared(workload.options) if each.shorthand]
+                found |= {each: self.options[each] for each in named if each in self.options}
+        return found
 
     def command(self) -> str:
         """The same as one line for a shell."""
@@ -197,7 +202,11 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Plan:
-        """Read back what `to_json` wrote; raises PlanError for a field that no plan has, or one that every plan has."""
+        """Read back what `to_json` wrote, also in 0.1 (`upgraded`).
+
+        Raises PlanError for a field that no plan has, and for a missing one that every plan has.
+        """
+        document = upgraded(document)
         known = {f.name for f in fields(cls)}
         unknown = document.keys() - known
         if unknown:
@@ -227,6 +236,23 @@ class Plan:
         if not isinstance(document, dict):
             raise HistoryError(f"{path} is damaged: it holds no object")
         return cls.from_json(document)
+
+
+def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a plan.json of 0.1 as it is written today; a present one is returned as it is.
+
+    0.1 had four fields that only workloads made of races knew: `mode`, `races`, `first_race` and `until_poisoned`. They
+    become entries of `options`, but for those that had their default of 0.1, which is still the option's.
+    """
+    if not _OPTIONS_OF_0_1.keys() & document.keys():
+        return document
+    moved = {
+        name.replace("_", "-"): str(document[name]).lower()
+        for name, default in _OPTIONS_OF_0_1.items()
+        if document.get(name, default) != default
+    }
+    kept = {name: value for name, value in document.items() if name not in _OPTIONS_OF_0_1}
+    return {**kept, "options": {**document.get("options", {}), **moved}}
 
 
 def _option(name: str) -> str:

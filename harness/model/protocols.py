@@ -18,8 +18,9 @@ from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.steps import Invoke, Step
 from schemaquake.harness.model.verdict import Verdict
 
-if TYPE_CHECKING:  # it imports pyarrow, which a plan can do without
-    from schemaquake.harness.model.records import Records
+if TYPE_CHECKING:
+    from schemaquake.harness.model.plan import Plan  # it imports this module
+    from schemaquake.harness.model.records import Records  # it imports pyarrow, which a plan can do without
 
 __all__ = [
     "AllowedByOptions",
@@ -28,17 +29,19 @@ __all__ = [
     "Checker",
     "Client",
     "Cluster",
+    "Configurable",
     "Connector",
     "Context",
     "Demands",
     "EventClient",
     "Executed",
     "Fault",
-    "Foretelling",
+    "FaultRequest",
+    "FaultRequesting",
+    "Forecast",
     "Guarded",
     "HistoryFormat",
     "LedgerHealer",
-    "Mode",
     "Nemesis",
     "Node",
     "OwnLack",
@@ -51,9 +54,6 @@ __all__ = [
     "Worker",
     "Workload",
 ]
-
-Mode: TypeAlias = Literal["barrier", "partition", "single"]
-"""How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
 
 Phase: TypeAlias = Literal["setup", "prepare", "main", "probe", "final"]
 
@@ -241,7 +241,7 @@ class Provider(Protocol):
 
     name: str
 
-    def prepare(self, plan: Any, folder: Path) -> Mapping[str, str]:
+    def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Everything that needs the outside world (fetching, checking tools and memory).
 
         Returns what a reader of the report should know of it. Raises EnvironmentLacks, FetchError.
@@ -252,7 +252,7 @@ class Provider(Protocol):
         """The argument vector in front of the run's own process, [] if it needs none; raises EnvironmentLacks."""
         ...
 
-    def create(self, plan: Any, folder: Path) -> Cluster:
+    def create(self, plan: Plan, folder: Path) -> Cluster:
         """The cluster of this plan, not yet started; called inside the enclosure."""
         ...
 
@@ -281,11 +281,11 @@ class Demands:
 
 
 @runtime_checkable
-class Foretelling(Protocol):
-    """A provider that can tell what a plan demands. Whoever runs several clusters at once asks; a provider need not know."""
+class Forecast(Protocol):
+    """A provider that knows what a plan demands before anything is started, so that several clusters can share a machine."""
 
-    def demands(self, plan: Any) -> Demands:
-        """Raises PlanError for a system that cannot be had here."""
+    def demands(self, plan: Plan) -> Demands:
+        """Return what the plan demands. Raises PlanError for a system that cannot be had here."""
         ...
 
 
@@ -298,14 +298,8 @@ class Context:
 
     seed: int
     nodes: tuple[str, ...]
-    isolated: tuple[str, ...] = ()
-    """In mode `partition`, the side that is cut off while the main phase runs (its first node is the coordinator of side A)."""
-    mode: Mode = "barrier"
-    races: int = 10
-    first_race: int = 0
-    """Races are numbered from here: the same seed on a fresh cluster can go on where another run ended."""
-    until_poisoned: bool = False
-    """Before each race a canary: a cluster that takes no schema change any more ends the main phase."""
+    workloads: tuple[str, ...] = ()
+    """Names of all workloads of the run, which share its cluster."""
     replication_factor: int = 3
     keyspace_prefix: str = "sq"
     features: frozenset[str] = frozenset()
@@ -315,7 +309,7 @@ class Context:
     under_faults: bool = False
     """Whether nemeses are at work while the main phase runs: what would be over in a moment should last as long as they do."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """`-O name=value` of the command line."""
+    """`-O name=value` of the command line; a plugin reads those that it declares (`schemaquake.harness.model.options`)."""
 
     def random(self, *names: object) -> Random:
         """A generator of its own for every purpose: the same seed and names give the same numbers."""
@@ -335,7 +329,7 @@ class Workload(Protocol):
 
     Phases, in order: `setup` (before anything; then the harness waits for schema agreement), `prepare` (rows that the
     main phase starts from), `main` (under faults), heal and settle, `probe` (can every table be written and read through every coordinator?),
-    `final` (reads that judge), restart of every node, `final` again. In mode `partition` the cut stands during `main`.
+    `final` (reads that judge), restart of every node, `final` again.
     `phase_label` is "settled" or "restarted" while in `probe` and `final`.
 
     May declare `schemaquake.harness.model.traits.WorkloadTraits`: one whose main phase never ends by itself is `endless`.
@@ -354,6 +348,23 @@ class Workload(Protocol):
         ...
 
 
+@runtime_checkable
+class Configurable(Protocol):
+    """A workload with options of its own."""
+
+    @property
+    def options(self) -> Any:
+        """The defaults: an instance of a dataclass whose fields are the options (`schemaquake.harness.model.options`)."""
+        ...
+
+    def check(self, context: Context) -> None:
+        """Refuse options that contradict one another or the rest of the run, before anything is started. Raises PlanError.
+
+        `context.features` is empty, because no system is known yet.
+        """
+        ...
+
+
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -367,6 +378,32 @@ class Fault:
     ends_s: float
     nodes: tuple[str, ...]
     parameters: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRequest:
+    """A fault that is to be in place from before the main phase begins until it has ended."""
+
+    nemesis: str
+    nodes: tuple[str, ...]
+    parameters: Mapping[str, JSON] = field(default_factory=dict)
+    reason: str = ""
+    """What of the command line asks for it, for refusals: `--mode partition`."""
+
+    def fault(self, *, id: int, ends_s: float) -> Fault:  # noqa: A002 - as the field of Fault
+        """Return it as a planned fault; it ends when the phase does, and `ends_s` is the estimate of that."""
+        return Fault(
+            id=id, nemesis=self.nemesis, begins_s=0.0, ends_s=ends_s, nodes=self.nodes, parameters=self.parameters
+        )
+
+
+@runtime_checkable
+class FaultRequesting(Protocol):
+    """A workload that needs faults of its own, beside those of the run's nemeses."""
+
+    def faults(self, context: Context) -> Sequence[FaultRequest]:
+        """Return the faults that this workload needs during its main phase. Raises PlanError for options that do not fit."""
+        ...
 
 
 class Nemesis(Protocol):

@@ -21,6 +21,7 @@ from schemaquake.harness.console import configure_logging, progress
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
 from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.faults.requests import nemeses_of, requested_faults
 from schemaquake.harness.history.journal import Journal, start_clock
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
@@ -107,7 +108,15 @@ class Conductor:
             ledger = Ledger(self._folder / FILE_NAME, clock=runtime.clock)
             stack.callback(ledger.close)
             self._name_in(ledger, cluster)
-            faults = FaultSchedule(cluster, plan.nemeses, context, ledger=ledger, note=notes.write_fault, tasks=runtime)
+            faults = FaultSchedule(
+                cluster,
+                plan.nemeses,
+                context,
+                ledger=ledger,
+                note=notes.write_fault,
+                tasks=runtime,
+                requested=requested_faults(plan),
+            )
             stack.callback(faults.heal_everything)
             with notes.phase("boot"):
                 for boot in cluster.start():
@@ -130,7 +139,6 @@ class Conductor:
             stack.callback(observer.stop)
             Phases(
                 plan,
-                context,
                 cluster,
                 clock=runtime.clock,
                 crew=crew,
@@ -154,10 +162,9 @@ class Conductor:
                 raise NotApplicable(
                     f'workload "{name}" is not applicable to {self._plan.system}: it has no {", ".join(sorted(lacking))}'
                 )
-        wanted = [*self._plan.nemeses, *(["partition"] if self._plan.mode == "partition" else [])]
         refusals = [
             f'nemesis "{name}" cannot be had here: {missing}'
-            for name in wanted
+            for name in nemeses_of(self._plan)
             if (missing := lack(load("nemeses", name), cluster)) is not None
         ]
         if refusals:

@@ -12,9 +12,10 @@ from typing import Final, Literal
 
 from schemaquake.harness.errors import ClusterError, NodeDied
 from schemaquake.harness.faults.executor import FaultSchedule
+from schemaquake.harness.faults.requests import server_restart
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Context, Node
+from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node
 from schemaquake.harness.model.runtime import Clock, Crew, Observer
 from schemaquake.harness.model.traits import cluster_traits, workload_traits
 from schemaquake.harness.registry import load
@@ -30,7 +31,7 @@ _READING_LEAST_S: Final = 40.0
 
 
 def main_limit_s(plan: Plan) -> float:
-    """How long the main phase may last, and with it the cut of mode `partition`.
+    """How long the main phase may last, and with it the faults that workloads ask for.
 
     What never ends, and every schedule of faults, ends at the time limit. Racing workloads end by themselves, unless the
     cluster no longer answers: then every statement takes as long as a client waits for it, and the rest of the races
@@ -50,7 +51,6 @@ class Phases:
     def __init__(
         self,
         plan: Plan,
-        context: Context,
         cluster: Cluster,
         *,
         clock: Clock,
@@ -60,7 +60,6 @@ class Phases:
         notes: Notes,
     ) -> None:
         self._plan = plan
-        self._context = context
         self._cluster = cluster
         self._clock = clock
         self._crew = crew
@@ -94,8 +93,6 @@ class Phases:
 
     def _main(self, nodes: Sequence[str]) -> None:
         self._notes.write("faults-planned", {"count": len(self._faults.faults)})
-        if self._context.mode == "partition":
-            self._faults.cut(self._context.isolated)
         self._faults.start()
         try:
             in_time = self._crew.run("main", nodes=nodes, time_limit_s=main_limit_s(self._plan))
@@ -220,7 +217,8 @@ class Phases:
         back = []
         for group in groups:
             names = [node.name for node in group]
-            with self._faults.held_down(names, serving_limit_s=self._plan.start_timeout_s):
+            limit_s = self._plan.start_timeout_s
+            with self._faults.guarded_restart(server_restart(names, serving_limit_s=limit_s), serving_limit_s=limit_s):
                 for node in group:
                     node.kill()
                 for node in group:

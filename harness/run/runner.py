@@ -86,6 +86,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
         load("nemeses", name)
     if len(set(plan.workloads)) != len(plan.workloads):
         raise PlanError("a workload is named twice")
+    plan.check_options()
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
     if plan.cluster_file is not None:
         # Whoever heals this run, from wherever, needs nothing but its folder.

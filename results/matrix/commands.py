@@ -241,7 +241,7 @@ def _conditions(modes: Sequence[str] | None, nemeses: Sequence[str] | None) -> t
 
     raced = [mode for mode in modes or ["barrier"] if mode != CONTROL] or ["barrier"]
     return tuple(
-        Condition(mode, () if faults == "none" else split(faults))  # type: ignore[arg-type]  # Plan rejects what is no mode
+        Condition(mode, () if faults == "none" else split(faults))  # type: ignore[arg-type]  # the workload rejects what is no mode
         for faults in nemeses or ["none"]
         for mode in raced
     )

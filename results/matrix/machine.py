@@ -11,7 +11,7 @@ from typing import Final
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Demands, Foretelling
+from schemaquake.harness.model.protocols import Demands, Forecast
 from schemaquake.harness.registry import load
 from schemaquake.results.matrix.matrix_plan import MatrixPlan
 
@@ -65,7 +65,7 @@ def _ticks() -> tuple[int, int]:
 def demands_of(plan: MatrixPlan) -> dict[str, Demands | None]:
     """What a cluster of each system asks of the machine; None where its provider does not tell. Raises PlanError."""
     provider = load("clusters", plan.cluster)
-    if not isinstance(provider, Foretelling):
+    if not isinstance(provider, Forecast):
         return dict.fromkeys(plan.systems)
     found: dict[str, Demands | None] = {}
     objections = []
@@ -82,7 +82,7 @@ def demands_of(plan: MatrixPlan) -> dict[str, Demands | None]:
 def features_of(plan: Plan) -> frozenset[str]:
     """The features of a plan's system; none where its provider does not tell. Raises PlanError."""
     provider = load("clusters", plan.cluster)
-    return provider.demands(plan).features if isinstance(provider, Foretelling) else frozenset()
+    return provider.demands(plan).features if isinstance(provider, Forecast) else frozenset()
 
 
 def facts() -> Mapping[str, str]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.options import written
 from schemaquake.harness.model.plan import Plan, RestartMode
-from schemaquake.harness.model.protocols import Mode
 from schemaquake.harness.registry import load, names
+from schemaquake.results.runs.option_lists import with_shorthands
 from schemaquake.results.summary.cell import condition_name
+from schemaquake.workloads.races.engine import RacingWorkload
+from schemaquake.workloads.races.options import Mode, racing_options
 
 __all__ = ["CONTROL", "Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
 
@@ -119,7 +122,7 @@ class MatrixPlan:
                         races=self.races,
                         turn=0,
                     )
-                    self.run_plan(first)  # which objects by itself
+                    self.run_plan(first).check_options()
 
     @property
     def racing(self) -> tuple[str, ...]:
@@ -137,20 +140,13 @@ class MatrixPlan:
 
     def run_plan(self, unit: Unit) -> Plan:
         """The run of a unit. Raises PlanError for what cannot be run."""
-        shared = len(unit.workloads) > 1
-        alone = unit.condition.mode == "partition" or bool(unit.condition.nemeses)
         racing = all(is_racing(name) for name in unit.workloads)
         return Plan(
             system=unit.system,
-            workloads=(SHARED,) if shared else unit.workloads,
+            workloads=(SHARED,) if len(unit.workloads) > 1 else unit.workloads,
             cluster=self.cluster,
             nodes=self.nodes,
             nemeses=unit.condition.nemeses,
-            mode=unit.condition.mode,
-            races=unit.races,
-            first_race=unit.first_race if racing else 0,
-            # A canary would be answered by the cut or the fault; there one run ends with its races.
-            until_poisoned=racing and not alone,
             # Workloads without races have nothing to go on with: another seed makes other operations.
             seed=self.seed if racing else self.seed + unit.turn,
             time_limit_s=self.time_limit_s,
@@ -158,8 +154,26 @@ class MatrixPlan:
             start_timeout_s=self.start_timeout_s,
             request_timeout_s=self.request_timeout_s,
             restart=self.restart,
-            options={**self.options, **({"only": ",".join(unit.workloads)} if shared else {})},
+            options=self._racing_options(unit) if racing else self._other_options(unit),
         )
+
+    def _racing_options(self, unit: Unit) -> Mapping[str, str]:
+        """Return the options of a run of races."""
+        shared = {"only": ",".join(unit.workloads)} if len(unit.workloads) > 1 else {}
+        options = replace(
+            racing_options(self.options),
+            mode=unit.condition.mode,
+            races=unit.races,
+            first_race=unit.first_race,
+            # A canary would be answered by the cut or the fault; there one run ends with its races.
+            until_poisoned=unit.condition.mode != "partition" and not unit.condition.nemeses,
+        )
+        return {**written(options, beside=self.options), **shared}
+
+    def _other_options(self, unit: Unit) -> Mapping[str, str]:
+        """Return the options of a run without races. Raises PlanError for a mode that its workloads do not know."""
+        mode = None if unit.condition.mode == "barrier" else unit.condition.mode
+        return with_shorthands(unit.workloads, self.options, {"mode": mode})
 
     def sharing(self, system: str, condition: Condition) -> tuple[str, ...]:
         """The workloads that may be tried on one cluster."""
@@ -225,7 +239,7 @@ def expanded(workloads: Sequence[str]) -> tuple[str, ...]:
 @cache
 def is_racing(workload: str) -> bool:
     """Whether it is one kind of race, numbered and each in a keyspace of its own. Raises PlanError for an unknown name."""
-    return callable(getattr(load("workloads", workload), "race", None))
+    return isinstance(load("workloads", workload), RacingWorkload)
 
 
 def shell(argv: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from schemaquake.results.report.findings import findings_of, workloads_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
 from schemaquake.results.report.material import Material, Race
+from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.reproduce import command_line
 from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, describe_standing, standing_of, wilson
@@ -184,7 +185,7 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
 
 def _condition(plan: Mapping[str, Any]) -> str:
     nemeses = nemesis_names(plan)
-    return str(plan.get("mode", "barrier")) + ("" if nemeses == "none" else f", {nemeses}")
+    return mode_of(plan) + ("" if nemeses == "none" else f", {nemeses}")
 
 
 def _raced(run: ComparedRun, runs: Sequence[ComparedRun]) -> list[str]:

@@ -38,6 +38,7 @@ from schemaquake.results.report.findings import (
     workloads_of,
 )
 from schemaquake.results.report.material import Material, checkers_of, counts, races_of
+from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.report.overview import Overview, disagreement_s, overview_of
 from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_line, command_lines
@@ -371,7 +372,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
         ("System", system_name(str(plan.get("system", "")))),
         ("Nodes", f"{plan.get('nodes')}, {plan.get('cluster')}"),
         ("Workload", ", ".join(plan.get("workloads", ()))),
-        ("Mode", str(plan.get("mode"))),
+        ("Mode", mode_of(plan)),
         ("Nemesis", nemesis_names(plan)),
         ("Seed", str(plan.get("seed"))),
         *([("Races", races)] if (races := races_begun(material)) else []),

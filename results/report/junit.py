@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.report.findings import WorkloadSummary, workloads_of
 from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
+from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.wording import counted, shortened
 
 __all__ = ["report_junit"]
@@ -54,8 +55,9 @@ def _suite(material: Material, name: str, cases: Sequence[_Case]) -> ET.Element:
     if material.started is not None:
         suite.set("timestamp", f"{material.started:%Y-%m-%dT%H:%M:%S}")
     properties = ET.SubElement(suite, "properties")
+    plan = {**material.plan, "mode": mode_of(material.plan)}
     for key in ("system", "workloads", "nemeses", "mode", "nodes", "seed", "schemaquake_version"):
-        value = material.plan.get(key)
+        value = plan.get(key)
         text = ",".join(value) if isinstance(value, list | tuple) else str(value)
         ET.SubElement(properties, "property", name=key, value=_clean(text))
     ET.SubElement(properties, "property", name="run", value=_clean(material.run))

@@ -13,6 +13,7 @@ from typing import Any, Final
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
 from schemaquake.results.report.material import Material, checkers_of, counts
+from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.report.recipe import Recipe, Statement
 from schemaquake.results.report.reproduce import command_lines
 from schemaquake.results.wording import (
@@ -95,7 +96,7 @@ def _facts(material: Material) -> str:
     plan = material.plan
     rows = [
         ("System", f"{system_name(str(plan.get('system', '')))}, {plan.get('nodes')} nodes, {plan.get('cluster')}"),
-        ("Workload", f"{joined(plan.get('workloads', ()))}; mode {plan.get('mode')}; nemesis {nemesis_names(plan)}"),
+        ("Workload", f"{joined(plan.get('workloads', ()))}; mode {mode_of(plan)}; nemesis {nemesis_names(plan)}"),
         ("Seed", str(plan.get("seed"))),
     ]
     if "main" in material.chronicle.ended_early:

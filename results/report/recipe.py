@@ -19,6 +19,7 @@ from schemaquake.harness.ddl.schema_changes import CREATES, DROPS, SCHEMA_CHANGE
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.report.material import Material, Race, races_of
+from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.wording import joined
 
 __all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recipe_of", "statements"]
@@ -169,7 +170,7 @@ def _manner(material: Material, contested: Sequence[Statement], race: Race | Non
     nodes = list(dict.fromkeys(one.node for one in sorted(contested, key=lambda one: one.invoked)))
     if len(nodes) == 1:
         return f"one after another through {nodes[0]}{_under(material, contested)}"
-    if material.plan.get("mode") == "partition" and race is not None:
+    if mode_of(material.plan) == "partition" and race is not None:
         return f"while the network between {joined(nodes)} is cut, and then heal it"
     if race is None and not any(
         one.node != other.node and one.overlaps(other) for one in contested for other in contested

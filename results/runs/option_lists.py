@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.options import declared
+from schemaquake.harness.model.protocols import Configurable
+from schemaquake.harness.registry import load
 
-__all__ = ["named_values", "split"]
+__all__ = ["named_values", "split", "with_shorthands"]
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -23,3 +26,23 @@ def named_values(entries: Iterable[str]) -> dict[str, str]:
             raise PlanError(f'-O wants name=value, not "{entry}"')
         given[name] = value
     return given
+
+
+def with_shorthands(
+    workloads: Sequence[str], given: Mapping[str, str], shorthands: Mapping[str, str | int | None]
+) -> dict[str, str]:
+    """Return the options of a run: those of `-O`, and those that a command has under a name of their own (`--races 3`).
+
+    A shorthand of value None, or False, was not given. Raises PlanError for one that none of the workloads declares.
+    """
+    chosen = {name: value for name, value in shorthands.items() if value is not None and value is not False}
+    known = {
+        each.name
+        for workload in (load("workloads", name) for name in workloads if chosen)
+        if isinstance(workload, Configurable)
+        for each in declared(workload.options)
+    }
+    for name in chosen:
+        if name not in known:
+            raise PlanError(f"--{name} is no option of {', '.join(workloads)}: leave it out")
+    return {**given, **{name: "true" if value is True else str(value) for name, value in chosen.items()}}

@@ -10,9 +10,9 @@ import orjson
 
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.model.plan import RestartMode
-from schemaquake.harness.model.protocols import Mode
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.scenario import race_to_json
 
 __all__ = ["Atom", "Candidate", "atoms", "keeping", "statements_of"]

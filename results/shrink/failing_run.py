@@ -18,7 +18,7 @@ from schemaquake.results.matrix.machine import features_of
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import RaceSummary
 from schemaquake.results.summary.summarise import read_summary
-from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.engine import Race, RacingWorkload
 from schemaquake.workloads.races.scenario import Scenario
 
 __all__ = ["FailingRun", "failing_run", "requires_of"]
@@ -97,8 +97,7 @@ def _races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
 
 
 def _remade(workload: str, number: int, context: Context) -> Race:
-    make = getattr(load("workloads", workload), "race", None)
-    if make is None:
+    kind = load("workloads", workload)
+    if not isinstance(kind, RacingWorkload):
         raise PlanError(f'the workload "{workload}" is not one that Schemaquake can make single races of')
-    race: Race = make(number, context.random(workload, "race", number), context)
-    return race
+    return kind.race(number, context.random(workload, "race", number), context)

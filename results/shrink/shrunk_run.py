@@ -17,6 +17,7 @@ from schemaquake.results.shrink.shrinking import Shrinking, Shrunk
 from schemaquake.results.shrink.trying import Trying, scenario_of
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
+from schemaquake.workloads.races.options import racing_options
 
 __all__ = ["ShrunkRun", "shrunk_run", "tell"]
 
@@ -47,7 +48,8 @@ def shrunk_run(run: Path, anomaly: str | None, *, tries: int, rate: float, ends:
 
 def _start(failing: FailingRun) -> Candidate:
     plan = failing.plan
-    return Candidate(races=failing.races, nemeses=plan.nemeses, mode=plan.mode, nodes=plan.nodes, restart=plan.restart)
+    mode = racing_options(plan.options).mode
+    return Candidate(races=failing.races, nemeses=plan.nemeses, mode=mode, nodes=plan.nodes, restart=plan.restart)
 
 
 def _likely(failing: FailingRun) -> list[Candidate]:

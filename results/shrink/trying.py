@@ -16,6 +16,7 @@ from typing import Final
 import orjson
 
 from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.model.options import configured, written
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.matrix.facts import RunFacts, facts_of
 from schemaquake.results.runs.execution import carry_out
@@ -87,21 +88,27 @@ def scenario_of(candidate: Candidate) -> ScenarioFile:
 
 def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) -> Plan:
     """The run of a candidate whose scenario is in `path`."""
+    given = {name: text for name, text in run.plan.options.items() if name != "only"}
+    options = replace(
+        configured(Scenario.options, given),
+        scenario=str(path),
+        variant=(),
+        mode=candidate.mode,
+        races=repeats,
+        first_race=0,
+        # Later repeats would be judged for the damage of earlier ones.
+        until_poisoned=candidate.mode == "barrier" and not candidate.nemeses and repeats > 1,
+    )
     return replace(
         run.plan,
         workloads=(Scenario.name,),
-        options={**{k: v for k, v in run.plan.options.items() if k not in {"only", "variant"}}, "scenario": str(path)},
+        options=written(options, beside=given),
         nemeses=candidate.nemeses,
-        mode=candidate.mode,
         nodes=candidate.nodes,
         restart=candidate.restart,
         replication_factor=None
         if run.plan.replication_factor is None
         else min(run.plan.replication_factor, candidate.nodes),
-        races=repeats,
-        first_race=0,
-        # Later repeats would be judged for the damage of earlier ones.
-        until_poisoned=candidate.mode == "barrier" and not candidate.nemeses and repeats > 1,
     )
 
 

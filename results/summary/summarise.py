@@ -30,6 +30,7 @@ from schemaquake.results.summary.run_summary import (
 )
 from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
 from schemaquake.results.tables.races import RACES
+from schemaquake.workloads.races.options import mode_of
 
 __all__ = ["FILE_NAME", "read_summary", "summarise", "summary_of", "write_summary"]
 
@@ -102,7 +103,7 @@ def summary_of(
         cluster=plan["cluster"],
         nodes=plan["nodes"],
         workloads=tuple(plan["workloads"]),
-        mode=plan["mode"],
+        mode=mode_of(plan),
         nemeses=tuple(plan["nemeses"]),
         seed=plan["seed"],
         started=None if started is None else started.isoformat(),

@@ -1,7 +1,7 @@
 """Schema churn: random schema changes through every coordinator, rows all the while, for as long as the run lasts.
 
-The racing workloads reproduce what is known; this one looks for what nobody wrote down. A *plot* is a keyspace with two
-tables, two types and a function. At most four workers, on different nodes, work a plot, so that its history stays small
+The racing workloads reproduce what is known; this one looks for what nobody wrote down. A keyspace has two tables, two
+types and a function. At most four workers, on different nodes, share a keyspace, so that its history stays small
 enough to be judged by itself; each worker draws one *move* after another, a few statements that belong together.
 
 Every change can be told apart from every other: tables carry a comment, types a field, functions a constant, that occur
@@ -45,18 +45,20 @@ from schemaquake.harness.ddl.schema_changes import (
     drop_view,
 )
 from schemaquake.harness.errors import PlanError
-from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.options import configured, option, whole_number
+from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import race_keyspace
 from schemaquake.workloads.races.one_by_one import one_by_one
+from schemaquake.workloads.races.options import CutOptions, refuse_company
 
-__all__ = ["Plot", "SchemaChurn", "plots"]
+__all__ = ["ChurnWorker", "Keyspace", "SchemaChurn", "keyspaces"]
 
 TABLES: Final = ("t0", "t1")
 TYPES: Final = ("u0", "u1")
 FUNCTION: Final = "f0"
 
-_PLOTS_A_GROUP: Final = 3
 _GROUP_MAX: Final = 4
 _CHANGES_A_SECOND: Final = 5.0
 _ROWS_A_CHANGE: Final = 4
@@ -67,12 +69,19 @@ _PHASE_DIGITS: Final = {"prepared": 1, "settled": 2, "restarted": 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
-    """One keyspace and the group of workers that work it. One plot of every group may be razed: dropped and made again."""
+class Keyspace:
+    """A keyspace and the group of workers that change it. One keyspace of every group may be razed: dropped and made again."""
 
-    keyspace: str
+    name: str
     group: int
     may_be_razed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChurnOptions(CutOptions):
+    """Options of random schema changes; in mode `single` the first worker is alone."""
+
+    plots: int = option(3, "the number of keyspaces that four workers share, 1 or more", parse=whole_number(least=1))
 
 
 class SchemaChurn:
@@ -81,6 +90,16 @@ class SchemaChurn:
     name = "schema-churn"
     requires = frozenset({"keyspaces", "tables", "columns", "options"})
     endless = True
+    options = ChurnOptions()
+
+    def check(self, context: Context) -> None:
+        """Refuse company in mode `single`. Raises PlanError."""
+        if configured(self.options, context.options).mode == "single":
+            refuse_company(context)
+
+    def faults(self, context: Context) -> Sequence[FaultRequest]:
+        """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""
+        return requested_cuts(configured(self.options, context.options), context)
 
     def crew(self, context: Context) -> Sequence[Worker]:
         """As many as `context.crew`, at least one a node, dealt to the nodes in turn. Raises PlanError above 400."""
@@ -105,14 +124,11 @@ class SchemaChurn:
                 return _read(worker, context, phase_label)
 
 
-def plots(context: Context) -> tuple[Plot, ...]:
-    """Every plot of the run, group by group. Raises PlanError if the option `plots` is no positive number."""
-    asked = context.options.get("plots", str(_PLOTS_A_GROUP))
-    if not asked.isdecimal() or int(asked) < 1:
-        raise PlanError(f"-O plots={asked}: the number of keyspaces that four workers share, 1 or more")
-    each = int(asked)
+def keyspaces(context: Context) -> tuple[Keyspace, ...]:
+    """Return every keyspace of the run, group by group. Raises PlanError if the option `plots` is no positive number."""
+    each = configured(SchemaChurn.options, context.options).plots
     return tuple(
-        Plot(race_keyspace(context, "schema-churn", group * each + n), group, may_be_razed=n > 0 and n == each - 1)
+        Keyspace(race_keyspace(context, "schema-churn", group * each + n), group, may_be_razed=n > 0 and n == each - 1)
         for group in range(_groups(context))
         for n in range(each)
     )
@@ -135,7 +151,7 @@ def _group(worker: Worker, context: Context) -> int:
 
 
 @dataclass(slots=True)
-class _Gardener:
+class ChurnWorker:
     """One worker's intentions. `columns` are the int columns it added to a table and has not dropped since."""
 
     worker: Worker
@@ -154,107 +170,115 @@ class _Gardener:
 
     # Each move is a few statements that belong together; rows are written between them.
 
-    def add_column(self, plot: Plot, table: str) -> Iterator[Invoke]:
+    def add_column(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Add a column that this worker may drop later."""
         name = f"c{self.tag()}"
-        self.columns.setdefault((plot.keyspace, table), []).append(name)
-        yield add_column(plot.keyspace, table, name, "int")
+        self.columns.setdefault((keyspace.name, table), []).append(name)
+        yield add_column(keyspace.name, table, name, "int")
 
-    def drop_column(self, plot: Plot, table: str) -> Iterator[Invoke]:
-        mine = self.columns.get((plot.keyspace, table))
+    def drop_column(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Drop a column that this worker added, or add one."""
+        mine = self.columns.get((keyspace.name, table))
         if not mine:
-            yield from self.add_column(plot, table)
+            yield from self.add_column(keyspace, table)
             return
-        yield drop_column(plot.keyspace, table, mine.pop(self.random.randrange(len(mine))))
+        yield drop_column(keyspace.name, table, mine.pop(self.random.randrange(len(mine))))
 
-    def alter(self, plot: Plot, table: str) -> Iterator[Invoke]:
-        """Two options in turn: a writer of one that takes back the other shows only if both change."""
+    def alter(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Change one of two options: a writer of one that takes back the other shows only if both change."""
         if self.random.random() < 0.5:
-            yield alter_options(plot.keyspace, table, {"comment": self.tag()})
+            yield alter_options(keyspace.name, table, {"comment": self.tag()})
         else:
-            yield alter_options(plot.keyspace, table, {"gc_grace_seconds": 10_000 + self.number()})
+            yield alter_options(keyspace.name, table, {"gc_grace_seconds": 10_000 + self.number()})
 
-    def remake_table(self, plot: Plot, table: str) -> Iterator[Invoke]:
-        self.columns.pop((plot.keyspace, table), None)
-        yield drop_table(plot.keyspace, table)
-        yield _table(plot.keyspace, table, self.tag())
+    def remake_table(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Drop a table and create it again."""
+        self.columns.pop((keyspace.name, table), None)
+        yield drop_table(keyspace.name, table)
+        yield _table(keyspace.name, table, self.tag())
 
-    def add_field(self, plot: Plot, _table: str) -> Iterator[Invoke]:
-        yield add_field(plot.keyspace, self.random.choice(TYPES), f"f{self.tag()}", "int")
+    def add_field(self, keyspace: Keyspace, _table: str) -> Iterator[Invoke]:
+        """Add a field to a type."""
+        yield add_field(keyspace.name, self.random.choice(TYPES), f"f{self.tag()}", "int")
 
-    def remake_type(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+    def remake_type(self, keyspace: Keyspace, _table: str) -> Iterator[Invoke]:
+        """Drop a type and create it again."""
         name = self.random.choice(TYPES)
-        yield drop_type(plot.keyspace, name)
-        yield _type(plot.keyspace, name, self.tag())
+        yield drop_type(keyspace.name, name)
+        yield _type(keyspace.name, name, self.tag())
 
-    def use_type(self, plot: Plot, table: str) -> Iterator[Invoke]:
-        """Soon given up again, so that the type can be dropped by whoever wants to."""
+    def use_type(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Add a column of a type and drop it, so that the type can be dropped by other workers."""
         name = f"c{self.tag()}"
-        yield add_column(plot.keyspace, table, name, f"frozen<{self.random.choice(TYPES)}>")
-        yield drop_column(plot.keyspace, table, name)
+        yield add_column(keyspace.name, table, name, f"frozen<{self.random.choice(TYPES)}>")
+        yield drop_column(keyspace.name, table, name)
 
-    def remake_function(self, plot: Plot, _table: str) -> Iterator[Invoke]:
-        yield drop_function(plot.keyspace, FUNCTION)
-        yield _function(plot.keyspace, self.number())
+    def remake_function(self, keyspace: Keyspace, _table: str) -> Iterator[Invoke]:
+        """Drop the function and create it again."""
+        yield drop_function(keyspace.name, FUNCTION)
+        yield _function(keyspace.name, self.number())
 
-    def aggregate(self, plot: Plot, _table: str) -> Iterator[Invoke]:
+    def aggregate(self, keyspace: Keyspace, _table: str) -> Iterator[Invoke]:
+        """Create an aggregate and drop it."""
         name = f"a{self.tag()}"
-        yield create_aggregate(plot.keyspace, name, arguments=["int"], state_function=FUNCTION, state_type="int")
-        yield drop_aggregate(plot.keyspace, name)
+        yield create_aggregate(keyspace.name, name, arguments=["int"], state_function=FUNCTION, state_type="int")
+        yield drop_aggregate(keyspace.name, name)
 
-    def view(self, plot: Plot, table: str) -> Iterator[Invoke]:
+    def view(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Create a view and drop it."""
         name = f"m{self.tag()}"
-        yield create_view(plot.keyspace, name, base=table, primary_key=["v", "k"])
-        yield drop_view(plot.keyspace, name)
+        yield create_view(keyspace.name, name, base=table, primary_key=["v", "k"])
+        yield drop_view(keyspace.name, name)
 
-    def index(self, plot: Plot, table: str) -> Iterator[Invoke]:
-        """On a column of its own: two indexes on one column would refuse each other without any race."""
-        added = list(self.add_column(plot, table))
+    def index(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
+        """Index a column of its own and drop the index: two indexes on one column would refuse each other without any race."""
+        added = list(self.add_column(keyspace, table))
         yield from added
         name = f"i{self.tag()}"
-        yield create_index(plot.keyspace, name, table=table, column=added[0].value["column"][0])
-        yield drop_index(plot.keyspace, name)
+        yield create_index(keyspace.name, name, table=table, column=added[0].value["column"][0])
+        yield drop_index(keyspace.name, name)
 
-    def raze(self, plot: Plot, _table: str) -> Iterator[Invoke]:
-        """Everything in the plot goes, and comes anew."""
+    def raze(self, keyspace: Keyspace, _table: str) -> Iterator[Invoke]:
+        """Drop everything in the keyspace and create it anew."""
         for table in TABLES:
-            self.columns.pop((plot.keyspace, table), None)
-        yield drop_keyspace(plot.keyspace)
-        yield from _objects(plot, self.context, self.tag, self.number)
+            self.columns.pop((keyspace.name, table), None)
+        yield drop_keyspace(keyspace.name)
+        yield from _objects(keyspace, self.context, self.tag, self.number)
 
 
-_Move = Callable[[_Gardener, Plot, str], Iterator[Invoke]]
+_Move = Callable[[ChurnWorker, Keyspace, str], Iterator[Invoke]]
 
 # (weight, feature, move). Alterations outweigh what removes their object, or hardly any would find it.
 _MOVES: Final[tuple[tuple[int, str, _Move], ...]] = (
-    (30, "columns", _Gardener.add_column),
-    (14, "column-drops", _Gardener.drop_column),
-    (20, "options", _Gardener.alter),
-    (6, "tables", _Gardener.remake_table),
-    (8, "types", _Gardener.add_field),
-    (4, "types", _Gardener.remake_type),
-    (5, "types", _Gardener.use_type),
-    (3, "functions", _Gardener.remake_function),
-    (4, "functions", _Gardener.aggregate),
-    (2, "views", _Gardener.view),
-    (4, "indexes", _Gardener.index),
-    (1, "keyspaces", _Gardener.raze),
+    (30, "columns", ChurnWorker.add_column),
+    (14, "column-drops", ChurnWorker.drop_column),
+    (20, "options", ChurnWorker.alter),
+    (6, "tables", ChurnWorker.remake_table),
+    (8, "types", ChurnWorker.add_field),
+    (4, "types", ChurnWorker.remake_type),
+    (5, "types", ChurnWorker.use_type),
+    (3, "functions", ChurnWorker.remake_function),
+    (4, "functions", ChurnWorker.aggregate),
+    (2, "views", ChurnWorker.view),
+    (4, "indexes", ChurnWorker.index),
+    (1, "keyspaces", ChurnWorker.raze),
 )
 
 
 def _churn(worker: Worker, context: Context) -> Iterator[Step]:
     """Move after move, with rows and pauses after every statement."""
-    if context.mode == "single" and worker.index:
+    if configured(SchemaChurn.options, context.options).mode == "single" and worker.index:
         return  # the control: one worker, through one coordinator, contradicts nobody
-    gardener = _Gardener(worker, context, context.random("schema-churn", worker.index, "moves"))
-    random = gardener.random
-    mine = [plot for plot in plots(context) if plot.group == _group(worker, context)]
+    churner = ChurnWorker(worker, context, context.random("schema-churn", worker.index, "moves"))
+    random = churner.random
+    mine = [keyspace for keyspace in keyspaces(context) if keyspace.group == _group(worker, context)]
     moves = [(weight, move) for weight, feature, move in _MOVES if feature in context.features | SchemaChurn.requires]
-    rows = _rows(gardener, mine)
+    rows = _rows(churner, mine)
     while True:
-        plot, table = random.choice(mine), random.choice(TABLES)
-        able = [(w, move) for w, move in moves if plot.may_be_razed or move is not _Gardener.raze]
+        keyspace, table = random.choice(mine), random.choice(TABLES)
+        able = [(w, move) for w, move in moves if keyspace.may_be_razed or move is not ChurnWorker.raze]
         (move,) = random.choices([move for _, move in able], weights=[w for w, _ in able])
-        for change in move(gardener, plot, table):
+        for change in move(churner, keyspace, table):
             yield change
             for _ in range(_ROWS_A_CHANGE):
                 yield from _pause(context)
@@ -271,9 +295,9 @@ def _pause(context: Context) -> Iterator[Wait]:
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _rows(gardener: _Gardener, mine: Sequence[Plot]) -> Iterator[Invoke]:
+def _rows(churner: ChurnWorker, mine: Sequence[Keyspace]) -> Iterator[Invoke]:
     """Inserts of keys never used before, at QUORUM and at ONE, and reads of what this worker inserted lately."""
-    random = gardener.random
+    random = churner.random
     lately: list[tuple[str, str, int]] = []
     n = 0
     while True:
@@ -281,10 +305,10 @@ def _rows(gardener: _Gardener, mine: Sequence[Plot]) -> Iterator[Invoke]:
             keyspace, table, key = random.choice(lately)
             yield read_rows(keyspace, table, consistency="QUORUM", phase="racing", columns=["k", "v"], where={"k": key})
             continue
-        keyspace, table = random.choice(mine).keyspace, random.choice(TABLES)
-        key = (gardener.worker.index + 1) * _KEYS_A_WORKER + n
+        keyspace, table = random.choice(mine).name, random.choice(TABLES)
+        key = (churner.worker.index + 1) * _KEYS_A_WORKER + n
         row = {"k": key, "v": f"row {n}"}
-        columns = gardener.columns.get((keyspace, table))
+        columns = churner.columns.get((keyspace, table))
         if columns and random.random() < 0.3:
             row[random.choice(columns)] = n
         lately = [*lately[1 - _REMEMBERED :], (keyspace, table, key)]
@@ -292,28 +316,28 @@ def _rows(gardener: _Gardener, mine: Sequence[Plot]) -> Iterator[Invoke]:
         n += 1
 
 
-def _row(plot: Plot, table: str, worker: Worker, phase: str) -> Invoke:
+def _row(keyspace: Keyspace, table: str, worker: Worker, phase: str) -> Invoke:
     """One row a worker, table and phase, at QUORUM; below zero, where the keys of the main phase are not."""
     key = -(_PHASE_DIGITS[phase] * 10_000 + worker.index)
-    return insert(plot.keyspace, table, {"k": key, "v": phase}, consistency="QUORUM", phase=phase)
+    return insert(keyspace.name, table, {"k": key, "v": phase}, consistency="QUORUM", phase=phase)
 
 
 def _fill(worker: Worker, context: Context) -> Iterator[Step]:
     if worker.index < len(context.nodes):
-        for plot in plots(context):
+        for keyspace in keyspaces(context):
             for table in TABLES:
-                yield _row(plot, table, worker, "prepared")
+                yield _row(keyspace, table, worker, "prepared")
 
 
 def _probe(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
     """One row in through every coordinator, and the same row out; a table that is legally gone refuses both."""
     if worker.index < len(context.nodes):
-        for plot in plots(context):
+        for keyspace in keyspaces(context):
             for table in TABLES:
-                row = _row(plot, table, worker, phase_label)
+                row = _row(keyspace, table, worker, phase_label)
                 yield row
                 yield read_rows(
-                    plot.keyspace,
+                    keyspace.name,
                     table,
                     consistency="QUORUM",
                     phase=phase_label,
@@ -326,35 +350,37 @@ def _read(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
     """Every table at ONE through every coordinator, then at ALL through one, because ALL repairs what it finds."""
     if worker.index >= len(context.nodes):
         return
-    everything = [(plot, table) for plot in plots(context) for table in TABLES]
+    everything = [(keyspace, table) for keyspace in keyspaces(context) for table in TABLES]
     for consistency, some in (("ONE", everything), ("ALL", everything[worker.index :: len(context.nodes)])):
-        for plot, table in some:
-            yield read_rows(plot.keyspace, table, consistency=consistency, phase=phase_label, columns=["k", "v"])
+        for keyspace, table in some:
+            yield read_rows(keyspace.name, table, consistency=consistency, phase=phase_label, columns=["k", "v"])
 
 
 # ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _set_up(worker: Worker, context: Context) -> Iterator[Step]:
-    """Every plot, by the first worker alone."""
+    """Create every keyspace, by the first worker alone."""
     if worker.index == 0:
         # Tags of workers that do not exist: the first that churns begins at its own.
         tags = count()
-        for plot in plots(context):
-            changes = _objects(plot, context, lambda: f"setup_{next(tags)}", lambda: 900_000_000 + next(tags))
+        for keyspace in keyspaces(context):
+            changes = _objects(keyspace, context, lambda: f"setup_{next(tags)}", lambda: 900_000_000 + next(tags))
             yield from one_by_one(changes, context)
 
 
-def _objects(plot: Plot, context: Context, tag: Callable[[], str], number: Callable[[], int]) -> Iterator[Invoke]:
-    """The keyspace of a plot and everything that is shared in it."""
-    yield create_keyspace(plot.keyspace, replication_factor=context.replication_factor)
+def _objects(
+    keyspace: Keyspace, context: Context, tag: Callable[[], str], number: Callable[[], int]
+) -> Iterator[Invoke]:
+    """Create a keyspace and everything that is shared in it."""
+    yield create_keyspace(keyspace.name, replication_factor=context.replication_factor)
     for table in TABLES:
-        yield _table(plot.keyspace, table, tag())
+        yield _table(keyspace.name, table, tag())
     if "types" in context.features:
         for name in TYPES:
-            yield _type(plot.keyspace, name, tag())
+            yield _type(keyspace.name, name, tag())
     if "functions" in context.features:
-        yield _function(plot.keyspace, number())
+        yield _function(keyspace.name, number())
 
 
 def _table(keyspace: str, name: str, tag: str) -> Invoke:

@@ -33,6 +33,7 @@ from schemaquake.workloads.races.engine import (
     RowProbe,
     pause_before_a_race,
     race_keyspace,
+    race_numbers,
     take_turns,
 )
 from schemaquake.workloads.races.one_by_one import rest
@@ -90,7 +91,7 @@ def _column(keyspace: str) -> _Conflict:
 
 def _instant_database(keyspace: str, context: Context) -> _Conflict:
     """Nobody contradicts the DROP: whatever the new table shows from before it was left behind somewhere."""
-    between = pause_before_a_race(context, context.races) / 2
+    between = pause_before_a_race(context, len(race_numbers(context))) / 2
     waits = (Wait(between),) if between else tuple(rest(context))
     side: tuple[Invoke | Wait, ...] = (
         drop_table(keyspace, "t"),

@@ -9,7 +9,8 @@ workload only adds the function that makes race number `n`; everything else is h
 - mode `single`, the control: the same statements, all sides one after another through one coordinator, each with time
   to reach every node (`-O patience`), and rows only when every node has heard of them. Nothing races, so nothing may break.
 
-With `until_poisoned` a canary goes before each race (`schemaquake.workloads.races.canary`): no race is run on a cluster that an earlier one
+These are options (`schemaquake.workloads.races.options`), and the cut is a fault that the workload asks for
+(`schemaquake.workloads.races.cut`). With `until_poisoned` a canary goes before each race (`schemaquake.workloads.races.canary`): no race is run on a cluster that an earlier one
 has spoilt for all schema changes.
 
 One race a keyspace, so that the damage of one stays out of the others and every object names its race.
@@ -19,7 +20,7 @@ Source: seed document 3 (CEP-21), motivation; CASSANDRA-9424, CASSANDRA-10699; e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 from random import Random
 from typing import Final, Literal, TypeAlias, TypeVar, get_args
@@ -29,12 +30,14 @@ from schemaquake.harness.ddl.rows import insert, read_rows
 from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.one_a_node import stands_for_its_node
 from schemaquake.workloads.races.canary import canary, canary_keyspace, read_canaries, set_up_canaries
+from schemaquake.workloads.races.cut import isolated_nodes, requested_cuts
 from schemaquake.workloads.races.lanes import RACERS_MAX, rounds, seats
 from schemaquake.workloads.races.one_by_one import heard_by_all, one_by_one, rest
+from schemaquake.workloads.races.options import Mode, RacingOptions, check_racing, racing_options
 
 __all__ = [
     "ALWAYS",
@@ -129,12 +132,21 @@ class Race:
 # Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
 @dataclass(kw_only=True, eq=False)
 class RacingWorkload:
-    """A whole `Workload` from a function that makes one race; `context.races` of them are run, from `context.first_race` on."""
+    """A whole `Workload` from a function that makes one race; as many are run as its options say (`RacingOptions`)."""
 
     name: str
     requires: frozenset[str]
     race: Callable[[int, Random, Context], Race]
     """Race number n of the run, with a generator of its own."""
+    options: RacingOptions = field(default_factory=RacingOptions)
+
+    def check(self, context: Context) -> None:
+        """Refuse what no races could be run with. Raises PlanError."""
+        check_racing(racing_options(context.options), context)
+
+    def faults(self, context: Context) -> Sequence[FaultRequest]:
+        """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""
+        return requested_cuts(racing_options(context.options), context)
 
     def races(self, context: Context) -> tuple[Race, ...]:
         """Every race of the run, in order."""
@@ -151,7 +163,8 @@ class RacingWorkload:
 
 def race_numbers(context: Context) -> range:
     """The numbers of a workload's races in this run."""
-    return range(context.first_race, context.first_race + context.races)
+    options = racing_options(context.options)
+    return range(options.first_race, options.first_race + options.races)
 
 
 def race_keyspace(context: Context, workload: str, number: int) -> str:
@@ -176,8 +189,9 @@ def damaging_order(number: int) -> bool:
 
 def racers_max(context: Context) -> int:
     """How many sides a race may have: every node its own on a healthy cluster, one against two across a cut."""
-    if context.mode == "partition":
-        return min(RACERS_MAX, 1 + sum(node not in context.isolated for node in context.nodes))
+    options = racing_options(context.options)
+    if options.mode == "partition":
+        return min(RACERS_MAX, 1 + len(set(context.nodes) - set(isolated_nodes(options, context))))
     return min(_SIDES_MAX, len(context.nodes))
 
 
@@ -191,10 +205,10 @@ def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Varian
 
     A variant may stand in `turns` more than once. Raises PlanError if the option lists none of them.
     """
-    asked = context.options.get("variant")
-    mine = [turn for turn in turns if asked is None or turn[0] in asked.split(",")]
+    variants = racing_options(context.options).variant
+    mine = [turn for turn in turns if not variants or turn[0] in variants]
     if not mine:
-        raise PlanError(f"-O variant={asked}: this workload knows {', '.join(dict(turns))}")
+        raise PlanError(f"-O variant={','.join(variants)}: this workload knows {', '.join(dict(turns))}")
     return mine[number % len(mine)]
 
 
@@ -205,7 +219,7 @@ def crew(races: Sequence[Race], context: Context) -> Sequence[Worker]:
     """Worker i on node i; in mode `partition` the workers of further lanes follow. Raises PlanError for one node."""
     if len(context.nodes) < 2:
         raise PlanError(f"a race needs two coordinators, and the cluster has {len(context.nodes)} node: give --nodes 3")
-    if context.mode == "partition":
+    if _mode(context) == "partition":
         return [seat.worker for seat in seats(context, len(races))]
     return [Worker(index, node) for index, node in enumerate(context.nodes)]
 
@@ -217,12 +231,8 @@ def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context,
             return _set_up(races, worker, context)
         case "prepare":
             return _prepare(races, worker, context)
-        case "main" if context.mode == "partition":
-            return _race_across_the_cut(races, worker, context)
-        case "main" if context.mode == "single":
-            return _one_after_another(races, worker, context)
         case "main":
-            return _race_at_once(races, worker, context)
+            return _race(races, worker, context)
         case "probe":
             return _probe(races, worker, context, _row_phase(phase_label))
         case "final":
@@ -286,22 +296,34 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
 # ── the main phase ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _race(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
+    """One worker's part in all races, in the mode of the run."""
+    match _mode(context):
+        case "barrier":
+            return _race_at_once(races, worker, context)
+        case "partition":
+            return _race_across_the_cut(races, worker, context)
+        case "single":
+            return _one_after_another(races, worker, context)
+
+
 def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
     """Race after race: everybody ready, the race is noted, everybody goes.
 
     Under faults the races are spread over most of the time limit, so that they meet the faults.
     """
     pause_s = pause_before_a_race(context, len(races))
+    until_poisoned = racing_options(context.options).until_poisoned
     for number, race in enumerate(races):
         if pause_s:
             yield Wait(pause_s)
-        if context.until_poisoned:
+        if until_poisoned:
             yield from canary(_canary_name(race, context), number % len(context.nodes), worker, context)
         place = _racers(race, context).index(worker.index)  # before the meeting: nothing may delay what follows it
         yield Meet(f"{race.keyspace} ready")
         if worker.index == 0:
             yield _note(race, context, race.sides[: len(context.nodes)])
-            if not context.until_poisoned:
+            if not until_poisoned:
                 yield from rest(context)  # what the canary shows, here only time can bring about
         yield Meet(f"{race.keyspace} go")
         yield from _take_part(race, worker, place if place < len(race.sides) else None)
@@ -394,7 +416,7 @@ def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]
         "workload": race.workload,
         "variant": race.variant,
         "number": race.number,
-        "mode": context.mode,
+        "mode": _mode(context),
         "sides": [[statement(change.f, change.value) for change in _statements([side])] for side in sides if side],
     }
     if _has_canaries(context):
@@ -405,8 +427,13 @@ def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _mode(context: Context) -> Mode:
+    return racing_options(context.options).mode
+
+
 def _has_canaries(context: Context) -> bool:
-    return context.until_poisoned or context.mode == "single"
+    options = racing_options(context.options)
+    return options.until_poisoned or options.mode == "single"
 
 
 def _canary_name(race: Race, context: Context) -> str:

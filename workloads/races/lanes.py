@@ -21,6 +21,8 @@ from typing import Final, TypeVar
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.protocols import Context, Worker
+from schemaquake.workloads.races.cut import isolated_nodes
+from schemaquake.workloads.races.options import racing_options
 
 __all__ = ["OFFSET_S", "RACERS_MAX", "STAGGER_S", "Place", "Seat", "rounds", "seats"]
 
@@ -61,7 +63,7 @@ class Seat:
 def seats(context: Context, races: int) -> tuple[Seat, ...]:
     """Every worker's part: the first are one a node in the order of `context.nodes`, whatever else they do.
 
-    Raises PlanError if nobody is cut off, or everybody, or the option `lanes` is no positive number.
+    Raises PlanError if no node is cut off, or all are, or the option `lanes` is no positive number.
     """
     coordinator, others = _sides(context)
     lanes = _lane_count(context, races)
@@ -84,21 +86,20 @@ def rounds(races: Sequence[Race], table: Sequence[Seat]) -> Iterator[Sequence[Ra
 
 def _sides(context: Context) -> tuple[str, list[str]]:
     """Side A's coordinator, and the nodes of the other side in an order that the seed fixes."""
-    others = [node for node in context.nodes if node not in context.isolated]
-    if not context.isolated or not others:
+    isolated = isolated_nodes(racing_options(context.options), context)
+    others = [node for node in context.nodes if node not in isolated]
+    if not isolated or not others:
         raise PlanError(
-            f"mode partition needs nodes on both sides of the cut; isolated: {', '.join(context.isolated) or 'none'}, "
+            f"mode partition needs nodes on both sides of the cut; isolated: {', '.join(isolated) or 'none'}, "
             f"of {', '.join(context.nodes)}"
         )
     context.random("lanes").shuffle(others)
-    return context.isolated[0], others
+    return isolated[0], others
 
 
 def _lane_count(context: Context, races: int) -> int:
     """Four lanes for a few races, more for many, so that ten-second failures do not fill the time limit."""
-    asked = context.options.get("lanes")
-    if asked is None:
-        return max(1, min(races, max(_LANES_MIN, min(_LANES_MAX, -(-races // _RACES_A_LANE)))))
-    if not asked.isdecimal() or int(asked) < 1:
-        raise PlanError(f"-O lanes={asked}: the number of races in flight while the cluster is cut, 1 or more")
-    return max(1, min(races, int(asked)))
+    lanes = racing_options(context.options).lanes
+    if lanes is None:
+        lanes = max(_LANES_MIN, min(_LANES_MAX, -(-races // _RACES_A_LANE)))
+    return max(1, min(races, lanes))

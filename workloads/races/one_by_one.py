@@ -8,13 +8,12 @@ waits for agreement; here a refused change is asked for again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke, Require, Step, Wait
+from schemaquake.workloads.races.options import racing_options
 
 __all__ = ["heard_by_all", "one_at_a_time", "one_by_one", "rest"]
 
@@ -23,8 +22,6 @@ _ARRIVES_S: Final = 0.03
 # Long against the milliseconds a migration takes to reach an idle peer, short against a run.
 _REST_S: Final = 0.4
 _TAKEN_WITHIN_S: Final = 20.0
-# What drivers and manuals ask of a lone client: agreement before the next change. An idle peer has it long before.
-_PATIENCE_S: Final = 1.0
 
 
 def one_at_a_time(context: Context) -> bool:
@@ -49,18 +46,12 @@ def rest(context: Context) -> Iterator[Wait]:
 
 
 def heard_by_all(context: Context) -> Iterator[Wait]:
-    """The pause of a client that is alone and patient (`-O patience=SECONDS`; 0: it asks for one change after the other).
+    """Yield the pause of a client that is alone and patient (`-O patience=SECONDS`; 0: it asks for one change after the other).
 
     Raises PlanError for an option that is no such number.
     """
-    asked = context.options.get("patience", str(_PATIENCE_S))
-    try:
-        seconds = float(asked)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise PlanError(f"-O patience={asked}: the seconds between two statements of mode single, such as 1")
-    if seconds:
-        yield Wait(seconds)
+    patience_s = racing_options(context.options).patience
+    if patience_s:
+        yield Wait(patience_s)
     else:
         yield from rest(context)

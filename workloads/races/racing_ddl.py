@@ -1,6 +1,6 @@
 """Racing DDL: many kinds of race in one run, under one crew and one settle, because booting a cluster costs more than racing.
 
-`context.races` races of every workload that this system's features allow; `-O only=create-table,drop-type` picks some.
+`--races` races of every workload that this system's features allow; `-O only=create-table,drop-type` picks some.
 They take turns, in an order that the seed fixes, and the more a lost race disturbs the others, the later it comes
 (`Race.disturbance`): first the harmless ones, then those that poison their keyspace, then DROP TABLE against CREATE
 MATERIALIZED VIEW (on 5.0.9 a node was seen to apply no schema change for 90 s afterwards), last CREATE TABLE with
@@ -19,11 +19,12 @@ different definitions (from then on 5.0.9 answers every DDL with that table's Co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from schemaquake.harness.errors import NotApplicable, PlanError
-from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.options import configured, names, option
+from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Step
 from schemaquake.workloads.races import engine as races
 from schemaquake.workloads.races.add_columns import AddColumns
@@ -31,6 +32,7 @@ from schemaquake.workloads.races.alter_options import AlterOptions
 from schemaquake.workloads.races.alter_type import AlterType
 from schemaquake.workloads.races.create_index import CreateIndex
 from schemaquake.workloads.races.create_table import CreateTable
+from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.drop_alter import DropAlter
 from schemaquake.workloads.races.drop_function import DropFunction
 from schemaquake.workloads.races.drop_keyspace import DropKeyspace
@@ -38,6 +40,7 @@ from schemaquake.workloads.races.drop_recreate import DropRecreate
 from schemaquake.workloads.races.drop_table_view import DropTableView
 from schemaquake.workloads.races.drop_type import DropType
 from schemaquake.workloads.races.engine import Race, RacingWorkload, race_numbers
+from schemaquake.workloads.races.options import RacingOptions, check_racing, racing_options
 
 __all__ = ["RACING", "RacingDdl"]
 
@@ -56,11 +59,29 @@ RACING: Final[tuple[RacingWorkload, ...]] = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RacingDdlOptions(RacingOptions):
+    """Options of many kinds of race in one run."""
+
+    only: tuple[str, ...] = option((), "the racing workloads to run, with commas; by default all that fit", parse=names)
+
+
 class RacingDdl:
     """Many kinds of race in one run."""
 
     name = "racing-ddl"
     requires = frozenset({"keyspaces", "tables"})
+    options = RacingDdlOptions()
+
+    def check(self, context: Context) -> None:
+        """Refuse what no races could be run with, and an unknown name in `only`. Raises PlanError."""
+        options = configured(self.options, context.options)
+        check_racing(options, context)
+        _refuse_unknown(options.only)
+
+    def faults(self, context: Context) -> Sequence[FaultRequest]:
+        """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""
+        return requested_cuts(racing_options(context.options), context)
 
     def crew(self, context: Context) -> Sequence[Worker]:
         """As for one workload (`schemaquake.workloads.races.engine`). Raises PlanError for an unknown name in `only`."""
@@ -89,19 +110,21 @@ def _races(context: Context) -> tuple[Race, ...]:
 
 def _chosen(context: Context) -> list[RacingWorkload]:
     """The workloads of this run. Raises PlanError for an unknown name, NotApplicable if none can be run here."""
-    only = context.options.get("only")
-    known = {workload.name: workload for workload in RACING}
-    names = list(known) if only is None else only.split(",")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise PlanError(f"-O only={only}: no racing workload {', '.join(unknown)}. Known: {', '.join(known)}")
-    chosen = [workload for name, workload in known.items() if name in names]
+    only = configured(RacingDdl.options, context.options).only
+    _refuse_unknown(only)
+    chosen = [workload for workload in RACING if not only or workload.name in only]
     able = [workload for workload in chosen if workload.requires <= context.features]
     lacking = [workload for workload in chosen if workload not in able]
-    if not able or (only is not None and lacking):
+    if not able or (only and lacking):
         missing = frozenset().union(*(workload.requires for workload in lacking)) - context.features
         raise NotApplicable(
             f"{', '.join(workload.name for workload in lacking)} cannot be run here: this system has no "
             f"{', '.join(sorted(missing))}"
         )
     return able
+
+
+def _refuse_unknown(only: Sequence[str]) -> None:
+    known = [workload.name for workload in RACING]
+    if unknown := [name for name in only if name not in known]:
+        raise PlanError(f"-O only={','.join(only)}: no racing workload {', '.join(unknown)}. Known: {', '.join(known)}")

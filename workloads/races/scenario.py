@@ -30,13 +30,15 @@ import orjson
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Context, Phase, Worker
+from schemaquake.harness.model.options import configured, option
+from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step, Wait
+from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
+from schemaquake.workloads.races.options import RacingOptions, check_racing
 
 __all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
 
-_OPTION: Final = "scenario"
 _STRIDE: Final = 42
 """Races whose numbers differ by it meet in the same order (7 orders) and, with three nodes, begin a like cycle of pairs (6)."""
 
@@ -65,11 +67,29 @@ class ScenarioFile:
         return cls(races, requires)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioOptions(RacingOptions):
+    """Options of races that are written down; `races` is how often all of them are run."""
+
+    scenario: str = option("", "the path of the file that holds the races", parse=str)
+
+
 class Scenario:
     """The races of a file."""
 
     name = "scenario"
     requires = frozenset({"keyspaces"})
+    options = ScenarioOptions()
+
+    def check(self, context: Context) -> None:
+        """Refuse what no races could be run with, and a run without a file. Raises PlanError."""
+        options = configured(self.options, context.options)
+        check_racing(options, context)
+        _file(options)
+
+    def faults(self, context: Context) -> Sequence[FaultRequest]:
+        """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""
+        return requested_cuts(configured(self.options, context.options), context)
 
     def races(self, context: Context) -> tuple[Race, ...]:
         """Every race of the run, in order: all of the file, once and again. Raises PlanError, NotApplicable."""
@@ -153,19 +173,25 @@ def in_keyspace(race: Race, keyspace: str, number: int) -> Race:
 
 def _races(context: Context) -> tuple[Race, ...]:
     """Every race of the run, in order: all of the file, once and again."""
-    path = context.options.get(_OPTION)
-    if path is None:
-        raise PlanError("the workload scenario runs what a file says: name it with -O scenario=PATH")
-    file = _read(Path(path).resolve())
+    options = configured(Scenario.options, context.options)
+    file = _file(options)
     lacking = file.requires - context.features
     if lacking:
-        raise NotApplicable(f"{path} is not applicable here: this system has no {', '.join(sorted(lacking))}")
+        raise NotApplicable(
+            f"{options.scenario} is not applicable here: this system has no {', '.join(sorted(lacking))}"
+        )
     made = []
     for turn in race_numbers(context):
         for place, race in enumerate(file.races):
             keyspace = race_keyspace(context, "scenario", turn * len(file.races) + place)
             made.append(in_keyspace(race, keyspace, race.number + _STRIDE * turn))
     return tuple(made)
+
+
+def _file(options: ScenarioOptions) -> ScenarioFile:
+    if not options.scenario:
+        raise PlanError("the workload scenario runs what a file says: name it with -O scenario=PATH")
+    return _read(Path(options.scenario).resolve())
 
 
 @cache

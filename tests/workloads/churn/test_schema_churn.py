@@ -17,7 +17,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.protocols import Context, Phase
 from schemaquake.harness.model.steps import Invoke, Meet, Wait
-from schemaquake.workloads.churn.schema_churn import SchemaChurn, plots
+from schemaquake.workloads.churn.schema_churn import SchemaChurn, keyspaces
 
 CHURN = SchemaChurn()
 CONTEXT = Context(seed=1, nodes=("n1", "n2", "n3"), features=FEATURES, crew=3)
@@ -219,7 +219,7 @@ def test_the_crew_is_dealt_to_the_nodes_and_covers_all_of_them() -> None:
 @pytest.mark.parametrize(("crew", "groups"), [(3, 1), (4, 1), (5, 2), (8, 2), (9, 3), (12, 3)])
 def test_at_most_four_workers_on_different_nodes_share_a_plot(crew: int, groups: int) -> None:
     context = replace(CONTEXT, crew=crew)
-    assert len(plots(context)) == 3 * groups
+    assert len(keyspaces(context)) == 3 * groups
     done = carry_out(CHURN, "main", context, steps_each=2_000)
     at_work: dict[str, set[int]] = {}
     nodes: dict[str, set[str]] = {}
@@ -227,7 +227,7 @@ def test_at_most_four_workers_on_different_nodes_share_a_plot(crew: int, groups:
         if isinstance(one.step, Invoke) and one.step.f in SCHEMA_CHANGES:
             at_work.setdefault(one.step.value["keyspace"], set()).add(one.worker.index)
             nodes.setdefault(one.step.value["keyspace"], set()).add(one.worker.node)
-    assert set(at_work) == {plot.keyspace for plot in plots(context)}
+    assert set(at_work) == {keyspace.name for keyspace in keyspaces(context)}
     assert all(len(workers) <= 4 for workers in at_work.values())
     assert all(len(found) >= 2 for found in nodes.values())
 
@@ -235,18 +235,18 @@ def test_at_most_four_workers_on_different_nodes_share_a_plot(crew: int, groups:
 def test_only_the_last_plot_of_a_group_is_razed() -> None:
     context = replace(CONTEXT, crew=8)
     razed = {change.value["keyspace"] for change in changes(context, steps_each=9_000) if change.f == "drop-keyspace"}
-    assert razed == {plot.keyspace for plot in plots(context) if plot.may_be_razed}
+    assert razed == {keyspace.name for keyspace in keyspaces(context) if keyspace.may_be_razed}
     assert razed == {"sq_schema_churn_002", "sq_schema_churn_005"}
 
 
 def test_a_single_plot_is_never_razed_so_that_rows_stay() -> None:
-    assert [plot.may_be_razed for plot in plots(replace(CONTEXT, options={"plots": "1"}))] == [False]
+    assert [keyspace.may_be_razed for keyspace in keyspaces(replace(CONTEXT, options={"plots": "1"}))] == [False]
 
 
 @pytest.mark.parametrize("asked", ["0", "few"])
 def test_a_number_of_plots_that_makes_no_sense_is_refused(asked: str) -> None:
     with pytest.raises(PlanError, match="plots"):
-        plots(replace(CONTEXT, options={"plots": asked}))
+        keyspaces(replace(CONTEXT, options={"plots": asked}))
 
 
 def test_a_crew_without_keys_for_everybody_is_refused() -> None:
@@ -254,9 +254,9 @@ def test_a_crew_without_keys_for_everybody_is_refused() -> None:
         CHURN.crew(replace(CONTEXT, crew=401))
 
 
-def test_everything_happens_in_the_plots() -> None:
+def test_everything_happens_in_the_keyspaces() -> None:
     context = replace(CONTEXT, keyspace_prefix="mine")
-    known = {plot.keyspace for plot in plots(context)}
+    known = {keyspace.name for keyspace in keyspaces(context)}
     for phase in ("setup", "prepare", "main", "probe", "final"):
         for operation in operations(carry_out(CHURN, phase, context, steps_each=1_000)):
             assert operation.value["keyspace"] in known
@@ -319,12 +319,12 @@ def test_final_reads_see_every_table_at_one_everywhere_and_at_all_once() -> None
     seen = Counter(
         (one.step.key, one.step.value["consistency"], one.worker.node) for one in done if isinstance(one.step, Invoke)
     )
-    for plot in plots(CONTEXT):
+    for keyspace in keyspaces(CONTEXT):
         for table in ("t0", "t1"):
-            key = f"{plot.keyspace}.{table}"
+            key = f"{keyspace.name}.{table}"
             assert [seen[key, "ONE", node] for node in CONTEXT.nodes] == [1, 1, 1]
             assert sum(seen[key, "ALL", node] for node in CONTEXT.nodes) == 1
-    assert sum(seen.values()) == len(plots(CONTEXT)) * 2 * 4
+    assert sum(seen.values()) == len(keyspaces(CONTEXT)) * 2 * 4
 
 
 def test_the_whole_run_renders() -> None:

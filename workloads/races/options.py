@@ -1,0 +1,77 @@
+"""Options of every workload made of races: how many, how they are run, and who is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.options import configured, names, one_of, option, seconds, truth, whole_number
+from schemaquake.harness.model.protocols import Context
+
+__all__ = ["CutOptions", "Mode", "RacingOptions", "check_racing", "racing_options", "refuse_company"]
+
+Mode: TypeAlias = Literal["barrier", "partition", "single"]
+"""How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOptions:
+    """Options of a workload that can be run across a cut."""
+
+    mode: Mode = option(
+        "barrier",
+        '"barrier" (clients are released together), "partition" (on both sides of a cut), '
+        'or "single" (one after another, through one coordinator)',
+        parse=one_of(*get_args(Mode)),
+        shorthand=True,
+    )
+    isolated: tuple[str, ...] = option(
+        (), "the nodes that mode partition cuts off, with commas; by default one that the seed draws", parse=names
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RacingOptions(CutOptions):
+    """Options of a workload that is made of races."""
+
+    races: int = option(10, "the number of races of each kind, 1 or more", parse=whole_number(least=1), shorthand=True)
+    first_race: int = option(0, "the number of the first race, 0 or more", parse=whole_number(least=0), shorthand=True)
+    """The same seed on a fresh cluster can go on where another run ended."""
+    until_poisoned: bool = option(
+        False,
+        "true to race no further on a cluster that takes no schema change any more, or false",
+        parse=truth,
+        shorthand=True,
+    )
+    """Before each race a canary: what does not succeed in time ends the main phase."""
+    variant: tuple[str, ...] = option((), "the variants to race, with commas; by default all in turn", parse=names)
+    lanes: int | None = option(
+        None, "the number of races in flight while the cluster is cut, 1 or more", parse=whole_number(least=1)
+    )
+    patience: float = option(1.0, "the seconds between two statements of mode single, such as 1", parse=seconds)
+    """What drivers and manuals ask of a lone client: agreement before the next change. An idle peer has it long before."""
+
+
+def racing_options(given: Mapping[str, str]) -> RacingOptions:
+    """Read the options of a plan or a context. Raises PlanError for a value that does not fit."""
+    return configured(RacingOptions(), given)
+
+
+def check_racing(options: RacingOptions, context: Context) -> None:
+    """Refuse what no races could be run with. Raises PlanError."""
+    if options.mode == "partition" and len(context.nodes) == 1:
+        raise PlanError("--mode partition needs at least two nodes to part")
+    if options.until_poisoned and (options.mode == "partition" or context.under_faults):
+        raise PlanError("--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition")
+    if options.mode == "single" or options.until_poisoned:
+        refuse_company(context)
+
+
+def refuse_company(context: Context) -> None:
+    """Refuse to be one of several workloads. Raises PlanError."""
+    if len(context.workloads) > 1:
+        raise PlanError(
+            "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one"
+        )
