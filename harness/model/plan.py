@@ -18,7 +18,7 @@ import orjson
 import schemaquake
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.options import configured, declared
-from schemaquake.harness.model.protocols import Configurable, Context
+from schemaquake.harness.model.protocols import CheckedOptions, Configurable, Context
 from schemaquake.harness.registry import load
 
 __all__ = ["Plan", "RestartMode", "upgraded"]
@@ -138,8 +138,9 @@ class Plan:
         for name in self.workloads:
             workload = load("workloads", name)
             if isinstance(workload, Configurable):
-                configured(workload.options, self.options)
-                workload.check(context)
+                options = configured(workload.options, self.options)
+                if isinstance(options, CheckedOptions):
+                    options.check(context)
 
     def command_line(self) -> list[str]:
         """The `schemaquake run …` that repeats this plan: only what differs from the defaults."""

@@ -26,6 +26,7 @@ __all__ = [
     "AllowedByOptions",
     "Boot",
     "CatchingUp",
+    "CheckedOptions",
     "Checker",
     "Client",
     "Cluster",
@@ -357,11 +358,13 @@ class Configurable(Protocol):
         """The defaults: an instance of a dataclass whose fields are the options (`schemaquake.harness.model.options`)."""
         ...
 
-    def check(self, context: Context) -> None:
-        """Refuse options that contradict one another or the rest of the run, before anything is started. Raises PlanError.
 
-        `context.features` is empty, because no system is known yet.
-        """
+@runtime_checkable
+class CheckedOptions(Protocol):
+    """Options that know what they contradict: one another, or the rest of the run."""
+
+    def check(self, context: Context) -> None:
+        """Refuse a run before anything is started; `context.features` is still empty. Raises PlanError."""
         ...
 
 

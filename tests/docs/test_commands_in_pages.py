@@ -16,6 +16,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.registry import load, names
 from schemaquake.nemeses.schedule.options import configured
+from schemaquake.results.runs.option_lists import with_shorthands
 
 COMMANDS = [
     pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)
@@ -59,19 +60,23 @@ def test_a_command_is_taken_and_what_it_names_exists(command_line: Any, page: st
 @pytest.mark.parametrize(("page", "argv"), [each for each in COMMANDS if each.values[1][0] == "run"])
 def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: str, argv: list[str]) -> None:
     said = parsed(command_line, argv)
-    options = dict(entry.split("=", 1) for entry in said["option"] or [])
+    given = dict(entry.split("=", 1) for entry in said["option"] or [])
+    shorthands = {name.replace("_", "-"): said[name] for name in ("mode", "races", "first_race", "until_poisoned")}
+    own = pages.example_names(page) & set(said["workload"].split(","))
+    options = given if own else with_shorthands(said["workload"].split(","), given, shorthands)
     plan = Plan(
         system=said["system"] or "told:1.0 by the cluster file",
         workloads=tuple(said["workload"].split(",")),
         nemeses=() if said["nemesis"] == "none" else tuple(said["nemesis"].split(",")),
-        mode=said["mode"],
         nodes=said["nodes"] or 3,
         restart=said["restart"],
         time_limit_s=said["time_limit"],
         options=options,
     )
+    if not own and "scenario" not in plan.workloads:  # its file is one that the page has made before
+        plan.check_options()
     context = Context(seed=1, nodes=plan.node_names, options=options)
-    for option in options:
+    for option in given:
         nemesis, dot, _ = option.partition(".")
         if not dot:
             assert option in OF_WORKLOADS or (said["cluster"] == "docker" and option in OF_CONTAINERS)

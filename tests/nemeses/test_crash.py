@@ -3,15 +3,16 @@ from __future__ import annotations
 import os
 import signal
 
-from schemaquake.harness.faults.executor import FaultExecutor, cut
+from schemaquake.harness.faults.executor import FaultExecutor
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.nemeses.network.partition import Partition
+from schemaquake.workloads.races.cut import cut
 
 
 def test_what_a_killed_harness_cut_is_healed_from_its_ledger_alone(network, tmp_path):
     path = tmp_path / FILE_NAME
     n1, n2, n3 = network.nodes
-    planned = cut(("n1",), ("n1", "n2", "n3"), fault_id=8, ends_s=60)
+    planned = cut(("n1",), ("n1", "n2", "n3")).fault(id=8, ends_s=60)
     harness = os.fork()
     if harness == 0:
         try:

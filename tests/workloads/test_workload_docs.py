@@ -12,9 +12,10 @@ import pages
 import pytest
 from crew_at_work import FEATURES, carry_out, operations
 from pages import blocks
+from racing_context import racing_context
 
 from schemaquake.harness.ddl.cql import statement
-from schemaquake.harness.model.protocols import Context, Phase, Worker, Workload
+from schemaquake.harness.model.protocols import Phase, Worker, Workload
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.registry import names
 from schemaquake.workloads.churn.schema_churn import _MOVES
@@ -63,7 +64,7 @@ def test_the_examples_satisfy_the_protocol_and_keep_the_page_s_rules(
 ) -> None:
     workload = made(example, attribute)
     isolated = ("n2",) if mode == "partition" else ()
-    context = Context(seed=2, nodes=NODES, isolated=isolated, mode=mode, races=4, features=FEATURES)
+    context = racing_context(seed=2, nodes=NODES, isolated=isolated, mode=mode, races=4, features=FEATURES)
     for method in ("crew", "steps"):
         asked, given = (inspect.signature(getattr(kind, method)).parameters for kind in (Workload, type(workload)))
         assert [(p.name, p.kind) for p in given.values()] == [(p.name, p.kind) for p in asked.values()]
@@ -85,7 +86,7 @@ def test_the_examples_satisfy_the_protocol_and_keep_the_page_s_rules(
 @pytest.mark.parametrize("workload", RACING, ids=[workload.name for workload in RACING])
 def test_each_workload_s_section_shows_the_statements_of_its_races(workload: Any) -> None:
     told = section(workload.name)
-    context = Context(seed=1, nodes=NODES, features=FEATURES, races=10)
+    context = racing_context(seed=1, nodes=NODES, features=FEATURES, races=10)
     variants = {race.variant: race for race in reversed(workload.races(context))}
     for variant, race in variants.items():
         assert f"-- variant {variant}" in told
@@ -114,7 +115,7 @@ def test_commands_name_workloads_and_variants_that_exist(page: str) -> None:
         assert set(asked) <= known
         for name, _, values in (word.partition("=") for word in words if "=" in word):
             if name == "variant":
-                context = Context(seed=1, nodes=NODES, features=FEATURES, options={"variant": values})
+                context = racing_context(seed=1, nodes=NODES, features=FEATURES, options={"variant": values})
                 (workload,) = [workload for workload in RACING if workload.name in asked]
                 assert {race.variant for race in workload.races(context)} == set(values.split(","))
             if name == "only":
@@ -131,7 +132,7 @@ def test_the_table_of_moves_has_their_weights() -> None:
 
 def test_the_example_never_asks_for_what_it_does_not_require(example: dict[str, Any]) -> None:
     workload = made(example, "NewColumn")
-    context = Context(seed=1, nodes=NODES)
+    context = racing_context(seed=1, nodes=NODES)
     stated = {
         step.f
         for phase in ("setup", "main")

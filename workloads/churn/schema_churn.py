@@ -51,7 +51,7 @@ from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import race_keyspace
 from schemaquake.workloads.races.one_by_one import one_by_one
-from schemaquake.workloads.races.options import CutOptions, refuse_company
+from schemaquake.workloads.races.options import CutOptions
 
 __all__ = ["ChurnWorker", "Keyspace", "SchemaChurn", "keyspaces"]
 
@@ -91,11 +91,6 @@ class SchemaChurn:
     requires = frozenset({"keyspaces", "tables", "columns", "options"})
     endless = True
     options = ChurnOptions()
-
-    def check(self, context: Context) -> None:
-        """Refuse company in mode `single`. Raises PlanError."""
-        if configured(self.options, context.options).mode == "single":
-            refuse_company(context)
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
         """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""

@@ -37,7 +37,7 @@ from schemaquake.workloads.races.canary import canary, canary_keyspace, read_can
 from schemaquake.workloads.races.cut import isolated_nodes, requested_cuts
 from schemaquake.workloads.races.lanes import RACERS_MAX, rounds, seats
 from schemaquake.workloads.races.one_by_one import heard_by_all, one_by_one, rest
-from schemaquake.workloads.races.options import Mode, RacingOptions, check_racing, racing_options
+from schemaquake.workloads.races.options import Mode, RacingOptions, racing_options
 
 __all__ = [
     "ALWAYS",
@@ -139,10 +139,6 @@ class RacingWorkload:
     race: Callable[[int, Random, Context], Race]
     """Race number n of the run, with a generator of its own."""
     options: RacingOptions = field(default_factory=RacingOptions)
-
-    def check(self, context: Context) -> None:
-        """Refuse what no races could be run with. Raises PlanError."""
-        check_racing(racing_options(context.options), context)
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
         """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""

@@ -10,7 +10,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import configured, names, one_of, option, seconds, truth, whole_number
 from schemaquake.harness.model.protocols import Context
 
-__all__ = ["CutOptions", "Mode", "RacingOptions", "check_racing", "racing_options", "refuse_company"]
+__all__ = ["CutOptions", "Mode", "RacingOptions", "racing_options"]
 
 Mode: TypeAlias = Literal["barrier", "partition", "single"]
 """How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
@@ -30,6 +30,13 @@ class CutOptions:
     isolated: tuple[str, ...] = option(
         (), "the nodes that mode partition cuts off, with commas; by default one that the seed draws", parse=names
     )
+
+    def check(self, context: Context) -> None:
+        """Refuse a cut without two sides, and company in mode `single`. Raises PlanError."""
+        if self.mode == "partition" and len(context.nodes) == 1:
+            raise PlanError("--mode partition needs at least two nodes to part")
+        if self.mode == "single":
+            _refuse_company(context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,24 +60,21 @@ class RacingOptions(CutOptions):
     patience: float = option(1.0, "the seconds between two statements of mode single, such as 1", parse=seconds)
     """What drivers and manuals ask of a lone client: agreement before the next change. An idle peer has it long before."""
 
+    def check(self, context: Context) -> None:
+        """Refuse what no races could be run with. Raises PlanError."""
+        CutOptions.check(self, context)
+        if self.until_poisoned:
+            if self.mode == "partition" or context.under_faults:
+                raise PlanError("--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition")
+            _refuse_company(context)
+
 
 def racing_options(given: Mapping[str, str]) -> RacingOptions:
     """Read the options of a plan or a context. Raises PlanError for a value that does not fit."""
     return configured(RacingOptions(), given)
 
 
-def check_racing(options: RacingOptions, context: Context) -> None:
-    """Refuse what no races could be run with. Raises PlanError."""
-    if options.mode == "partition" and len(context.nodes) == 1:
-        raise PlanError("--mode partition needs at least two nodes to part")
-    if options.until_poisoned and (options.mode == "partition" or context.under_faults):
-        raise PlanError("--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition")
-    if options.mode == "single" or options.until_poisoned:
-        refuse_company(context)
-
-
-def refuse_company(context: Context) -> None:
-    """Refuse to be one of several workloads. Raises PlanError."""
+def _refuse_company(context: Context) -> None:
     if len(context.workloads) > 1:
         raise PlanError(
             "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one"

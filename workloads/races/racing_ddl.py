@@ -40,7 +40,7 @@ from schemaquake.workloads.races.drop_recreate import DropRecreate
 from schemaquake.workloads.races.drop_table_view import DropTableView
 from schemaquake.workloads.races.drop_type import DropType
 from schemaquake.workloads.races.engine import Race, RacingWorkload, race_numbers
-from schemaquake.workloads.races.options import RacingOptions, check_racing, racing_options
+from schemaquake.workloads.races.options import RacingOptions, racing_options
 
 __all__ = ["RACING", "RacingDdl"]
 
@@ -65,6 +65,11 @@ class RacingDdlOptions(RacingOptions):
 
     only: tuple[str, ...] = option((), "the racing workloads to run, with commas; by default all that fit", parse=names)
 
+    def check(self, context: Context) -> None:
+        """Refuse what no races could be run with, and an unknown name in `only`. Raises PlanError."""
+        RacingOptions.check(self, context)
+        _refuse_unknown(self.only)
+
 
 class RacingDdl:
     """Many kinds of race in one run."""
@@ -72,12 +77,6 @@ class RacingDdl:
     name = "racing-ddl"
     requires = frozenset({"keyspaces", "tables"})
     options = RacingDdlOptions()
-
-    def check(self, context: Context) -> None:
-        """Refuse what no races could be run with, and an unknown name in `only`. Raises PlanError."""
-        options = configured(self.options, context.options)
-        check_racing(options, context)
-        _refuse_unknown(options.only)
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
         """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""

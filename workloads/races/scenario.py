@@ -35,7 +35,7 @@ from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Wo
 from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.races.cut import requested_cuts
 from schemaquake.workloads.races.engine import Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
-from schemaquake.workloads.races.options import RacingOptions, check_racing
+from schemaquake.workloads.races.options import RacingOptions
 
 __all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
 
@@ -73,6 +73,11 @@ class ScenarioOptions(RacingOptions):
 
     scenario: str = option("", "the path of the file that holds the races", parse=str)
 
+    def check(self, context: Context) -> None:
+        """Refuse what no races could be run with, and a run without a file. Raises PlanError."""
+        RacingOptions.check(self, context)
+        _file(self)
+
 
 class Scenario:
     """The races of a file."""
@@ -80,12 +85,6 @@ class Scenario:
     name = "scenario"
     requires = frozenset({"keyspaces"})
     options = ScenarioOptions()
-
-    def check(self, context: Context) -> None:
-        """Refuse what no races could be run with, and a run without a file. Raises PlanError."""
-        options = configured(self.options, context.options)
-        check_racing(options, context)
-        _file(options)
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
         """Return the cut of mode `partition`. Raises PlanError if it has no two sides."""

@@ -60,7 +60,11 @@ def test_a_nemesis_needs_its_word_and_no_other(nemesis, word):
 @pytest.mark.parametrize(
     ("changes", "word", "said"),
     [
-        ({"mode": "partition", "time_limit_s": 10}, "partition", "--mode partition needs"),
+        (
+            {"workloads": ("drop-type",), "options": {"mode": "partition"}, "time_limit_s": 10},
+            "partition",
+            "--mode partition needs",
+        ),
         ({"restart": "rolling"}, "restart", "--restart rolling (of every node, at the end) needs"),
         ({"restart": "together"}, "restart", "say --restart none"),
     ],
@@ -167,10 +171,11 @@ def test_a_fault_longer_than_allowed_is_refused_and_the_longest_that_is_planned_
 
 
 @pytest.mark.parametrize(
-    ("workload", "held_s", "advice"), [("register", 120, "--time-limit 60"), ("create-table", 480, "--time-limit 15")]
+    ("workload", "held_s", "advice"),
+    [("schema-churn", 120, "--time-limit 60"), ("create-table", 480, "--time-limit 15")],
 )
 def test_a_cut_lasts_as_long_as_the_main_phase_may(workload, held_s, advice):
-    plan = replace(PLAN, workloads=(workload,), mode="partition", time_limit_s=120)
+    plan = replace(PLAN, workloads=(workload,), options={"mode": "partition"}, time_limit_s=120)
     (said,) = refusals(plan, allowing("partition"))
     assert f"may last {held_s} s, and max_fault_seconds is 60" in said
     assert said.endswith(f"say {advice}")

@@ -10,12 +10,13 @@ from schemaquake.clusters.hosts.provider import SshProvider
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.run_name import name_run, run_name
 from schemaquake.harness.errors import FaultNotAllowed, HealError, PlanError
-from schemaquake.harness.faults.executor import FaultExecutor, cut
+from schemaquake.harness.faults.executor import FaultExecutor
 from schemaquake.harness.faults.healing import heal_ledger
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.registry import load
 from schemaquake.harness.wait import until
+from schemaquake.workloads.races.cut import cut
 
 FILE = """
 provider = "ssh"
@@ -130,7 +131,7 @@ def partitioned(hosts, folder, *, limit=60):
     cluster = SshProvider().create(plan, folder)
     ledger = Ledger(folder / FILE_NAME)
     ledger.skipped(ledger.record("run", {"name": cluster.run_name}), "as the conductor does")
-    fault = cut(["n1"], ["n1", "n2"], fault_id=0, ends_s=5)
+    fault = cut(["n1"], ["n1", "n2"]).fault(id=0, ends_s=5)
     FaultExecutor(cluster, ledger, note=lambda *_: None).inject(load("nemeses", "partition"), fault)
     ledger.close()
     cluster.close()

@@ -364,7 +364,7 @@ def test_servers_that_the_harness_restarts_are_started_by_the_nodes_if_it_dies(r
         parameters={"how": "kill", "stop_limit_s": 20, "serving_limit_s": 20},
     )
     died = ExitStack()
-    died.enter_context(executor.held_down(restart))
+    died.enter_context(executor.guarded_restart(restart))
     cluster.nodes[0].kill()
     died.pop_all()  # nobody comes to leave the block
     assert ring.states()["n1"] == "stopped"

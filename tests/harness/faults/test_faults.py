@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from schemaquake.harness.errors import ClusterError, HealError, NodeDied, NodeUnreachable, PlanError, StartTimeout
-from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule, FaultSkipped, compose, cut
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed, FaultSchedule, FaultSkipped, compose
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
-from schemaquake.harness.model.protocols import Context, Fault
+from schemaquake.harness.model.protocols import Context, Fault, FaultRequest
 from schemaquake.harness.wait import until
 
 
@@ -84,8 +84,10 @@ class Bench:
     def states(self):
         return [(entry.fault.id, entry.state) for entry in read_ledger(self.ledger.path)]
 
-    def schedule(self, *nemeses, time_limit_s=1.0):
-        return FaultSchedule(self.cluster, nemeses, context(time_limit_s), ledger=self.ledger, note=self.note)
+    def schedule(self, *nemeses, time_limit_s=1.0, requested=()):
+        return FaultSchedule(
+            self.cluster, nemeses, context(time_limit_s), ledger=self.ledger, note=self.note, requested=requested
+        )
 
 
 @pytest.fixture
@@ -419,29 +421,30 @@ def test_a_note_that_cannot_be_written_ends_the_run_and_the_fault(bench):
     assert nemesis.log[:2] == ["inject 0", "heal 0"]
 
 
-# ── mode `partition` ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── faults that workloads ask for ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cut_parts_the_isolated_from_the_rest_both_ways():
-    fault = cut(("n2",), ("n1", "n2", "n3"), fault_id=4, ends_s=60)
-    assert fault.nodes == ("n1", "n2", "n3")
-    assert fault.parameters == {"grudge": {"n1": ["n2"], "n2": ["n1", "n3"], "n3": ["n2"]}, "ports": "storage"}
-
-
-@pytest.mark.parametrize("isolated", [(), ("n1", "n2", "n3")])
-def test_a_cut_needs_a_node_on_either_side(isolated):
-    with pytest.raises(PlanError, match="a node on either side"):
-        cut(isolated, ("n1", "n2", "n3"), fault_id=0, ends_s=60)
-
-
-def test_the_cut_of_a_run_stands_until_it_is_stopped_beside_other_faults(bench, monkeypatch):
+def test_a_requested_fault_is_in_place_from_start_to_stop_beside_others_and_in_the_ledger(bench, monkeypatch):
     partition = Blow(name="partition", disturbs="packets")
     monkeypatch.setattr("schemaquake.harness.faults.executor.load", lambda kind, name: partition)
     killing = Blow(name="kill", plan=((0.01, 0.02, ("n1",)),))
-    schedule = bench.schedule(killing)
-    assert schedule.cut(("n1",))["hit"] == ["n1", "n2", "n3", "n4", "n5"]
+    wanted = FaultRequest(nemesis="partition", nodes=("n1", "n2"), parameters={"ports": "storage"})
+    schedule = bench.schedule(killing, requested=[wanted])
+    assert partition.log == []
     schedule.start()
+    assert partition.log == ["inject 1"]
     until(lambda: ("fault-ends", 0) in bench.told, deadline_s=10, what="the other fault")
     assert partition.log == ["inject 1"]
+    (entry,) = [entry for entry in bench.ledger.open_faults() if entry.fault.nemesis == "partition"]
+    assert (entry.state, entry.fault.nodes, entry.fault.parameters) == ("injected", ("n1", "n2"), {"ports": "storage"})
     schedule.stop()
     assert partition.log == ["inject 1", "heal 1"]
+    assert not bench.ledger.open_faults()
+
+
+def test_a_requested_fault_that_cannot_be_injected_keeps_the_main_phase_from_beginning(bench, monkeypatch):
+    partition = Blow(name="partition", disturbs="packets", inject_error=ClusterError("no packet filter"))
+    monkeypatch.setattr("schemaquake.harness.faults.executor.load", lambda kind, name: partition)
+    schedule = bench.schedule(Blow(name="kill"), requested=[FaultRequest(nemesis="partition", nodes=("n1",))])
+    with pytest.raises(FaultFailed):
+        schedule.start()

@@ -20,10 +20,11 @@ from schemaquake.harness.model.plan import Plan
 
 PLAN = Plan(system="cassandra:5.0.9", workloads=("create-table",))
 
+RECORDED_RUN = Path(__file__).parents[2] / "docs/recorded_run"
+
 REJECTED = [
     ("no node", {"nodes": 0}, "--nodes must be at least 1, not 0"),
     ("more nodes than addresses", {"nodes": 251}, "--nodes must be at most 250, not 251"),
-    ("no race", {"races": 0}, "--races must be at least 1, not 0"),
     ("time before the start", {"time_limit_s": -1.0}, "--time-limit must be at least 0, not -1"),
     ("settle before it began", {"settle_limit_s": -0.5}, "--settle-limit must be at least 0, not -0.5"),
     ("no time to start", {"start_timeout_s": 0.0}, "--start-timeout must be at least 1, not 0"),
@@ -33,16 +34,9 @@ REJECTED = [
     ("a rate that is no number", {"rate": math.nan}, "--rate must be a number, not nan"),
     ("a seed that no file could hold", {"seed": 2**63}, "--seed must fit into 64 bits"),
     ("no workload", {"workloads": ()}, "no workload: name at least one with --workload"),
-    ("a mode there is not", {"mode": "chaos"}, '--mode is "barrier", "partition" or "single", not "chaos"'),
     ("a restart there is not", {"restart": "never"}, '--restart is "rolling", "together" or "none", not "never"'),
     ("more replicas than nodes", {"replication_factor": 4}, "--replication-factor must be between 1 and --nodes (3)"),
     ("no replica", {"replication_factor": 0}, "--replication-factor must be between 1 and --nodes (3), not 0"),
-    ("a cut through one node", {"mode": "partition", "nodes": 1}, "--mode partition needs at least two nodes to part"),
-    ("races before the first", {"first_race": -1}, "--first-race must be at least 0, not -1"),
-    ("poison across a cut", {"until_poisoned": True, "mode": "partition"}, "leave out --nemesis and --mode partition"),
-    ("several in single file", {"workloads": ("a", "b"), "mode": "single"}, "several workloads would race one another"),
-    ("several until poisoned", {"workloads": ("a", "b"), "until_poisoned": True}, "--until-poisoned give one"),
-    ("poison under faults", {"until_poisoned": True, "nemeses": ("kill",)}, "--until-poisoned takes any fault"),
     ("a rate of nothing", {"rate": 0.0}, "--rate must be more than 0 operations a second, not 0"),
     ("nobody to work", {"concurrency": 0}, "--concurrency must be at least 1, not 0"),
     ("a keyspace that needs quotes", {"keyspace_prefix": "SQ"}, "--keyspace-prefix must be a lower-case identifier"),
@@ -67,7 +61,6 @@ def test_what_no_run_could_mean_is_rejected_by_name(changes, sentence):
     [
         {"nodes": 1},
         {"nodes": 250},
-        {"mode": "partition", "nodes": 2},
         {"time_limit_s": 0},
         {"settle_limit_s": 0},
         {"replication_factor": 3},
@@ -94,15 +87,6 @@ def test_one_worker_a_node_unless_said_otherwise():
     assert replace(PLAN, concurrency=7).context(frozenset()).crew == 7
 
 
-def test_the_seed_alone_says_who_is_cut_off():
-    def isolated(seed):
-        return replace(PLAN, mode="partition", nodes=5, seed=seed).context(frozenset()).isolated
-
-    assert PLAN.context(frozenset()).isolated == ()
-    assert isolated(1) == isolated(1)
-    assert {isolated(seed) for seed in range(40)} == {(name,) for name in ("n1", "n2", "n3", "n4", "n5")}
-
-
 # ── every plan there may be ──────────────────────────────────────────────────────────────────────────────────────────
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True).filter(lambda name: name != "none")
@@ -113,20 +97,13 @@ SECONDS = st.floats(1, 1e6) | st.integers(1, 100_000).map(float)
 @st.composite
 def plans(draw):
     nodes = draw(st.integers(2, 9))
-    mode = draw(st.sampled_from(["barrier", "partition", "single"]))
     nemeses = tuple(draw(st.lists(NAMES, max_size=3)))
-    until_poisoned = draw(st.booleans()) and mode != "partition" and not nemeses
-    alone = mode == "single" or until_poisoned
     return Plan(
         system=draw(WORDS),
-        workloads=tuple(draw(st.lists(NAMES, min_size=1, max_size=1 if alone else 3))),
+        workloads=tuple(draw(st.lists(NAMES, min_size=1, max_size=3))),
         cluster=draw(NAMES),
         nodes=nodes,
         nemeses=nemeses,
-        mode=mode,
-        races=draw(st.integers(1, 1000)),
-        first_race=draw(st.integers(0, 10_000)),
-        until_poisoned=until_poisoned,
         seed=draw(st.integers(-(2**63), 2**63 - 1)),
         time_limit_s=draw(SECONDS),
         rate=draw(st.none() | st.floats(1e-6, 1e6)),
@@ -157,11 +134,34 @@ def test_the_command_line_of_a_plan_gives_the_plan_again(plan):
     assert _plan_that_would_be_carried_out(argv[1:]) == plan
 
 
+SHORTHANDS = {
+    "mode": st.sampled_from(["barrier", "partition", "single"]),
+    "races": st.integers(1, 1000).map(str),
+    "first-race": st.integers(0, 10_000).map(str),
+    "until-poisoned": st.just("true"),
+}
+
+
+@given(options=st.fixed_dictionaries({}, optional=SHORTHANDS))
+@settings(deadline=None, max_examples=30)
+def test_options_that_the_command_line_names_itself_are_written_so_and_read_back(options):
+    plan = replace(PLAN, options={**options, "variant": "same"})
+    argv = plan.command_line()
+    assert {f"--{name}" for name in options} <= set(argv)
+    assert argv.count("-O") == 1
+    assert _plan_that_would_be_carried_out(argv[1:]) == plan
+
+
+def test_options_of_a_workload_that_is_not_installed_are_written_in_full():
+    plan = replace(PLAN, workloads=("elsewhere",), options={"mode": "partition"})
+    assert plan.command_line()[-2:] == ["-O", "mode=partition"]
+
+
 def test_the_command_says_only_what_differs_from_the_defaults():
     assert PLAN.command() == (
         "schemaquake run --system cassandra:5.0.9 --workload create-table --nemesis none --seed 1"
     )
-    plan = replace(PLAN, nemeses=("kill", "pause"), races=25, time_limit_s=1.5, options={"who": "one of us"})
+    plan = replace(PLAN, nemeses=("kill", "pause"), time_limit_s=1.5, options={"who": "one of us", "races": "25"})
     assert plan.command() == (
         "schemaquake run --system cassandra:5.0.9 --workload create-table --nemesis kill,pause --seed 1 "
         "--races 25 --time-limit 1.5 -O 'who=one of us'"
@@ -252,3 +252,54 @@ def test_a_folder_without_a_readable_plan_says_so(tmp_path, content, sentence):
 def test_a_plan_is_read_from_its_folder(tmp_path):
     (tmp_path / "plan.json").write_bytes(orjson.dumps(PLAN.to_json()))
     assert Plan.read(tmp_path) == PLAN
+
+
+# ── plans of 0.1 ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_plan_of_0_1_is_read_with_its_racing_fields_as_options():
+    plan = Plan.read(RECORDED_RUN)
+    assert (plan.workloads, plan.restart) == (("drop-type", "drop-alter", "drop-keyspace"), "together")
+    assert plan.options == {"races": "3"}, "what had its default of 0.1 is left out"
+    assert "--races 3" in plan.command()
+    assert Plan.from_json(plan.to_json()) == plan
+    plan.check_options()
+
+
+def test_every_racing_field_of_0_1_becomes_an_option():
+    document = {**PLAN.to_json(), "options": {"variant": "same"}}
+    document |= {"mode": "partition", "races": 7, "first_race": 4, "until_poisoned": True}
+    assert Plan.from_json(document).options == {
+        "variant": "same", "mode": "partition", "races": "7", "first-race": "4", "until-poisoned": "true"
+    }  # fmt: skip
+
+
+# ── options of workloads ─────────────────────────────────────────────────────────────────────────────────────────────
+
+REFUSED = [
+    ("no race", {"options": {"races": "0"}}, "--races 0: the number of races"),
+    ("a mode there is not", {"options": {"mode": "chaos"}}, '--mode chaos: "barrier"'),
+    ("a cut through one node", {"options": {"mode": "partition"}, "nodes": 1}, "needs at least two nodes to part"),
+    ("races before the first", {"options": {"first-race": "-1"}}, "--first-race -1"),
+    ("poison that is half true", {"options": {"until-poisoned": "half"}}, "--until-poisoned half: true"),
+    ("poison across a cut", {"options": {"until-poisoned": "true", "mode": "partition"}}, "leave out --nemesis"),
+    ("poison under faults", {"options": {"until-poisoned": "true"}, "nemeses": ("kill",)}, "takes any fault"),
+    ("several in single file", {"options": {"mode": "single"}, "workloads": ("drop-type", "append")}, "give one"),
+    ("churn in company", {"options": {"mode": "single"}, "workloads": ("schema-churn", "append")}, "give one"),
+    ("an unknown kind", {"options": {"only": "drop-tpye"}, "workloads": ("racing-ddl",)}, "no racing workload"),
+    ("a scenario without a file", {"workloads": ("scenario",)}, "-O scenario=PATH"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"), [pytest.param(changes, sentence, id=name) for name, changes, sentence in REFUSED]
+)
+def test_options_that_fit_no_run_of_their_workload_are_refused_before_anything_is_started(changes, sentence):
+    with pytest.raises(PlanError) as refused:
+        replace(PLAN, **changes).check_options()
+    assert sentence in str(refused.value)
+    assert refused.value.exit_code == ExitCode.BAD_ARGUMENTS
+
+
+def test_options_at_their_limits_are_accepted():
+    replace(PLAN, nodes=2, options={"mode": "partition", "races": "1", "first-race": "0"}).check_options()

@@ -14,7 +14,7 @@ from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.races import RACES
 
-PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), races=2)
+PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), options={"races": "2"})
 
 
 def anomaly(kind, *objects, nodes=(), evidence=None):

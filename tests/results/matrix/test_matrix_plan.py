@@ -1,16 +1,20 @@
 """What a matrix is planned to be, and what the command makes of its options."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.options import configured
 from schemaquake.results.matrix.commands import _resumed, exit_code, planned
 from schemaquake.results.matrix.matrix_folder import MatrixFolder
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit, expanded, preset
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Cell
+from schemaquake.workloads.races.options import racing_options
+from schemaquake.workloads.races.racing_ddl import RacingDdl
 
 
 def unit(plan, *workloads, first_race=4, turn=1):
@@ -40,19 +44,32 @@ def test_a_plan_of_another_version_is_refused_with_what_differs():
 
 def test_a_run_of_one_kind_goes_on_where_the_last_one_ended_until_the_cluster_is_poisoned():
     run = PLAN.run_plan(unit(PLAN, "drop-type"))
-    assert (run.workloads, run.first_race, run.races, run.until_poisoned, run.seed) == (("drop-type",), 4, 6, True, 1)
-    assert run.options == {"yaml.a": "b"}
+    options = racing_options(run.options)
+    assert (run.workloads, run.seed) == (("drop-type",), 1)
+    assert (options.first_race, options.races, options.until_poisoned) == (4, 6, True)
+    assert run.options["yaml.a"] == "b"
 
 
 def test_kinds_that_share_a_cluster_take_turns_on_it():
     run = PLAN.run_plan(unit(PLAN, "drop-type", "add-columns"))
     assert run.workloads == ("racing-ddl",)
-    assert run.options == {"yaml.a": "b", "only": "drop-type,add-columns"}
+    assert configured(RacingDdl.options, run.options).only == ("drop-type", "add-columns")
+    assert run.options["yaml.a"] == "b"
 
 
 def test_a_workload_without_races_gets_another_seed_each_time():
     run = PLAN.run_plan(unit(PLAN, "schema-churn", turn=2))
-    assert (run.seed, run.first_race, run.until_poisoned) == (3, 0, False)
+    assert (run.seed, run.options) == (3, {"yaml.a": "b"})
+
+
+def test_a_workload_that_knows_no_cut_is_refused_across_one():
+    with pytest.raises(PlanError, match="--mode is no option of register"):
+        MatrixPlan(systems=("cassandra:5.0.9",), workloads=("register",), conditions=(Condition("partition"),))
+
+
+def test_options_of_races_that_were_given_are_kept_beside_the_matrix_own():
+    run = replace(PLAN, options={"patience": "0.5"}).run_plan(unit(PLAN, "drop-type"))
+    assert (racing_options(run.options).patience, racing_options(run.options).races) == (0.5, 6)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from schemaquake.harness.model.protocols import Demands
 from schemaquake.results.matrix.conducting import conduct
 from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan
 from schemaquake.results.matrix.schedule import CellKey, Schedule
+from schemaquake.workloads.races.options import racing_options
 
 OLD, MIDDLE, NEW, CLEAN = "cassandra:1.0.12", "cassandra:1.2.19", "cassandra:5.0.9", "cassandra:6.0-alpha2"
 DEMANDS = {
@@ -164,7 +165,7 @@ def test_nemeses_and_cuts_have_runs_of_their_own_without_a_canary():
     executor = VirtualExecutor()
     run(schedule, executor)
     assert all(len(unit.workloads) == 1 for unit in executor.begun)
-    assert not any(plan.run_plan(unit).until_poisoned for unit in executor.begun)
+    assert not any(racing_options(plan.run_plan(unit).options).until_poisoned for unit in executor.begun)
     assert {unit.condition.name for unit in executor.begun} == {"partition", "barrier, kill"}
 
 

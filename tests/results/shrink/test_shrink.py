@@ -9,10 +9,10 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from racing_context import racing_context
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.harness.registry import load
 from schemaquake.results.matrix.facts import RaceFacts, RunFacts
@@ -26,15 +26,18 @@ from schemaquake.results.shrink.trying import Trying, measured, plan_of
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.races import RACES
 from schemaquake.workloads.races.engine import Race
+from schemaquake.workloads.races.options import racing_options
 from schemaquake.workloads.races.scenario import ScenarioFile
 
 FEATURES = frozenset({"keyspaces", "tables", "columns", "options", "indexes", "types", "functions", "views"})
-PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), races=3, seed=7, nemeses=("kill", "pause"))
+PLAN = Plan(
+    system="cassandra:5.0.9", workloads=("drop-type",), options={"races": "3"}, seed=7, nemeses=("kill", "pause")
+)
 
 
 def races(kind="drop-type", count=3):
     made: tuple[Race, ...] = load("workloads", kind).races(
-        Context(seed=7, nodes=("n1", "n2", "n3"), features=FEATURES, races=count)
+        racing_context(seed=7, nodes=("n1", "n2", "n3"), features=FEATURES, races=count)
     )
     return made
 
@@ -265,14 +268,16 @@ def test_runs_end_as_soon_as_the_rate_is_settled(tmp_path, monkeypatch):
     trying = Trying(failing("node-died"), tmp_path, tries=3, rate=0.5)
     assert trying(candidate()) == Measured(2, 3)
     assert trying(candidate(nodes=2)) == Measured(0, 2), "the third could not make it two"
-    assert {plan.races for plan in plans} == {1}
+    assert {racing_options(plan.options).races for plan in plans} == {1}
 
 
 def test_an_anomaly_of_a_race_is_tried_in_keyspaces_of_its_own_until_the_cluster_is_poisoned(tmp_path):
     plan = plan_of(failing(), candidate(nemeses=()), tmp_path / "s.json", repeats=4)
-    assert (plan.races, plan.until_poisoned, plan.workloads) == (4, True, ("scenario",))
+    options = racing_options(plan.options)
+    assert (options.races, options.until_poisoned, plan.workloads) == (4, True, ("scenario",))
     faulty = plan_of(failing(), candidate(), tmp_path / "s.json", repeats=4)
-    assert (faulty.until_poisoned, faulty.nemeses) == (False, ("kill", "pause"))
+    assert not racing_options(faulty.options).until_poisoned
+    assert faulty.nemeses == ("kill", "pause")
 
 
 def stored(tmp_path, anomalies, made=None):

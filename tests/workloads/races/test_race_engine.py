@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise, permutations
 
@@ -14,14 +13,16 @@ from crew_at_work import FEATURES, Done, carry_out, operations, whole_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
+from racing_context import racing_context, with_racing
 
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import PlanError
-from schemaquake.harness.model.protocols import Context, Mode, Worker, Workload
+from schemaquake.harness.model.protocols import Context, Worker, Workload
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Require, Step, Wait
 from schemaquake.workloads.races.drop_recreate import DropRecreate
 from schemaquake.workloads.races.engine import ALWAYS, Race, RacingWorkload, damaging_order
+from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
@@ -36,7 +37,7 @@ each_size = pytest.mark.parametrize("size", [2, 3, 5])
 def context(*, size: int = 3, mode: Mode = "barrier", races: int = 4, seed: int = 1, **more: object) -> Context:
     nodes = NODES[:size]
     isolated = (nodes[seed % size],) if mode == "partition" else ()
-    base = Context(
+    base = racing_context(
         seed=seed,
         nodes=nodes,
         isolated=isolated,
@@ -45,7 +46,7 @@ def context(*, size: int = 3, mode: Mode = "barrier", races: int = 4, seed: int 
         replication_factor=min(3, size),
         features=FEATURES,
     )
-    return replace(base, **more)  # type: ignore[arg-type]  # the fields of Context
+    return with_racing(base, **more)  # type: ignore[arg-type]  # the fields of Context
 
 
 def main_of(workload: Workload, where: Context) -> list[Done]:

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 import pytest
 from crew_at_work import FEATURES
+from racing_context import racing_context
 
 from schemaquake.harness.ddl.cql import statement
-from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke, Wait
 from schemaquake.workloads.races.engine import NEVER, POISONS, WHILE_RACING, Race, RacingWorkload
 from schemaquake.workloads.races.racing_ddl import RACING
 
 NODES = ("n1", "n2", "n3")
-CONTEXT = Context(seed=1, nodes=NODES, features=FEATURES, races=20, keyspace_prefix="p")
+CONTEXT = racing_context(seed=1, nodes=NODES, features=FEATURES, races=20, keyspace_prefix="p")
 
 KINDS = {workload.name: workload for workload in RACING}
 
@@ -194,13 +194,13 @@ def test_the_catalogue_is_complete() -> None:
 def test_every_node_creates_the_table_on_any_size_of_cluster_up_to_eight() -> None:
     for size in (2, 5, 8, 12):
         nodes = tuple(f"n{n}" for n in range(size))
-        context = Context(seed=1, nodes=nodes, features=FEATURES, races=5)
+        context = racing_context(seed=1, nodes=nodes, features=FEATURES, races=5)
         assert {len(race.sides) for race in KINDS["create-table"].races(context)} == {min(size, 8)}
         assert {len(race.sides) for race in KINDS["add-columns"].races(context)} == {min(size, 8)}
 
 
 def test_types_are_left_out_of_drop_keyspace_where_there_are_none() -> None:
-    context = Context(seed=1, nodes=NODES, features=frozenset({"keyspaces", "tables"}), races=4)
+    context = racing_context(seed=1, nodes=NODES, features=frozenset({"keyspaces", "tables"}), races=4)
     assert {race.variant for race in KINDS["drop-keyspace"].races(context)} == {"table"}
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from crew_at_work import carry_out, whole_run
+from racing_context import racing_context
 
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.model.protocols import Context, Mode
+from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke, Require, Wait
 from schemaquake.workloads.races.engine import HARMLESS, POISONS, Race, RacingWorkload
+from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
 
 NODES = ("n1", "n2", "n3")
@@ -27,7 +29,7 @@ KINDS = {workload.name: workload for workload in RACING}
 def context(line: str, *, mode: Mode = "barrier", **more: Any) -> Context:
     features = recipe_for(parse_system(f"cassandra:{line}")).features
     isolated = ("n2",) if mode == "partition" else ()
-    return Context(seed=3, nodes=NODES, features=features, mode=mode, isolated=isolated, **{"races": 14} | more)
+    return racing_context(seed=3, nodes=NODES, features=features, mode=mode, isolated=isolated, **{"races": 14} | more)
 
 
 def able(line: str) -> Iterator[RacingWorkload]:

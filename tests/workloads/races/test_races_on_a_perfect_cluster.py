@@ -9,15 +9,16 @@ import orjson
 import pyarrow as pa
 import pytest
 from perfect_races import perfect_run
+from racing_context import racing_context
 from told_by_eras import LINES
 
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.history.pairing import pair
-from schemaquake.harness.model.protocols import Context, Mode
 from schemaquake.harness.model.records import OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.tables.races import races
+from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RacingDdl
 
 VERSIONS = {"0.7": "0.7.10", "1.0": "1.0.12", "1.1": "1.1.12", "1.2": "1.2.19", "2.0": "2.0.17", "2.2": "2.2.19"}
@@ -26,7 +27,7 @@ VERSIONS |= {"3.11": "3.11.19", "5.0": "5.0.9"}
 
 def ran(line: str, mode: Mode, *, number: int = 2, until_poisoned: bool = False) -> Records:
     features = recipe_for(parse_system(f"cassandra:{VERSIONS[line]}")).features
-    context = Context(
+    context = racing_context(
         seed=7,
         nodes=("n1", "n2", "n3"),
         mode=mode,

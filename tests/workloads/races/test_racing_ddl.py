@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from crew_at_work import FEATURES, carry_out
+from racing_context import racing_context, with_racing
 
 from schemaquake.harness.errors import NotApplicable, PlanError
-from schemaquake.harness.model.protocols import Context, Mode
+from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Note
 from schemaquake.workloads.races.engine import HARMLESS, POISONS, REFUSES, STALLS
+from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RACING, RacingDdl
 
-CONTEXT = Context(seed=5, nodes=("n1", "n2", "n3"), features=FEATURES, races=4)
+CONTEXT = racing_context(seed=5, nodes=("n1", "n2", "n3"), features=FEATURES, races=4)
 DISTURBANCE = {
     (race.workload, race.number): race.disturbance for workload in RACING for race in workload.races(CONTEXT)
 }
@@ -27,7 +27,7 @@ def noted(context: Context) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("mode", ["barrier", "partition"])
 def test_every_workload_runs_all_its_races(mode: Mode) -> None:
-    context = replace(CONTEXT, mode=mode, isolated=("n3",) if mode == "partition" else ())
+    context = with_racing(CONTEXT, mode=mode, isolated=("n3",) if mode == "partition" else ())
     assert sorted(noted(context)) == sorted((workload.name, number) for workload in RACING for number in range(4))
 
 
@@ -42,7 +42,7 @@ def test_workloads_take_turns_and_what_disturbs_others_comes_last() -> None:
 
 
 def test_the_seed_decides_whose_turn_comes_first() -> None:
-    assert len({tuple(noted(replace(CONTEXT, seed=seed))) for seed in range(4)}) == 4
+    assert len({tuple(noted(with_racing(CONTEXT, seed=seed))) for seed in range(4)}) == 4
 
 
 def test_a_race_is_the_same_race_alone_and_among_others() -> None:
@@ -53,32 +53,32 @@ def test_a_race_is_the_same_race_alone_and_among_others() -> None:
 
 
 def test_some_can_be_picked() -> None:
-    context = replace(CONTEXT, options={"only": "drop-type,create-table"})
+    context = with_racing(CONTEXT, options={"only": "drop-type,create-table"})
     assert {name for name, _ in noted(context)} == {"drop-type", "create-table"}
 
 
 def test_an_unknown_pick_is_refused_with_what_is_known() -> None:
     with pytest.raises(PlanError, match=r"drop-tpye.*Known: create-table"):
-        RacingDdl().crew(replace(CONTEXT, options={"only": "drop-tpye"}))
+        RacingDdl().crew(with_racing(CONTEXT, options={"only": "drop-tpye"}))
 
 
 def test_what_the_system_lacks_is_left_out() -> None:
-    old = replace(CONTEXT, features=frozenset({"keyspaces", "tables", "columns", "options", "indexes"}))
+    old = with_racing(CONTEXT, features=frozenset({"keyspaces", "tables", "columns", "options", "indexes"}))
     left_out = {"drop-type", "drop-function", "drop-table-view", "alter-type"}
     assert {name for name, _ in noted(old)} == {workload.name for workload in RACING} - left_out
 
 
 @pytest.mark.parametrize("options", [{"only": "drop-type"}, {"only": "drop-type,create-table"}])
 def test_a_pick_that_the_system_lacks_is_not_applicable(options: dict[str, str]) -> None:
-    old = replace(CONTEXT, features=frozenset({"keyspaces", "tables"}), options=options)
+    old = with_racing(CONTEXT, features=frozenset({"keyspaces", "tables"}), options=options)
     with pytest.raises(NotApplicable, match="drop-type cannot be run here: this system has no columns, types"):
         RacingDdl().crew(old)
 
 
 def test_a_system_without_anything_to_race_is_not_applicable() -> None:
     with pytest.raises(NotApplicable):
-        RacingDdl().crew(replace(CONTEXT, features=frozenset()))
+        RacingDdl().crew(with_racing(CONTEXT, features=frozenset()))
 
 
 def test_a_variant_of_one_workload_is_not_asked_of_the_others() -> None:
-    assert len(noted(replace(CONTEXT, options={"variant": "same"}))) == 4 * len(RACING)
+    assert len(noted(with_racing(CONTEXT, options={"variant": "same"}))) == 4 * len(RACING)

@@ -3,9 +3,9 @@
 import orjson
 import pytest
 from crew_at_work import FEATURES, carry_out
+from racing_context import racing_context
 
 from schemaquake.harness.errors import NotApplicable, PlanError
-from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.model.steps import Invoke, Note, Require, Wait
 from schemaquake.harness.registry import load, names
 from schemaquake.workloads.races.scenario import Scenario, ScenarioFile, in_keyspace, race_from_json, race_to_json
@@ -17,7 +17,7 @@ KINDS = [name for name in names("workloads") if callable(getattr(load("workloads
 def context(path=None, **changes):
     options = {} if path is None else {"scenario": str(path)}
     values = {"seed": 1, "nodes": NODES, "features": FEATURES, "races": 2, "options": options}
-    return Context(**{**values, **changes})
+    return racing_context(**{**values, **changes})
 
 
 def races_of(kind, count=3):
