@@ -16,12 +16,12 @@ from schemaquake.results.report.findings import findings_of, workloads_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
 from schemaquake.results.report.material import Material, Race
-from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.reproduce import command_line
 from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, describe_standing, standing_of, wilson
 from schemaquake.results.summary.run_summary import KindSummary, RunSummary
 from schemaquake.results.wording import counted, joined, nemesis_names, shortened, system_name, verdict_name
+from schemaquake.workloads.races.options import mode_of
 
 __all__ = [
     "EXPLAINED",

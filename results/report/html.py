@@ -38,7 +38,6 @@ from schemaquake.results.report.findings import (
     workloads_of,
 )
 from schemaquake.results.report.material import Material, checkers_of, counts, races_of
-from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.report.overview import Overview, disagreement_s, overview_of
 from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_line, command_lines
@@ -56,6 +55,7 @@ from schemaquake.results.wording import (
     verdict_name,
     verdict_word,
 )
+from schemaquake.workloads.races.options import mode_of
 
 __all__ = [
     "CheckerView",

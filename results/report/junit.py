@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.report.findings import WorkloadSummary, workloads_of
 from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
-from schemaquake.workloads.races.options import mode_of
 from schemaquake.results.wording import counted, shortened
+from schemaquake.workloads.races.options import mode_of
 
 __all__ = ["report_junit"]
 
