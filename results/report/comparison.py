@@ -217,7 +217,7 @@ def _blank(run: ComparedRun, workload: str, state: CellState, *, reason: str = "
     return Cell(
         system=str(run.plan["system"]),
         workload=workload,
-        mode=str(run.plan.get("mode", "barrier")),
+        mode=mode_of(run.plan),
         nemeses=tuple(run.plan.get("nemeses") or ()),
         state=state,
         reason=reason,
