@@ -2,7 +2,7 @@
 
 The options of a plugin are the fields of a frozen dataclass, each with the default that a careful user would have typed.
 A nemesis is that dataclass itself, and its options are written `-O NEMESIS.OPTION=value`. A workload has an instance of it
-as its attribute `options` (`schemaquake.harness.model.protocols.Configurable`), written `-O OPTION=value`: several
+as its attribute `options` (`Configurable`), written `-O OPTION=value`: several
 workloads of one run share options of one name. `option` adds to a field what its value may be, and what a reader should know.
 """
 
@@ -12,11 +12,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.context import Context
 
 __all__ = [
+    "CheckedOptions",
+    "Configurable",
     "Option",
     "configured",
     "declared",
@@ -49,6 +52,25 @@ class Option:
     """None: a value is read as the default's type."""
     shorthand: bool
     """True if commands have an option of this name of their own: `--first-race 3` for `-O first-race=3`."""
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A workload with options of its own."""
+
+    @property
+    def options(self) -> Any:
+        """The defaults: an instance of a dataclass whose fields are the options ."""
+        ...
+
+
+@runtime_checkable
+class CheckedOptions(Protocol):
+    """Options that know what they contradict: one another, or the rest of the run."""
+
+    def check(self, context: Context) -> None:
+        """Refuse a run before anything is started; `context.features` is still empty. Raises PlanError."""
+        ...
 
 
 def option(default: T, description: str, *, parse: Callable[[str], Any] | None = None, shorthand: bool = False) -> T:

@@ -17,8 +17,8 @@ import orjson
 
 import schemaquake
 from schemaquake.harness.errors import HistoryError, PlanError
-from schemaquake.harness.model.options import configured, declared
-from schemaquake.harness.model.protocols import CheckedOptions, Configurable, Context
+from schemaquake.harness.model.context import Context
+from schemaquake.harness.model.options import CheckedOptions, Configurable, configured, declared
 from schemaquake.harness.registry import load
 
 __all__ = ["Plan", "RestartMode", "upgraded"]

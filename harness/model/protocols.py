@@ -11,26 +11,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, TypeAlias, runtime_checkable
 
+from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.steps import Invoke, Step
 from schemaquake.harness.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from schemaquake.harness.model.plan import Plan  # it imports this module
+    from schemaquake.harness.model.plan import Plan
     from schemaquake.harness.model.records import Records  # it imports pyarrow, which a plan can do without
 
 __all__ = [
     "AllowedByOptions",
     "Boot",
     "CatchingUp",
-    "CheckedOptions",
     "Checker",
     "Client",
     "Cluster",
-    "Configurable",
     "Connector",
     "Context",
     "Demands",
@@ -293,30 +292,6 @@ class Forecast(Protocol):
 # ── what the workers do ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What a workload may know about its run. The same context always gives the same steps."""
-
-    seed: int
-    nodes: tuple[str, ...]
-    workloads: tuple[str, ...] = ()
-    """Names of all workloads of the run, which share its cluster."""
-    replication_factor: int = 3
-    keyspace_prefix: str = "sq"
-    features: frozenset[str] = frozenset()
-    crew: int = 3
-    time_limit_s: float = 60
-    rate: float | None = None
-    under_faults: bool = False
-    """Whether nemeses are at work while the main phase runs: what would be over in a moment should last as long as they do."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """`-O name=value` of the command line; a plugin reads those that it declares (`schemaquake.harness.model.options`)."""
-
-    def random(self, *names: object) -> Random:
-        """A generator of its own for every purpose: the same seed and names give the same numbers."""
-        return Random("/".join(map(str, (self.seed, *names))))
-
-
 @dataclass(frozen=True, slots=True)
 class Worker:
     """One member of a workload's crew: its number, and the coordinator it is pinned to."""
@@ -346,25 +321,6 @@ class Workload(Protocol):
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
         """What this worker does in this phase. In `main` it may be endless: the harness stops it at the time limit."""
-        ...
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """A workload with options of its own."""
-
-    @property
-    def options(self) -> Any:
-        """The defaults: an instance of a dataclass whose fields are the options (`schemaquake.harness.model.options`)."""
-        ...
-
-
-@runtime_checkable
-class CheckedOptions(Protocol):
-    """Options that know what they contradict: one another, or the rest of the run."""
-
-    def check(self, context: Context) -> None:
-        """Refuse a run before anything is started; `context.features` is still empty. Raises PlanError."""
         ...
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
+from schemaquake.results.mode import mode_of
 from schemaquake.results.report.findings import findings_of, workloads_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
@@ -21,7 +22,6 @@ from schemaquake.results.report.reproduce import command_line
 from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, describe_standing, standing_of, wilson
 from schemaquake.results.summary.run_summary import KindSummary, RunSummary
 from schemaquake.results.wording import counted, joined, nemesis_names, shortened, system_name, verdict_name
-from schemaquake.workloads.races.options import mode_of
 
 __all__ = [
     "EXPLAINED",

@@ -25,6 +25,7 @@ from markupsafe import Markup
 
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.mode import mode_of
 from schemaquake.results.report.charts import chart_data
 from schemaquake.results.report.cycle_picture import CyclePicture, cycle_picture
 from schemaquake.results.report.findings import (
@@ -55,7 +56,6 @@ from schemaquake.results.wording import (
     verdict_name,
     verdict_word,
 )
-from schemaquake.workloads.races.options import mode_of
 
 __all__ = [
     "CheckerView",

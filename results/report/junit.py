@@ -13,10 +13,10 @@ from typing import Literal
 from xml.etree import ElementTree as ET
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.mode import mode_of
 from schemaquake.results.report.findings import WorkloadSummary, workloads_of
 from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
 from schemaquake.results.wording import counted, shortened
-from schemaquake.workloads.races.options import mode_of
 
 __all__ = ["report_junit"]
 

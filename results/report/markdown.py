@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.mode import mode_of
 from schemaquake.results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
 from schemaquake.results.report.material import Material, checkers_of, counts
 from schemaquake.results.report.recipe import Recipe, Statement
@@ -25,7 +26,6 @@ from schemaquake.results.wording import (
     verdict_name,
     verdict_word,
 )
-from schemaquake.workloads.races.options import mode_of
 
 __all__ = ["code_block", "code_span", "escaped", "recipe_sql", "report_markdown"]
 

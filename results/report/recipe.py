@@ -18,9 +18,9 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import CREATES, DROPS, SCHEMA_CHANGES
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.mode import mode_of
 from schemaquake.results.report.material import Material, Race, races_of
 from schemaquake.results.wording import joined
-from schemaquake.workloads.races.options import mode_of
 
 __all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recipe_of", "statements"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from schemaquake.harness.errors import PlanError
-from schemaquake.harness.model.options import declared
-from schemaquake.harness.model.protocols import Configurable
+from schemaquake.harness.model.options import Configurable, declared
 from schemaquake.harness.registry import load
 
 __all__ = ["named_values", "split", "with_shorthands"]

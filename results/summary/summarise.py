@@ -18,6 +18,7 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.harness.run.runner import Outcome, read_outcome
 from schemaquake.results.engines.combination import doubts_of
+from schemaquake.results.mode import mode_of
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store, read_table
 from schemaquake.results.summary.run_summary import (
@@ -30,7 +31,6 @@ from schemaquake.results.summary.run_summary import (
 )
 from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
 from schemaquake.results.tables.races import RACES
-from schemaquake.workloads.races.options import mode_of
 
 __all__ = ["FILE_NAME", "read_summary", "summarise", "summary_of", "write_summary"]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import configured, names, one_of, option, seconds, truth, whole_number
-from schemaquake.harness.model.plan import upgraded
 from schemaquake.harness.model.protocols import Context
 
-__all__ = ["CutOptions", "Mode", "RacingOptions", "mode_of", "racing_options"]
+__all__ = ["CutOptions", "Mode", "RacingOptions", "racing_options"]
 
 Mode: TypeAlias = Literal["barrier", "partition", "single"]
 """How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
@@ -80,8 +79,3 @@ def _refuse_company(context: Context) -> None:
         raise PlanError(
             "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one"
         )
-
-
-def mode_of(plan: Mapping[str, Any]) -> Mode:
-    """Return the mode of a plan as `plan.json` holds it, also in 0.1. Raises PlanError for a mode that there is not."""
-    return racing_options(upgraded(plan).get("options", {})).mode
