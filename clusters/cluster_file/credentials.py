@@ -104,7 +104,7 @@ class Login:
         """Replace them in a text where they stand as words of their own.
 
         As words: with the superuser's default, `cassandra`, the name of every Java class would be taken out, too, and
-        by those names errors are told apart.
+        errors are distinguished by those names.
         """
         for secret in (self.password, self.username):
             text = re.sub(rf"(?<![\w./]){re.escape(secret)}(?!\w|[./]\w)", _HIDDEN, text)

@@ -1,6 +1,6 @@
 """Cluster file: the tables in which an owner describes a deployed cluster, access to it, and the faults it allows.
 
-TOML, checked as a whole: whatever is wrong is told at once, with its line and what to write instead. It holds no
+TOML, checked as a whole: all errors are reported at once, with their lines and what to write instead. It holds no
 secret, only where one is, so it may lie in a run's folder. Nothing is ever injected that `allow` does not list.
 """
 
@@ -98,7 +98,7 @@ Fingerprint: TypeAlias = Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43
 
 
 class _Table(BaseModel):
-    # An input in an error may be a secret that somebody wrote where none belongs.
+    # An input in an error may be a secret written in the wrong place.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False)
 
 
@@ -125,7 +125,7 @@ class Ssh(_Table):
     user: Text | None = None
     key: LocalPath | None = None
     agent: bool | None = None
-    """Whether the keys of an SSH agent may be used; None: only if no key is named."""
+    """True if the keys of an SSH agent may be used; None: only if no key is named."""
     known_hosts: LocalPath | None = None
     fingerprint: Fingerprint | None = None
     """The fingerprint of the host's key, which replaces known_hosts."""

@@ -1,4 +1,4 @@
-"""Docker server: what is started in a container, and how it is told its place in the cluster.
+"""Docker server: the command of a container's server, and the environment and settings that place it in the cluster.
 
 By the image's own command and by the variables that the official image of Cassandra understands, so that an image of
 ours, the official one and one that is made upon it are started alike. A system that says otherwise (`System.container`) is

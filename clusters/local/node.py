@@ -30,7 +30,7 @@ _SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How the servers of one cluster are started on this machine."""
+    """The Java, the class path and the settings with which the servers of one cluster are started."""
 
     recipe: Recipe
     java: Path

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from schemaquake.clusters.cql.client import CqlClient, CqlConnector
 from schemaquake.clusters.cql.prefix_guard import PrefixGuard
 from schemaquake.clusters.nodes import keyspaces
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
+from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.guard import Guards
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
@@ -317,15 +317,8 @@ class DeployedCluster:
 
     def _on_all(self, act: Callable[[ServerNode], T], nodes: Sequence[ServerNode] | None = None) -> dict[str, T]:
         """Call `act` with every node at the same time, and return its results by name. Raises ClusterError with all errors."""
-        chosen = self._nodes if nodes is None else nodes
-        with ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
-            pending = {node.name: pool.submit(act, node) for node in chosen}
-        failed = {name: raised for name, future in pending.items() if (raised := future.exception()) is not None}
-        if failed:
-            raise ClusterError("; ".join(f"{name}: {raised}" for name, raised in failed.items())) from next(
-                iter(failed.values())
-            )
-        return {name: future.result() for name, future in pending.items()}
+        chosen = {node.name: node for node in (self._nodes if nodes is None else nodes)}
+        return on_every(chosen, lambda name: act(chosen[name]))
 
 
 def _unwell(node: ServerNode) -> Sequence[str]:

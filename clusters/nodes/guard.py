@@ -15,12 +15,12 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from threading import RLock
 from typing import Final, TypeAlias, TypeVar
 
+from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
@@ -49,7 +49,7 @@ for folder in "$1" "$2"; do
   case $(stat -c '%u %a' "$folder") in
     "$(id -u) "*[2367] | "$(id -u) "*[2367]?) echo "$folder may be written by others" >&2; exit 1 ;;
     "$(id -u) "*) ;;
-    *) echo "$folder is somebody else's" >&2; exit 1 ;;
+    *) echo "$folder belongs to another user" >&2; exit 1 ;;
   esac
 done
 [ ! -e "$2/guard.sh" ] || echo placed
@@ -234,15 +234,7 @@ class Guards:
 
     def _each(self, names: Sequence[str] | Mapping[str, object], act: Callable[[str, Guard], T]) -> dict[str, T]:
         """Call `act` for every guard at the same time; all are tried before errors are raised."""
-        if not names:
-            return {}
-        with ThreadPoolExecutor(max_workers=len(names)) as pool:
-            pending = {name: pool.submit(act, name, self._guards[name]) for name in names}
-        failed = {name: raised for name, future in pending.items() if (raised := future.exception()) is not None}
-        if failed:
-            text = "; ".join(f"{name}: {raised}" for name, raised in failed.items())
-            raise ClusterError(text) from next(iter(failed.values()))
-        return {name: future.result() for name, future in pending.items()}
+        return on_every(names, lambda name: act(name, self._guards[name]))
 
 
 def _line(argv: Sequence[str]) -> str:

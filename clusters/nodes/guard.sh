@@ -1,5 +1,5 @@
 #!/bin/sh
-# Guard: undoes one fault on this node by itself, unless it is told in time that the fault was healed.
+# Guard: undoes one fault on this node by itself, unless it is disarmed in time because the fault was healed.
 #
 #   guard.sh arm    FOLDER CENTISECONDS   the undo on standard input; returns when the guard stands
 #   guard.sh disarm FOLDER                ends the guard, prints what it had done by itself, removes the folder
@@ -93,7 +93,7 @@ watch() {
 
 await() {
   persist await
-  # Whoever ends it politely (a shutdown, a login's end) gets the fault undone now.
+  # A signal to end (a shutdown, the end of a login) undoes the fault at once.
   trap 'deadline=0' HUP INT TERM
   unset LD_PRELOAD
   learn_again

@@ -14,7 +14,7 @@ set -u
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
-# Whoever sets the clock by itself. A process of one that is no service here cannot be stopped, only refused.
+# The daemons that set the clock. One that does not run as a service cannot be stopped, so the skew is refused.
 UNITS="chrony chronyd systemd-timesyncd ntp ntpd ntpsec openntpd phc2sys"
 PROCESSES="chronyd systemd-timesyn ntpd openntpd phc2sys"
 NOT_GUARDED=75
@@ -83,7 +83,7 @@ keeping() {
 
 begin() {
   [ -d "$folder/clock" ] || mkdir -m 700 "$folder/clock" || exit 1
-  anchor=$(settime anchor) || complain "true time cannot be told"
+  anchor=$(settime anchor) || complain "true time cannot be measured"
   echo "$(boot) $anchor" > "$folder/clock/anchor" || exit 1
   keepers > "$folder/clock/keepers" || exit 1
   touch "$folder/clock/skewed" || exit 1
@@ -116,7 +116,7 @@ restore() {
   mend
 }
 
-# After a reboot the anchor is worthless, but so is the skew: the clock was read from the hardware's, which nobody moved.
+# After a reboot the anchor is worthless, but so is the skew: the clock was read from the hardware's, which was not moved.
 mend() {
   failed=""
   if anchored; then settime set "$anchor" 0 || failed="the clock could not be set"; fi

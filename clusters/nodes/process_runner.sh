@@ -1,13 +1,13 @@
 #!/bin/sh
 # Process runner: one server on a node without a service manager, known by a folder of its own.
 #
-#   process_runner.sh start  FOLDER CONSOLE USER COMMAND...   as USER ("-": as whoever asks); a running one is left alone
+#   process_runner.sh start  FOLDER CONSOLE USER COMMAND...   as USER ("-": as the caller); a running one is left alone
 #   process_runner.sh stop   FOLDER                           SIGTERM, and returns at once
 #   process_runner.sh kill   FOLDER                           SIGKILL, and returns at once
 #   process_runner.sh status FOLDER                           prints the server's pid; nothing if it does not run
 #   process_runner.sh ended  FOLDER                           prints the exit code of the latest start, once it has ended
 #
-# The server outlives whoever started it: a process in a session of its own waits for it and writes down how it ended.
+# The server outlives its caller: a process in a session of its own waits for it and writes down how it ended.
 # A pid alone may be another process by now, so the kernel's start time is kept beside it. CONSOLE takes what the server
 # prints, from the beginning at each start.
 set -u
@@ -39,8 +39,8 @@ supervise() {
   mv -f "$folder/ended.new" "$folder/ended"
 }
 
-# A guard and whoever heals may start the server at once, and only one of them shall. A start takes five seconds at
-# most, so who has held the others up for ten has died.
+# A guard and a healing harness may start the server at the same time, and only one of them must. A start takes five
+# seconds at most, so a lock that is ten seconds old was left by a caller that died.
 alone() {
   waits=0
   until mkdir "$folder/starting" 2>/dev/null; do

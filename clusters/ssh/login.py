@@ -183,7 +183,7 @@ def _authenticate(client: paramiko.SSHClient, host: SshAccess, connection: socke
         name = host.host if host.port == _SSH_PORT else f"[{host.host}]:{host.port}"
         raise HostKeyRefused(
             f"{named(host)}: its host key is not the one it is known by: it showed {fingerprint(error.key)}, known is "
-            f"{fingerprint(error.expected_key)}. Somebody else may answer at that address. If the host was made anew: "
+            f"{fingerprint(error.expected_key)}. Another host may answer at that address. If the host was made anew: "
             f"`ssh-keygen -f {known} -R {shlex.quote(name)}` and `{_make_known(host, error.key)}`"
         ) from error
     except paramiko.PasswordRequiredException as error:

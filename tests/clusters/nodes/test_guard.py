@@ -442,7 +442,9 @@ def test_a_guard_that_died_is_told_when_it_is_disarmed(bench, caplog):
 
 def test_a_state_folder_that_cannot_be_made_is_told_in_the_node_s_words(bench):
     bench.state.write_text("a file")
-    with pytest.raises(ClusterError, match=r"here node: no guard can stand: .*(Not a directory|File exists|somebody)"):
+    with pytest.raises(
+        ClusterError, match=r"here node: no guard can stand: .*(Not a directory|File exists|belongs to another)"
+    ):
         bench.guard.arm(3, bench.undo(), after_s=60)
     assert bench.state.read_text() == "a file"
 
@@ -460,7 +462,7 @@ def test_a_folder_in_which_others_may_write_is_refused(bench, mode):
 def test_a_folder_of_somebody_else_s_is_refused(bench):
     (bench.state / "run-1").mkdir(parents=True, mode=0o700)
     os.chown(bench.state / "run-1", 12345, 12345)
-    with pytest.raises(ClusterError, match=r"state/run-1 is somebody else's"):
+    with pytest.raises(ClusterError, match=r"state/run-1 belongs to another user"):
         bench.guard.arm(3, bench.undo(), after_s=60)
 
 
