@@ -5,7 +5,8 @@ nothing inherits from anything here: a protocol says what a plugin has, and its 
 
 **Workloads** (`schemaquake.workloads`): Workload, WorkloadTraits, Context, Worker, Phase; the steps Invoke, Require, Meet, Wait
 and Note (Step is any of them); the modules schema_changes and rows, whose functions make steps, and statement, which shows
-the CQL of one; Query for CQL of one's own, MicroOp for transactions.
+the CQL of one; Query for CQL of one's own, MicroOp for transactions; the module
+options, to declare and read `-O`; FaultRequest, for a fault that lasts as long as the main phase.
 
 **Nemeses** (`schemaquake.nemeses`): Nemesis, NemesisTraits, Fault, Undo; the optional verbs Undoable, OwnLack, AllowedByOptions
 and Shortenable; Cluster, Node and Executed, through which faults act; and what ours are made with: configured (options), targeted
@@ -45,6 +46,7 @@ from schemaquake.harness.errors import (
     SchemaquakeError,
     StartTimeout,
 )
+from schemaquake.harness.model import options
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion, MicroOp
 from schemaquake.harness.model.protocols import (
@@ -58,6 +60,7 @@ from schemaquake.harness.model.protocols import (
     Context,
     Executed,
     Fault,
+    FaultRequest,
     Guarded,
     HistoryFormat,
     Nemesis,
@@ -117,6 +120,7 @@ __all__ = [
     "EnvironmentLacks",
     "Executed",
     "Fault",
+    "FaultRequest",
     "Guarded",
     "HealError",
     "HistoryError",
@@ -165,6 +169,7 @@ __all__ = [
     "named",
     "on_every",
     "operations",
+    "options",
     "pair",
     "parse_system",
     "plain",

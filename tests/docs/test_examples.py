@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from synthetic_run import broken_run
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, finders
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Checker, Nemesis
+from schemaquake.harness.model.protocols import Checker, HistoryFormat, Nemesis
+from schemaquake.harness.registry import load
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.report.findings import findings_of
 from schemaquake.results.report.material import anomalies_of
@@ -29,10 +31,34 @@ from schemaquake.results.store.store import Store
 NEEDS_MORE = r"\bpolars\b|\bpyspark\b"
 """Examples for tools that the plain tests do without."""
 
+OUTSIDE = pages.ROOT / "tests" / "outside"
+PROJECT = tomllib.loads((OUTSIDE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SHOWN = {
+    "write-a-workload.md": ["new_column.py"],
+    "write-a-nemesis.md": ["stutter.py"],
+    "write-a-checker.md": ["known_columns.py", "event_lines.py", "anomalies.toml"],
+}
+"""The files of the package outside the tree that each page shows."""
+
 pytest_plugins = ["pytester"]
 
 
-@pytest.mark.parametrize("page", ["write-a-workload.md", "write-a-nemesis.md", "write-a-checker.md"])
+@pytest.fixture
+def _outside(tmp_path: Path) -> Iterator[None]:
+    """The package outside the tree, as if it were installed."""
+    entries = {group.removeprefix("schemaquake."): names for group, names in PROJECT["entry-points"].items()}
+    with plugins.on_path(plugins.distribution(tmp_path / "plugins", entries), OUTSIDE):
+        yield
+
+
+@pytest.mark.parametrize(("page", "file"), [(page, file) for page, files in SHOWN.items() for file in files])
+def test_the_page_shows_the_file_of_the_package_as_it_is(page: str, file: str) -> None:
+    text = (OUTSIDE / "schemaquake_example" / file).read_text(encoding="utf-8")
+    assert text in pages.blocks(page, "toml" if file.endswith(".toml") else "python")
+
+
+@pytest.mark.usefixtures("_outside")
+@pytest.mark.parametrize("page", SHOWN)
 def test_the_examples_print_what_the_page_says(page: str) -> None:
     pages.carry_out(page)
 
@@ -72,19 +98,26 @@ def only(word: str) -> str:
     return code
 
 
-@pytest.mark.parametrize("page", ["write-a-workload.md", "write-a-nemesis.md", "write-a-checker.md"])
-def test_the_entry_points_of_an_example_lead_to_what_it_defines(page: str) -> None:
-    names = pages.carry_out(page)
-    for group, entries in project_of(page)["entry-points"].items():
-        for name, target in entries.items():
+@pytest.mark.usefixtures("_outside")
+@pytest.mark.parametrize("page", SHOWN)
+def test_the_entry_points_of_a_page_are_those_of_the_package(page: str) -> None:
+    shown = [found["project"] for found in map(tomllib.loads, pages.blocks(page, "toml")) if "project" in found]
+    assert shown
+    for group, entries in shown[0]["entry-points"].items():
+        assert entries == PROJECT["entry-points"][group]
+        for name in entries:
             if group != "schemaquake.anomalies":
-                found = names[target.partition(":")[2]]
-                assert (found() if isinstance(found, type) else found).name == name
+                assert load(group.removeprefix("schemaquake."), name).name == name
 
 
+@pytest.mark.usefixtures("_outside")
 @pytest.mark.parametrize(
     ("page", "name", "protocol"),
-    [("write-a-nemesis.md", "Stutter", Nemesis), ("write-a-checker.md", "EpochOrder", Checker)],
+    [
+        ("write-a-nemesis.md", "Stutter", Nemesis),
+        ("write-a-checker.md", "KnownColumns", Checker),
+        ("write-a-checker.md", "EventLines", HistoryFormat),
+    ],
 )
 def test_an_example_has_the_methods_of_its_protocol(page: str, name: str, protocol: type) -> None:
     given = pages.carry_out(page)[name]
@@ -95,35 +128,18 @@ def test_an_example_has_the_methods_of_its_protocol(page: str, name: str, protoc
         assert [(parameter.name, parameter.kind) for parameter in had] == [(p.name, p.kind) for p in asked]
 
 
-def project_of(page: str) -> dict[str, Any]:
-    (project,) = [found["project"] for found in map(tomllib.loads, pages.blocks(page, "toml")) if "project" in found]
-    return project
-
-
-def test_the_example_s_anomaly_is_found_by_its_checker_and_foremost_in_a_report(tmp_path: Path) -> None:
-    """The page's package, installed: nothing in the project is edited for it."""
-    page = "write-a-checker.md"
-    package = tmp_path / "quakes"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    code = pages.blocks(page, "python")[0]
-    (package / "epochs.py").write_text(code, encoding="utf-8")
-    (text,) = [text for text in pages.blocks(page, "toml") if "project" not in tomllib.loads(text)]
-    (package / "anomalies.toml").write_text(text, encoding="utf-8")
-    entries = {kind.removeprefix("schemaquake."): told for kind, told in project_of(page)["entry-points"].items()}
-    plugins.distribution(tmp_path, entries)
-    readings = pages.carry_out(page)["readings"]((1, "n1", 7), (2, "n1", 5))
-    with plugins.on_path(tmp_path):
-        assert finders()["epoch-goes-back"] == {"epoch-order"}
-        assert CATALOGUE["epoch-goes-back"].scope == "node"
-        strange = judge(readings, checkers=["epoch-order"])
-        run = broken_run()
-        before = [finding.type for finding in findings_of(run)]
-        together = replace(run.verdict, parts=(*run.verdict.parts, *strange.parts))
-        found = findings_of(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
-        assert [finding.type for finding in found] == ["epoch-goes-back", *before]
-        assert found[0].worst == CATALOGUE["epoch-goes-back"].worst
-    assert "epoch-goes-back" not in CATALOGUE
+@pytest.mark.usefixtures("_outside")
+def test_the_example_s_anomaly_is_found_by_its_checker_and_foremost_in_a_report() -> None:
+    """Nothing in the project is edited for it."""
+    names = pages.carry_out("write-a-checker.md")
+    assert finders()["forgotten-column"] == {"known-columns"}
+    strange = judge(names["records"](names["HISTORY"]), checkers=["known-columns"])
+    run = broken_run()
+    before = [finding.type for finding in findings_of(run)]
+    together = replace(run.verdict, parts=(*run.verdict.parts, *strange.parts))
+    found = findings_of(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
+    assert [finding.type for finding in found] == ["forgotten-column", *before]
+    assert found[0].worst == CATALOGUE["forgotten-column"].worst
 
 
 def test_the_example_of_a_test_suite_passes_on_what_its_runs_find(

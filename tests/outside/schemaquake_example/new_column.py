@@ -1,8 +1,16 @@
 """New column: a column is added through one node and written through all the others at once."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from schemaquake.api import Context, Meet, Phase, Step, Worker, rows, schema_changes
+from schemaquake.api import Context, Meet, Phase, Step, Worker, options, rows, schema_changes
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewColumnOptions:
+    """Options of new-column."""
+
+    columns: int = options.option(3, "the number of columns to add, 1 or more", parse=options.whole_number(least=1))
 
 
 class NewColumn:
@@ -10,15 +18,17 @@ class NewColumn:
 
     name = "new-column"
     requires = frozenset({"keyspaces", "tables", "columns"})
+    options = NewColumnOptions()
 
     def crew(self, context: Context) -> Sequence[Worker]:
         """Pin one worker to every node."""
         return [Worker(index, node) for index, node in enumerate(context.nodes)]
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """Add three columns, each through another node, and read all of them in the end."""
+        """Add one column after another, each through another node, and read all of them in the end."""
         keyspace = f"{context.keyspace_prefix}_new_column"
-        nodes, columns = len(context.nodes), range(3)
+        nodes = len(context.nodes)
+        columns = range(options.configured(self.options, context.options).columns)
         match phase:
             case "setup" if worker.index == 0:
                 key_and_value = [("k", "int", "partition_key"), ("v", "int", "regular")]
