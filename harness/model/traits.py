@@ -12,12 +12,14 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from schemaquake.harness.errors import PlanError
-from schemaquake.harness.model.protocols import Cluster, Nemesis, OwnLack, Workload
+from schemaquake.harness.model.protocols import Checker, Cluster, Nemesis, OwnLack, Workload
 
 __all__ = [
+    "CheckerTraits",
     "ClusterTraits",
     "NemesisTraits",
     "WorkloadTraits",
+    "checker_traits",
     "cluster_traits",
     "lack",
     "nemesis_traits",
@@ -61,12 +63,21 @@ class ClusterTraits:
     """The name by which nodes that outlive the run know it; None: they know none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckerTraits:
+    """Facts that a checker may declare."""
+
+    noted: tuple[str, ...] = ()
+    """Patterns of INFO and DEBUG lines of the nodes' logs that it wants beside the warnings and errors."""
+
+
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
     "frozenset[str]": (frozenset, set),
     "str": (str,),
     "str | None": (str, type(None)),
     "float": (float, int),
+    "tuple[str, ...]": (tuple, list),
 }
 """The types that a declaration may have, by the annotation of its field."""
 
@@ -79,6 +90,11 @@ def workload_traits(workload: Workload) -> WorkloadTraits:
 def nemesis_traits(nemesis: Nemesis) -> NemesisTraits:
     """Read what a nemesis declares. Raises PlanError for a declaration of another type."""
     return _declared(nemesis, NemesisTraits)
+
+
+def checker_traits(checker: Checker) -> CheckerTraits:
+    """Read what a checker declares. Raises PlanError for a declaration of another type."""
+    return _declared(checker, CheckerTraits)
 
 
 def cluster_traits(cluster: Cluster) -> ClusterTraits:

@@ -38,6 +38,7 @@ import pyarrow as pa
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
+from schemaquake.harness.model.traits import checker_traits
 from schemaquake.harness.model.verdict import Doubt, DoubtKind, Verdict
 from schemaquake.harness.registry import load, load_all
 from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
@@ -146,7 +147,7 @@ def _source(
     by_name: bool,
 ) -> Source:
     """The records where the engine's tasks can reach them."""
-    noted = [pattern for checker in checkers for pattern in getattr(checker, "noted", ())]
+    noted = [pattern for checker in checkers for pattern in checker_traits(checker).noted]
     if isinstance(subject, HistoryFile):
         whole = isinstance(engine, Local) and engine.width == 1
         if not whole:
