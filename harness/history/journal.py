@@ -134,19 +134,15 @@ class Journal:
         # recorded no later than needed, and an invocation is early by that much, which only widens its interval.
         now = self._stamp_ns()
         dumps = orjson.dumps
-        head = self._heads.get((type, f, node))
-        if head is None:
-            head = self._head(type, f, node)
-        parts = [head]
+        tail = self._heads.get((type, f, node)) or self._head(type, f, node)
         if key is not None:
-            parts.append(b',"key":' + dumps(key))
+            tail += b',"key":' + dumps(key)
         if value is not None:
-            parts.append(b',"value":' + dumps(dumps(value).decode()))
+            tail += b',"value":' + dumps(dumps(value).decode())
         if error is not None:
-            parts.append(b',"error":' + _text(error))
+            tail += b',"error":' + _text(error)
         if mops is not None:
-            parts.append(b',"mops":' + dumps([{"f": m[0], "k": m[1], "v": m[2], "vs": m[3]} for m in mops]))
-        tail = b"".join(parts)
+            tail += b',"mops":' + dumps([{"f": m[0], "k": m[1], "v": m[2], "vs": m[3]} for m in mops])
         with self._lock:
             if now <= self._last:
                 now = self._last + 1

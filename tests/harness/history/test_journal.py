@@ -23,6 +23,7 @@ from schemaquake.harness.history.journal import (
     start_clock,
 )
 from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.machine_time import MachineClock
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import NEMESIS, Operation
 
@@ -84,9 +85,11 @@ def test_an_operation_is_recorded_now_whatever_its_time_says(tmp_path, started_n
     assert line["error"] == "timed out"
 
 
-def test_times_strictly_increase_even_if_the_clock_stands_still(tmp_path, started_ns, monkeypatch):
-    journal = Journal(tmp_path / "events-0.jsonl", started_ns)
-    monkeypatch.setattr(time, "monotonic_ns", lambda: started_ns)
+def test_times_strictly_increase_even_if_the_clock_stands_still(tmp_path, started_ns):
+    class StandingClock(MachineClock):
+        stamp_ns = staticmethod(lambda: started_ns)
+
+    journal = Journal(tmp_path / "events-0.jsonl", started_ns, clock=StandingClock())
     times = [journal.event(0, "invoke" if n % 2 else "ok", "read") for n in range(10)]
     assert times == list(range(started_ns, started_ns + 10))
     journal.close()
