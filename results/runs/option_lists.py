@@ -8,7 +8,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import Configurable, declared
 from schemaquake.harness.registry import load
 
-__all__ = ["named_values", "split", "with_shorthands"]
+__all__ = ["declared_names", "named_values", "split", "with_shorthands"]
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -27,6 +27,16 @@ def named_values(entries: Iterable[str]) -> dict[str, str]:
     return given
 
 
+def declared_names(workloads: Sequence[str]) -> frozenset[str]:
+    """Return the names of all options that these workloads declare. Raises PlanError for an unknown workload."""
+    return frozenset(
+        each.name
+        for workload in (load("workloads", name) for name in workloads)
+        if isinstance(workload, Configurable)
+        for each in declared(workload.options)
+    )
+
+
 def with_shorthands(
     workloads: Sequence[str], given: Mapping[str, str], shorthands: Mapping[str, str | int | None]
 ) -> dict[str, str]:
@@ -35,12 +45,7 @@ def with_shorthands(
     A shorthand of value None, or False, was not given. Raises PlanError for one that none of the workloads declares.
     """
     chosen = {name: value for name, value in shorthands.items() if value is not None and value is not False}
-    known = {
-        each.name
-        for workload in (load("workloads", name) for name in workloads if chosen)
-        if isinstance(workload, Configurable)
-        for each in declared(workload.options)
-    }
+    known = declared_names(workloads) if chosen else frozenset()
     for name in chosen:
         if name not in known:
             raise PlanError(f"--{name} is no option of {', '.join(workloads)}: leave it out")

@@ -260,7 +260,7 @@ def _plan(words: Mapping[str, Any]) -> Plan:
     """A plan from the words of the command line: `workload="a,b"` or a sequence, `nemesis=…`, `time_limit=60`."""
     from schemaquake.harness.errors import PlanError  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
-    from schemaquake.results.runs.option_lists import with_shorthands  # noqa: PLC0415
+    from schemaquake.results.runs.option_lists import declared_names, with_shorthands  # noqa: PLC0415
 
     known = {field.name for field in fields(Plan)}
     plural = {"workload": "workloads", "nemesis": "nemeses"}
@@ -272,11 +272,12 @@ def _plan(words: Mapping[str, Any]) -> Plan:
             options[word.replace("_", "-")] = value
         else:
             values[name] = tuple(value.split(",") if isinstance(value, str) else value) if word in plural else value
-    given = values.get("options", {})
-    try:
-        values["options"] = with_shorthands(values["workloads"], given, options)
-    except PlanError as error:
-        raise PlanError(f"{error}; a run also has {', '.join(sorted(known))}") from error
+    if options:
+        unknown = sorted(options.keys() - declared_names(values["workloads"]))
+        if unknown:
+            word = unknown[0].replace("-", "_")
+            raise PlanError(f'a run has no "{word}"; it has {", ".join(sorted(known))}, and its workloads\' options')
+        values["options"] = with_shorthands(values["workloads"], values.get("options", {}), options)
     return Plan(**values)
 
 
