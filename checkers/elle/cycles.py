@@ -1,11 +1,9 @@
 """Cycles: which kinds there are among transactions, component by component, without ever building the real-time edges.
 
-Transactions a, b are ordered in real time if a completes before b is invoked. Let A(v) be the latest invocation of all
-that reach v by dependencies, v included. Dependencies and real time together have a cycle that dependencies alone have
-not, only if A(v) is later than the completion of some v: take the real-time edge of the cycle whose head was invoked
-last, and follow dependencies to the tail of the next one. A search from the last invoked transaction on to the first one
-finds A and the components of the dependencies in one pass. Only where there is a cycle is real time made explicit: a
-chain of junctions, one a completion.
+Real time breaks an order only where A(v), the latest invocation that reaches some v, is later than the completion of v
+(`schemaquake.checkers.elle.reach` has the theorem). A search from the last invoked transaction on to the first one finds A
+and the components of the dependencies in one pass, linear in the edges. Only where there is a cycle is real time made
+explicit: a chain of junctions, one a completion.
 
 A component's kinds are told from the worst to the least: what is a special case of a kind that is told is left out.
 Kinds that need an order (process, real time) are looked for in the components of dependencies and order together.

@@ -1,8 +1,14 @@
 """Reach: for every transaction the latest invocation of all on which it depends, and where that proves an order broken.
 
-Let A(v) be the latest invocation of all that reach v by dependencies, v included. A never decreases along an edge, so
-all transactions of a cycle have the same; and dependencies and real time together have a cycle that dependencies alone
-have not, only if A(v) is later than the completion of some v: with u the one invoked last, u → … → v, and v before u.
+Transactions a, b are ordered in real time if a completes before b is invoked. Let A(v) be the latest invocation of all
+that reach v by dependencies, v included.
+
+**Theorem.** Dependencies and real time together have a cycle if and only if dependencies alone have one, or A(v) is later than
+the completion of some v. *If*: with u the one invoked last of those that reach v, u → … → v, and v is before u in real time.
+*Only if*: of the edges of real time on the cycle take the one whose head w was invoked last, and follow dependencies from w
+to the tail v of the next such edge, with head w'. Then A(v) ≥ invoked(w) ≥ invoked(w') > completed(v).
+
+A never decreases along an edge, so all transactions of a cycle of dependencies have the same.
 
 Where real time counts, what a transaction hands on is *clipped* to its completion: min(A, completed). Some v is late if
 and only if one was, but one very stale read no longer marks everything that depends on it. Then, too,
@@ -17,7 +23,8 @@ and only if one was, but one very stale read no longer marks everything that dep
   spans, and every transaction of the component was invoked before the end and completed after the beginning of that.
 
 A is found by sweeps over the edges, those of a part of the graph at a time: what is known of sources that lie elsewhere is
-given, and what changes is handed on, until nothing does.
+given, and what changes is handed on, until nothing does. A sweep is linear in the edges; in the order of the components,
+one settles nearly all.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ way to refuse. Values go to Arrow as they are, without ever being Python objects
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = ["CLOSED", "ENDED", "FULL", "UNFINISHED", "UNUSUAL", "Scanner", "may_e
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
+_Codes: TypeAlias = npt.NDArray[np.int32]
 
 ENDED: Final = 0
 """Nothing but blanks is left."""
@@ -40,12 +41,19 @@ _KEYS_MOST: Final = 32  # of a map, to look for one that stands there twice
 _SHORTEST_OP: Final = 16  # bytes
 
 # Bits of `found`: which keys an op has had.
-_TYPE, _F, _PROCESS, _TIME, _INDEX, _VALUE, _ERROR, _NODE = (1 << bit for bit in range(8))
+_TYPE, _F, _PROCESS, _TIME, _INDEX, _VALUE, _ERROR, _NODE, _KEY = (1 << bit for bit in range(9))
 _TYPES: Final = ("invoke", "ok", "fail", "info")
+_TRANSACTION, _OTHER = 1, 2  # sorts of values that are not null
+_OF_NEMESIS: Final = 3  # in `_TYPES`: it knows of no outcome
 _MICRO: Final = ("append", "r", "w")
 
-# Places of `at`, the scanner's position and counts.
+# Places of `state`: the position, its line, how many ops, micro-operations and elements there are; and places of `_Mops.count`.
 _AT, _LINE, _OPS, _MOPS, _ELEMENTS = range(5)
+_MOP, _ELEMENT = range(2)
+# Rows of `numbers`, and of `texts`.
+_LINE_COLUMN, _INDEX_COLUMN, _TIME_COLUMN, _PROCESS_COLUMN = range(4)
+_KINDS: Final = 5
+_VALUES, _NAMES, _ERRORS, _NODES, _KEYS = range(_KINDS)
 
 
 class Scanner:
@@ -56,58 +64,50 @@ class Scanner:
         self._json = json
         self._independent = independent
         ops = size // _SHORTEST_OP + 1
-        self._at = np.zeros(5, np.int64)
-        self._numbers = np.zeros((4, ops), np.int64)  # line, index, time, process
-        self._found = np.zeros(ops, np.int32)
-        self._types = np.zeros(ops, np.int32)
-        self._texts = np.zeros((5, 2 * size + 64), np.uint8)  # values, names, errors, nodes, keys
-        self._text_ends = np.zeros((5, ops + 1), np.int32)
-        self._present = np.zeros((5, ops), np.bool_)
-        self._mop_ends = np.zeros(ops + 1, np.int32)
-        self._has_mops = np.zeros(ops, np.bool_)
         mops = size // 4 + 1
-        self._mops = np.zeros((2, mops), np.int64)  # key, value
-        self._mop_codes = np.zeros(mops, np.int32)
-        self._mop_kinds = np.zeros(mops, np.int8)  # 0 nothing, 1 one element, 2 many
-        self._element_ends = np.zeros(mops + 1, np.int32)
-        self._elements = np.zeros(size // 2 + 1, np.int64)
+        self._ops = _Ops(
+            state=np.zeros(5, np.int64),
+            numbers=np.zeros((4, ops), np.int64),
+            found=np.zeros(ops, np.int32),
+            types=np.zeros(ops, np.int32),
+        )
+        self._texts = _Texts(
+            text=np.zeros((5, 2 * size + 64), np.uint8),
+            ends=np.zeros((5, ops + 1), np.int32),
+            at=np.zeros(5, np.int64),
+            present=np.zeros((5, ops), np.bool_),
+        )
+        self._mops = _Mops(
+            count=np.zeros(2, np.int64),
+            present=np.zeros(ops, np.bool_),
+            ends=np.zeros(ops + 1, np.int32),
+            numbers=np.zeros((2, mops), np.int64),  # key, value
+            codes=np.zeros(mops, np.int32),
+            kinds=np.zeros(mops, np.int8),  # 0 nothing, 1 one element, 2 many
+            element_ends=np.zeros(mops + 1, np.int32),
+            elements=np.zeros(size // 2 + 1, np.int64),
+        )
 
     @property
     def ops(self) -> int:
-        """How many rows wait to be taken."""
-        return int(self._at[_OPS])
+        """The number of rows that wait to be taken."""
+        return int(self._ops.state[_OPS])
 
     def scan(self, data: _Bytes, begin: int, line: int) -> tuple[int, int, int]:
-        """Go on from `begin`: (why it stopped, where, the line there)."""
-        self._at[_AT], self._at[_LINE] = begin, line
-        status = _scan(
-            data,
-            self._json,
-            self._independent,
-            self._at,
-            self._numbers,
-            self._found,
-            self._types,
-            self._texts,
-            self._text_ends,
-            self._present,
-            self._mop_ends,
-            self._has_mops,
-            self._mops,
-            self._mop_codes,
-            self._mop_kinds,
-            self._element_ends,
-            self._elements,
-        )
-        return int(status), int(self._at[_AT]), int(self._at[_LINE])
+        """Scan on from `begin`: (why it stopped, where, the line there)."""
+        state = self._ops.state
+        state[_AT], state[_LINE] = begin, line
+        status = _scan(data, self._json, self._independent, self._ops, self._texts, self._mops)
+        return int(status), int(state[_AT]), int(state[_LINE])
 
     def take(self) -> pa.RecordBatch:
-        """The rows that were scanned (`schemaquake.results.formats.op_maps.RAW`), copied: the buffers are written again."""
+        """Take the rows that were scanned (`schemaquake.results.formats.op_maps.RAW`), copied: the buffers are written again."""
+        out = self._ops
         count = self.ops
-        found = self._found[:count]
-        line, index, time, process = (column[:count] for column in self._numbers)
+        found = out.found[:count]
+        line, index, time, process = (column[:count] for column in out.numbers)
         values, names, errors, nodes, keys = (self._text(kind, count) for kind in range(5))
-        types = pa.DictionaryArray.from_arrays(pa.array(self._types[:count].copy()), pa.array(_TYPES))
+        types = pa.DictionaryArray.from_arrays(pa.array(out.types[:count].copy()), pa.array(_TYPES))
         columns = {
             "line": pa.array(line.copy()),
             "index": pa.array(index.copy(), mask=(found & _INDEX) == 0),
@@ -121,71 +121,142 @@ class Scanner:
             "error": errors,
             "mops": self._transactions(count),
         }
-        self._at[_OPS:] = 0
+        out.state[_OPS:] = 0
         return pa.RecordBatch.from_arrays([columns[field.name] for field in RAW], schema=RAW)
 
     def _text(self, kind: int, count: int) -> pa.Array:
-        """A column of texts, from their bytes one after another."""
-        ends = self._text_ends[kind, : count + 1]
-        present = np.packbits(self._present[kind, :count], bitorder="little")
-        text = self._texts[kind, : ends[-1]]
+        """Make a column of texts, from their bytes one after another."""
+        out = self._texts
+        ends = out.ends[kind, : count + 1]
+        present = np.packbits(out.present[kind, :count], bitorder="little")
+        text = out.text[kind, : ends[-1]]
         buffers = [pa.py_buffer(present.tobytes()), pa.py_buffer(ends.tobytes()), pa.py_buffer(text.tobytes())]
         return pa.Array.from_buffers(pa.string(), count, buffers)
 
     def _transactions(self, count: int) -> pa.Array:
-        mops = int(self._mop_ends[count])
-        kinds = self._mop_kinds[:mops]
+        out = self._mops
+        mops = int(out.ends[count])
+        kinds = out.kinds[:mops]
         struct = MOPS.value_type
-        elements = pa.array(self._elements[: self._element_ends[mops]].copy())
+        elements = pa.array(out.elements[: out.element_ends[mops]].copy())
         many = np.packbits(kinds == 2, bitorder="little")
         lists = pa.Array.from_buffers(
             struct.field("vs").type,
             mops,
-            [pa.py_buffer(many.tobytes()), pa.py_buffer(self._element_ends[: mops + 1].tobytes())],
+            [pa.py_buffer(many.tobytes()), pa.py_buffer(out.element_ends[: mops + 1].tobytes())],
             children=[elements],
         )
         children = [
-            pa.array(_MICRO).take(pa.array(self._mop_codes[:mops])),
-            pa.array(self._mops[0, :mops].copy()),
-            pa.array(self._mops[1, :mops].copy(), mask=kinds != 1),
+            pa.array(_MICRO).take(pa.array(out.codes[:mops])),
+            pa.array(out.numbers[0, :mops].copy()),
+            pa.array(out.numbers[1, :mops].copy(), mask=kinds != 1),
             lists,
         ]
         structs = pa.StructArray.from_arrays(children, fields=list(struct))
-        has = np.packbits(self._has_mops[:count], bitorder="little")
-        ends = self._mop_ends[: count + 1]
+        has = np.packbits(out.present[:count], bitorder="little")
+        ends = out.ends[: count + 1]
         return pa.Array.from_buffers(
             MOPS, count, [pa.py_buffer(has.tobytes()), pa.py_buffer(ends.tobytes())], children=[structs]
         )
 
 
 def may_end(op: bytes) -> bool:
-    """Whether an op in EDN that begins here may end here; if not, what opened it is still open."""
+    """Tell whether an op in EDN that begins here may end here; if not, what opened it is still open."""
     return bool(_may_end(np.frombuffer(op, np.uint8)))
 
 
 # ── compiled ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 #
-# Every function takes a place and gives the place after it, or one of these:
+# Every function takes a place and gives the place after what it read, or one of these. All of it is one pass: linear in the
+# bytes, but for the keys of one map, each of which is compared with those before it (at most `_KEYS_MOST`).
 
 _MORE: Final = -1  # the data ends inside
 _ODD: Final = -2  # it is not for this scanner
+
+_TAB, _NEWLINE, _RETURN, _SPACE, _TILDE = map(ord, "\t\n\r ~")
+_QUOTE, _BACKSLASH, _COLON, _COMMA, _SEMICOLON, _HASH, _SLASH = map(ord, '"\\:,;#/')
+_MINUS, _UNDERSCORE, _DOT, _ZERO, _NINE = map(ord, "-_.09")
+_SMALL_A, _SMALL_N, _SMALL_Z, _CAPITAL_A, _CAPITAL_Z = map(ord, "anzAZ")
+_VECTOR, _END_VECTOR, _MAP, _END_MAP, _LIST, _END_LIST = map(ord, "[]{}()")
+
+_DIGITS_MOST: Final = 18
+_PROCESSES: Final = 1 << 31
+_FNV_OFFSET, _FNV_PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
+
+
+class _Ops(NamedTuple):
+    """Columns of ops. `state` has the places `_AT` … `_ELEMENTS`; `found` the bits of the keys that an op has had."""
+
+    state: _Numbers
+    numbers: _Numbers
+    found: _Codes
+    types: _Codes
+
+
+class _Texts(NamedTuple):
+    """Texts of ops, one after another. That of an op begins at `ends[kind, op]`; of the op being scanned it ends at `at[kind]`."""
+
+    text: _Bytes
+    ends: _Codes
+    at: _Numbers
+    present: npt.NDArray[np.bool_]
+
+
+class _Mops(NamedTuple):
+    """Micro-operations and the elements of their lists, one after another; `ends` and `element_ends` are offsets.
+
+    `count` has how many of either there are, those of the op being scanned included.
+    """
+
+    count: _Numbers
+    present: npt.NDArray[np.bool_]
+    ends: _Codes
+    numbers: _Numbers
+    codes: _Codes
+    kinds: npt.NDArray[np.int8]
+    element_ends: _Codes
+    elements: _Numbers
 
 
 def _compiled(function: Any) -> Any:
     return numba.njit(cache=True, nogil=True)(function)
 
 
+def _bytes_of(word: str) -> _Bytes:
+    return np.frombuffer(word.encode(), np.uint8).copy()
+
+
+_NIL, _NULL, _TRUE, _FALSE = map(_bytes_of, ("nil", "null", "true", "false"))
+_APPEND, _R, _READ, _W, _WRITE = map(_bytes_of, ("append", "r", "read", "w", "write"))
+_KEY_TYPE, _KEY_F, _KEY_PROCESS, _KEY_TIME = map(_bytes_of, ("type", "f", "process", "time"))
+_KEY_INDEX, _KEY_VALUE, _KEY_ERROR, _KEY_NODE, _KEY_KEY = map(_bytes_of, ("index", "value", "error", "node", "key"))
+_INVOKE, _OK, _FAIL, _INFO = map(_bytes_of, _TYPES)
+
+
+# Words, numbers and blanks.
+
+
+@_compiled
+def _is_digit(byte: int) -> bool:
+    return _ZERO <= byte <= _NINE
+
+
+@_compiled
+def _is_small_letter(byte: int) -> bool:
+    return _SMALL_A <= byte <= _SMALL_Z
+
+
 @_compiled
 def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
-    """Blanks and, in EDN, commas and comments; but not a comment of which the end is not there yet."""
+    """Skip blanks and, in EDN, commas and comments; but not a comment of which the end is not there yet."""
     end = len(data)
     while at < end:
         byte = data[at]
-        if byte == 32 or (9 <= byte <= 13) or (byte == 44 and not json):
+        if byte == _SPACE or _TAB <= byte <= _RETURN or (byte == _COMMA and not json):
             at += 1
-        elif byte == 59 and not json:
+        elif byte == _SEMICOLON and not json:
             begin = at
-            while at < end and data[at] != 10:
+            while at < end and data[at] != _NEWLINE:
                 at += 1
             if at >= end:
                 return begin
@@ -196,29 +267,32 @@ def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
 
 @_compiled
 def _is_name(byte: int) -> bool:
-    """Letters, digits and what else a plain name or number consists of."""
+    """Tell whether plain names and numbers consist of it: letters, digits, and `-`, `_`, `.`."""
     return (
-        (97 <= byte <= 122) or (65 <= byte <= 90) or (48 <= byte <= 57) or byte == 45 or byte == 95 or byte == 46  # noqa: PLR1714
+        _is_small_letter(byte)
+        or _CAPITAL_A <= byte <= _CAPITAL_Z
+        or _is_digit(byte)
+        or byte in (_MINUS, _UNDERSCORE, _DOT)
     )
 
 
 @_compiled
 def _word(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
-    """(begin, end, place after) of a keyword or a string that needs no escape."""
+    """Read a keyword or a string that needs no escape: (begin, end, place after)."""
     end = len(data)
     if at >= end:
         return _MORE, 0, 0
-    if data[at] == 34:
+    if data[at] == _QUOTE:
         begin = at + 1
         at = begin
-        while at < end and data[at] != 34:
-            if data[at] == 92 or data[at] < 32 or data[at] > 126:
+        while at < end and data[at] != _QUOTE:
+            if data[at] == _BACKSLASH or data[at] < _SPACE or data[at] > _TILDE:
                 return _ODD, 0, 0
             at += 1
         if at >= end:
             return _MORE, 0, 0
         return begin, at, at + 1
-    if json or data[at] != 58:
+    if json or data[at] != _COLON:
         return _ODD, 0, 0
     begin = at + 1
     at = begin
@@ -233,29 +307,35 @@ def _word(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
 
 @_compiled
 def _ends_word(byte: int) -> bool:
-    """Whether a word that stands before this byte is whole."""
+    """Tell whether a word that stands before this byte is whole."""
     return (
-        byte == 32 or byte == 44 or (9 <= byte <= 13) or byte == 93 or byte == 125 or byte == 91 or byte == 41  # noqa: PLR1714
+        byte == _SPACE  # noqa: PLR1714 - compiled
+        or byte == _COMMA
+        or _TAB <= byte <= _RETURN
+        or byte == _END_VECTOR
+        or byte == _END_MAP
+        or byte == _VECTOR
+        or byte == _END_LIST
     )
 
 
 @_compiled
 def _integer(data: _Bytes, at: int) -> tuple[int, int]:
-    """(the integer, the place after it), of at most 18 digits."""
+    """Read an integer of at most 18 digits: (the integer, the place after it)."""
     end = len(data)
-    negative = at < end and data[at] == 45
+    negative = at < end and data[at] == _MINUS
     if negative:
         at += 1
     begin = at
     value = 0
-    while at < end and 48 <= data[at] <= 57:
-        value = 10 * value + int(data[at]) - 48
+    while at < end and _ZERO <= data[at] <= _NINE:
+        value = 10 * value + int(data[at]) - _ZERO
         at += 1
-        if at - begin > 18:
+        if at - begin > _DIGITS_MOST:
             return 0, _ODD
     if at >= end:
         return 0, _MORE
-    if at == begin or (at - begin > 1 and data[begin] == 48) or not _ends_word(data[at]):
+    if at == begin or (at - begin > 1 and data[begin] == _ZERO) or not _ends_word(data[at]):
         return 0, _ODD
     if negative and value == 0:
         return 0, _ODD
@@ -274,59 +354,50 @@ def _is(data: _Bytes, begin: int, end: int, word: _Bytes) -> bool:
 
 @_compiled
 def _constant(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
-    """(0 null, 1 true, 2 false; the place after it)."""
+    """Read null, true or false: (0, 1 or 2; the place after it)."""
     end = at
-    while end < len(data) and 97 <= data[end] <= 122:
+    while end < len(data) and _is_small_letter(data[end]):
         end += 1
     if end >= len(data):
         return 0, _MORE
-    if end - at > 5 or not _ends_word(data[end]):
+    if not _ends_word(data[end]):
         return 0, _ODD
-    if end - at == 3 and not json and data[at] == 110 and data[at + 1] == 105 and data[at + 2] == 108:
+    if _is(data, at, end, _NULL) if json else _is(data, at, end, _NIL):
         return 0, end
-    if (
-        end - at == 4
-        and json
-        and data[at] == 110
-        and data[at + 1] == 117
-        and data[at + 2] == 108
-        and data[at + 3] == 108
-    ):
-        return 0, end
-    if end - at == 4 and data[at] == 116 and data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101:
+    if _is(data, at, end, _TRUE):
         return 1, end
-    if (
-        end - at == 5
-        and data[at] == 102
-        and data[at + 1] == 97
-        and data[at + 2] == 108
-        and data[at + 3] == 115
-        and data[at + 4] == 101
-    ):
+    if _is(data, at, end, _FALSE):
         return 2, end
     return 0, _ODD
 
 
 @_compiled
+def _null(data: _Bytes, at: int, json: bool) -> int:
+    """Read null, and nothing else."""
+    which, at = _constant(data, at, json)
+    return _ODD if at >= 0 and which != 0 else at
+
+
+@_compiled
 def _next(data: _Bytes, at: int, json: bool, count: int) -> int:
-    """Where the next element of a collection begins, or the collection ends: in JSON there is one comma before each."""
+    """Go where the next element of a collection begins, or the collection ends: in JSON there is one comma before each."""
     at = _after_blanks(data, at, json)
     if json and count > 0 and at < len(data):
-        if data[at] == 44:
+        if data[at] == _COMMA:
             at = _after_blanks(data, at + 1, json)
-            if at < len(data) and (data[at] == 93 or data[at] == 125):
+            if at < len(data) and (data[at] == _END_VECTOR or data[at] == _END_MAP):
                 return _ODD
-        elif data[at] != 93 and data[at] != 125:
+        elif data[at] != _END_VECTOR and data[at] != _END_MAP:
             return _ODD
     return at if at < len(data) else _MORE
 
 
 @_compiled
 def _after_colon(data: _Bytes, at: int, json: bool) -> int:
-    """From the end of a key to its value."""
+    """Go from the end of a key to its value."""
     at = _after_blanks(data, at, json)
     if json:
-        if at < len(data) and data[at] != 58:
+        if at < len(data) and data[at] != _COLON:
             return _ODD
         at = _after_blanks(data, at + 1, json)
     return at if at < len(data) else _MORE
@@ -334,9 +405,9 @@ def _after_colon(data: _Bytes, at: int, json: bool) -> int:
 
 @_compiled
 def _write(value: int, out: _Bytes, to: int) -> int:
-    """The digits of an integer; the place after them."""
+    """Write the digits of an integer; return the place after them."""
     if value < 0:
-        out[to] = 45
+        out[to] = _MINUS
         to += 1
         value = -value
     digits = 1
@@ -345,40 +416,43 @@ def _write(value: int, out: _Bytes, to: int) -> int:
         rest //= 10
         digits += 1
     for place in range(to + digits - 1, to - 1, -1):
-        out[place] = 48 + value % 10
+        out[place] = _ZERO + value % 10
         value //= 10
     return to + digits
 
 
 @_compiled
 def _copy(data: _Bytes, begin: int, end: int, out: _Bytes, to: int) -> int:
+    """Copy bytes; return the place after them."""
     for at in range(begin, end):
         out[to] = data[at]
         to += 1
     return to
 
 
+# Any value, as JSON.
+
+
 @_compiled
-def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:  # noqa: C901, PLR0912, PLR0915 - one loop
-    """The value at `at` as JSON: (the place after it, the end of the JSON)."""
+def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:  # noqa: C901 - one loop
+    """Write the value at `at` as JSON: (the place after it, the end of the JSON)."""
     opened = np.zeros(_DEPTH_MOST, np.uint8)
     counts = np.zeros(_DEPTH_MOST, np.int64)
     keys = np.zeros((_DEPTH_MOST, _KEYS_MOST), np.uint64)
     depth = 0
     while True:
         is_key = False
-        in_map = depth > 0 and opened[depth - 1] == 123
         if depth > 0:
             count = counts[depth - 1]
+            in_map = opened[depth - 1] == _MAP
             at = _after_colon(data, at, json) if in_map and count % 2 == 1 else _next(data, at, json, count)
             if at < 0:
                 return at, 0
-            byte = data[at]
-            if byte == 93 or byte == 125 or byte == 41:  # noqa: PLR1714
-                closes = 125 if in_map else 93 if opened[depth - 1] == 91 else 41
-                if byte != closes or (in_map and count % 2 == 1):
+            is_key = in_map and count % 2 == 0
+            if _is_end(data[at]):
+                if data[at] != _end_of(opened[depth - 1]) or (in_map and not is_key):
                     return _ODD, 0
-                out[to] = 125 if in_map else 93
+                out[to] = _END_MAP if in_map else _END_VECTOR
                 to += 1
                 at += 1
                 depth -= 1
@@ -386,192 +460,226 @@ def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int,
                     return at, to
                 counts[depth - 1] += 1
                 continue
-            is_key = in_map and count % 2 == 0
             if count > 0:
-                out[to] = 58 if in_map and not is_key else 44
+                out[to] = _COLON if in_map and not is_key else _COMMA
                 to += 1
         byte = data[at]
-        if byte == 91 or byte == 123 or (byte == 40 and not json):  # noqa: PLR1714
+        if byte in (_VECTOR, _MAP) or (byte == _LIST and not json):
             if depth == _DEPTH_MOST or is_key:
                 return _ODD, 0
             opened[depth] = byte
             counts[depth] = 0
             depth += 1
-            out[to] = 123 if byte == 123 else 91
+            out[to] = _MAP if byte == _MAP else _VECTOR
             to += 1
             at += 1
             continue
         began = to
-        if byte == 34 or byte == 58:  # noqa: PLR1714
-            begin, end, at = _word(data, at, json)
-            if begin < 0:
-                return begin, 0
-            out[to] = 34
-            to = _copy(data, begin, end, out, to + 1)
-            out[to] = 34
-            to += 1
-        elif byte == 45 or 48 <= byte <= 57:
-            if is_key and json:
-                return _ODD, 0
-            value, at = _integer(data, at)
-            if at < 0:
-                return at, 0
-            if is_key:
-                out[to] = 34
-                to = _write(value, out, to + 1)
-                out[to] = 34
-                to += 1
-            else:
-                to = _write(value, out, to)
-        elif 97 <= byte <= 122 and not is_key:
-            which, at = _constant(data, at, json)
-            if at < 0:
-                return at, 0
-            word = _NULL if which == 0 else _TRUE if which == 1 else _FALSE
-            to = _copy(word, 0, len(word), out, to)
-        else:
-            return _ODD, 0
+        at, to = _emit_scalar(data, at, json, is_key, out, to)
+        if at < 0:
+            return at, 0
         if depth == 0:
             return at, to
-        if is_key:
-            number = counts[depth - 1] // 2
-            if number >= _KEYS_MOST:
-                return _ODD, 0
-            mixed = np.uint64(14695981039346656037)
-            for place in range(began, to):
-                mixed = (mixed ^ np.uint64(out[place])) * np.uint64(1099511628211)
-            for other in range(number):
-                if keys[depth - 1, other] == mixed:
-                    return _ODD, 0
-            keys[depth - 1, number] = mixed
+        if is_key and not _is_new(keys[depth - 1], counts[depth - 1] // 2, out, began, to):
+            return _ODD, 0
         counts[depth - 1] += 1
 
 
 @_compiled
-def _transaction(  # noqa: PLR0912, PLR0915, C901 - one loop
-    data: _Bytes,
-    at: int,
-    json: bool,
-    mop: int,
-    element: int,
-    mops: _Numbers,
-    codes: npt.NDArray[np.int32],
-    kinds: npt.NDArray[np.int8],
-    ends: npt.NDArray[np.int32],
-    elements: _Numbers,
-) -> tuple[int, int, int]:
-    """The micro-operations from behind the bracket on: (the place after them, how many there are then, elements)."""
-    count = 0
-    while True:
-        at = _next(data, at, json, count)
-        if at < 0:
-            return at, 0, 0
-        if data[at] == 93:
-            return at + 1, mop, element
-        if data[at] != 91:
-            return _ODD, 0, 0
-        count += 1
-        at = _next(data, at + 1, json, 0)
-        if at < 0:
-            return at, 0, 0
+def _is_end(byte: int) -> bool:
+    return byte in (_END_VECTOR, _END_MAP, _END_LIST)
+
+
+@_compiled
+def _end_of(byte: int) -> int:
+    """Give the bracket that closes what this one opens."""
+    return _END_MAP if byte == _MAP else _END_VECTOR if byte == _VECTOR else _END_LIST
+
+
+@_compiled
+def _emit_scalar(data: _Bytes, at: int, json: bool, is_key: bool, out: _Bytes, to: int) -> tuple[int, int]:
+    """Write a word, an integer or a constant as JSON: (the place after it, the end of the JSON)."""
+    byte = data[at]
+    if byte in (_QUOTE, _COLON):
         begin, end, at = _word(data, at, json)
         if begin < 0:
-            return begin, 0, 0
-        if _is(data, begin, end, _APPEND):
-            codes[mop] = 0
-        elif _is(data, begin, end, _R) or _is(data, begin, end, _READ):
-            codes[mop] = 1
-        elif _is(data, begin, end, _W) or _is(data, begin, end, _WRITE):
-            codes[mop] = 2
-        else:
-            return _ODD, 0, 0
-        at = _next(data, at, json, 1)
+            return begin, 0
+        out[to] = _QUOTE
+        to = _copy(data, begin, end, out, to + 1)
+        out[to] = _QUOTE
+        return at, to + 1
+    if byte == _MINUS or _is_digit(byte):
+        if is_key and json:
+            return _ODD, 0
+        value, at = _integer(data, at)
         if at < 0:
-            return at, 0, 0
-        mops[0, mop], at = _integer(data, at)
+            return at, 0
+        if not is_key:
+            return at, _write(value, out, to)
+        out[to] = _QUOTE
+        to = _write(value, out, to + 1)
+        out[to] = _QUOTE
+        return at, to + 1
+    if _is_small_letter(byte) and not is_key:
+        which, at = _constant(data, at, json)
         if at < 0:
-            return at, 0, 0
-        at = _next(data, at, json, 1)
-        if at < 0:
-            return at, 0, 0
-        kinds[mop] = 0
-        mops[1, mop] = 0
-        if data[at] == 93 and codes[mop] == 1:  # a read that says only what it reads
-            at += 1
-            mop += 1
-            ends[mop] = element
-            continue
-        if data[at] == 91:
-            kinds[mop] = 2
-            inner = 0
-            at += 1
-            while True:
-                at = _next(data, at, json, inner)
-                if at < 0:
-                    return at, 0, 0
-                if data[at] == 93:
-                    at += 1
-                    break
-                elements[element], at = _integer(data, at)
-                if at < 0:
-                    return at, 0, 0
-                element += 1
-                inner += 1
-        elif data[at] == 110:
-            which, at = _constant(data, at, json)
-            if at < 0 or which != 0:
-                return min(at, _ODD), 0, 0
-        else:
-            kinds[mop] = 1
-            mops[1, mop], at = _integer(data, at)
-            if at < 0:
-                return at, 0, 0
-        at = _next(data, at, json, 1)
-        if at < 0:
-            return at, 0, 0
-        if data[at] != 93:
-            return _ODD, 0, 0
-        at += 1
-        mop += 1
-        ends[mop] = element
+            return at, 0
+        word = _NULL if which == 0 else _TRUE if which == 1 else _FALSE
+        return at, _copy(word, 0, len(word), out, to)
+    return _ODD, 0
+
+
+@_compiled
+def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, end: int) -> bool:
+    """Note the key that was just written, as a hash; False if its map may have it already, or has very many."""
+    if count >= _KEYS_MOST:
+        return False
+    mixed = _FNV_OFFSET
+    for place in range(begin, end):
+        mixed = (mixed ^ np.uint64(out[place])) * _FNV_PRIME
+    for other in range(count):
+        if keys[other] == mixed:
+            return False
+    keys[count] = mixed
+    return True
+
+
+# Transactions.
 
 
 @_compiled
 def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
-    """Whether a vector (from behind its bracket on) begins with a vector that begins with a word: 1, 0, or negative."""
+    """Tell whether a vector (from behind its bracket on) begins with a vector that begins with a word: 1, 0, or negative."""
     at = _next(data, at, json, 0)
     if at < 0:
         return at
-    if data[at] != 91:
+    if data[at] != _VECTOR:
         return 0
     at = _next(data, at + 1, json, 0)
     if at < 0:
         return at
-    return 1 if data[at] == 58 or data[at] == 34 else 0
+    return 1 if data[at] == _COLON or data[at] == _QUOTE else 0
+
+
+@_compiled
+def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa: C901, PLR0912 - after each part it may end
+    """Scan the micro-operations of a transaction, from behind its bracket on: what each does, its key, a value or a list."""
+    total, _, _, numbers, codes, kinds, element_ends, elements = out
+    mop, element = total[_MOP], total[_ELEMENT]
+    count = 0
+    while True:
+        at = _next(data, at, json, count)
+        if at < 0:
+            return at
+        if data[at] == _END_VECTOR:
+            break
+        if data[at] != _VECTOR:
+            return _ODD
+        count += 1
+        code, key, at = _micro_head(data, at + 1, json)
+        if at < 0:
+            return at
+        kind, value = 0, 0
+        if data[at] == _END_VECTOR and code == 1:  # a read that says only what it reads
+            at += 1
+        else:
+            if data[at] == _VECTOR:
+                kind = 2
+                inner = 0
+                at += 1
+                while True:
+                    at = _next(data, at, json, inner)
+                    if at < 0:
+                        return at
+                    if data[at] == _END_VECTOR:
+                        at += 1
+                        break
+                    elements[element], at = _integer(data, at)
+                    if at < 0:
+                        return at
+                    element += 1
+                    inner += 1
+            elif data[at] == _SMALL_N:
+                at = _null(data, at, json)
+            else:
+                kind = 1
+                value, at = _integer(data, at)
+            if at >= 0:
+                at = _close(data, at, json)
+            if at < 0:
+                return at
+        codes[mop] = code
+        numbers[0, mop] = key
+        numbers[1, mop] = value
+        kinds[mop] = kind
+        mop += 1
+        element_ends[mop] = element
+    total[_MOP], total[_ELEMENT] = mop, element
+    return at + 1
+
+
+@_compiled
+def _micro_head(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
+    """Read what a micro-operation does and its key: (code, key, the place where its value begins, or its end)."""
+    at = _next(data, at, json, 0)
+    if at < 0:
+        return 0, 0, at
+    begin, end, at = _word(data, at, json)
+    if begin < 0:
+        return 0, 0, begin
+    code = _micro_code(data, begin, end)
+    if code < 0:
+        return 0, 0, _ODD
+    at = _next(data, at, json, 1)
+    if at < 0:
+        return 0, 0, at
+    key, at = _integer(data, at)
+    if at < 0:
+        return 0, 0, at
+    return code, key, _next(data, at, json, 1)
+
+
+@_compiled
+def _micro_code(data: _Bytes, begin: int, end: int) -> int:
+    """Find the place in `_MICRO` of what a micro-operation does; −1 for anything else."""
+    if _is(data, begin, end, _APPEND):
+        return 0
+    if _is(data, begin, end, _R) or _is(data, begin, end, _READ):
+        return 1
+    return 2 if _is(data, begin, end, _W) or _is(data, begin, end, _WRITE) else -1
+
+
+@_compiled
+def _close(data: _Bytes, at: int, json: bool) -> int:
+    """Read the end of a vector that has had something."""
+    at = _next(data, at, json, 1)
+    if at < 0:
+        return at
+    return at + 1 if data[at] == _END_VECTOR else _ODD
 
 
 @_compiled
 def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
-    """Brackets are counted, but for those in strings, in comments and as characters."""
+    """Count brackets, but for those in strings, in comments and as characters."""
     end = len(data)
     depth = 0
     at = 0
     while at < end:
         byte = data[at]
-        if byte == 34:
+        if byte == _QUOTE:
             at += 1
-            while at < end and data[at] != 34:
-                at += 2 if data[at] == 92 else 1
+            while at < end and data[at] != _QUOTE:
+                at += 2 if data[at] == _BACKSLASH else 1
             if at >= end:
                 return False
-        elif byte == 92:
+        elif byte == _BACKSLASH:
             at += 1
-        elif byte == 59:
-            while at < end and data[at] != 10:
+        elif byte == _SEMICOLON:
+            while at < end and data[at] != _NEWLINE:
                 at += 1
-        elif byte == 91 or byte == 123 or byte == 40:  # noqa: PLR1714
+        elif byte in (_VECTOR, _MAP, _LIST):
             depth += 1
-        elif byte == 93 or byte == 125 or byte == 41:  # noqa: PLR1714
+        elif _is_end(byte):
             depth -= 1
             if depth <= 0:
                 return True
@@ -579,301 +687,298 @@ def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
     return depth == 0
 
 
-def _bytes_of(word: str) -> _Bytes:
-    return np.frombuffer(word.encode(), np.uint8).copy()
-
-
-_NULL, _TRUE, _FALSE = map(_bytes_of, ("null", "true", "false"))
-_APPEND, _R, _READ, _W, _WRITE = map(_bytes_of, ("append", "r", "read", "w", "write"))
-_KEY_TYPE, _KEY_F, _KEY_PROCESS, _KEY_TIME = map(_bytes_of, ("type", "f", "process", "time"))
-_KEY_INDEX, _KEY_VALUE, _KEY_ERROR, _KEY_NODE, _KEY_KEY = map(_bytes_of, ("index", "value", "error", "node", "key"))
-_INVOKE, _OK, _FAIL, _INFO = map(_bytes_of, _TYPES)
+# Ops: entry by entry.
 
 
 @_compiled
-def _scan(  # noqa: C901, PLR0912, PLR0915 - parts of a compiled loop would have to hand all of its arrays on
-    data: _Bytes,
-    json: bool,
-    independent: bool,
-    state: _Numbers,
-    numbers: npt.NDArray[np.int64],
-    found: npt.NDArray[np.int32],
-    types: npt.NDArray[np.int32],
-    texts: npt.NDArray[np.uint8],
-    text_ends: npt.NDArray[np.int32],
-    present: npt.NDArray[np.bool_],
-    mop_ends: npt.NDArray[np.int32],
-    has_mops: npt.NDArray[np.bool_],
-    mops: _Numbers,
-    codes: npt.NDArray[np.int32],
-    kinds: npt.NDArray[np.int8],
-    element_ends: npt.NDArray[np.int32],
-    elements: _Numbers,
+def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
+    data: _Bytes, json: bool, independent: bool, ops: _Ops, texts: _Texts, mops: _Mops
 ) -> int:
-    """Scan ops from `state[_AT]` on, and leave there where it stopped."""
-    end = len(data)
-    room = len(found)
+    """Scan ops from `state[_AT]` on, and leave there where it stopped; return why."""
+    state, numbers, found, types = ops
     while True:
-        at = state[_AT]
-        line = state[_LINE]
-        # Between ops, commas are blanks in both notations.
-        while at < end:
-            after = _after_blanks(data, at, json)
-            if after < end and data[after] == 44:
-                after += 1
-            for place in range(at, after):
-                if data[place] == 10:
-                    line += 1
-            if after == at:
-                break
-            at = after
-        state[_AT] = at
-        state[_LINE] = line
-        if at >= end:
+        begin_of_op, line = _between_ops(data, state[_AT], state[_LINE], json)
+        state[_AT], state[_LINE] = begin_of_op, line
+        if begin_of_op >= len(data):
             return ENDED
-        if data[at] == 93 or (data[at] == 41 and not json):
+        if data[begin_of_op] == _END_VECTOR or (data[begin_of_op] == _END_LIST and not json):
             return CLOSED
         op = state[_OPS]
-        if op >= room:
+        if op >= len(found):
             return FULL
-        begin_of_op = at
-        if data[at] == 35 and not json:  # the tag of a record
-            at += 1
-            if at < end and not (97 <= data[at] <= 122):
-                return UNUSUAL
-            while at < end and (_is_name(data[at]) or data[at] == 47):
-                at += 1
-            at = _after_blanks(data, at, json)
-            if at >= end:
-                return UNFINISHED
-        if data[at] != 123:
-            return UNUSUAL
-        at += 1
-        had = 0
-        count = 0
-        mop, element = state[_MOPS], state[_ELEMENTS]
-        text_at = np.zeros(5, np.int64)
-        for kind in range(5):
-            text_at[kind] = text_ends[kind, op]
-            present[kind, op] = False
-        has_mops[op] = False
-        while True:
+        at = _after_tag(data, begin_of_op, json)
+        for kind in range(_KINDS):
+            texts.at[kind] = texts.ends[kind, op]
+            texts.present[kind, op] = False
+        mops.count[_MOP], mops.count[_ELEMENT] = state[_MOPS], state[_ELEMENTS]
+        mops.present[op] = False
+        had, count = 0, 0
+        while at >= 0:
             at = _next(data, at, json, count)
-            if at < 0 or data[at] == 125:
+            if at < 0 or data[at] == _END_MAP:
                 break
             count += 1
-            begin, stop, at = _word(data, at, json)
-            if begin < 0:
-                at = begin
-                break
-            at = _after_colon(data, at, json)
+            bit, at = _entry(data, at, json)
             if at < 0:
                 break
-            byte = data[at]
-            bit = 0
-            if _is(data, begin, stop, _KEY_TYPE):
-                bit = _TYPE
-                begin, stop, at = _word(data, at, json)
-                if begin < 0:
-                    at = begin
-                    break
-                if _is(data, begin, stop, _INVOKE):
-                    types[op] = 0
-                elif _is(data, begin, stop, _OK):
-                    types[op] = 1
-                elif _is(data, begin, stop, _FAIL):
-                    types[op] = 2
-                elif _is(data, begin, stop, _INFO):
-                    types[op] = 3
-                else:
-                    at = _ODD
-                    break
-            elif _is(data, begin, stop, _KEY_F) or _is(data, begin, stop, _KEY_NODE):
-                bit = _F if _is(data, begin, stop, _KEY_F) else _NODE
-                kind = 1 if bit == _F else 3
-                if byte == 110 and bit == _NODE:
-                    which, at = _constant(data, at, json)
-                    if at < 0:
-                        break
-                else:
-                    begin, stop, at = _word(data, at, json)
-                    if begin < 0:
-                        at = begin
-                        break
-                    text_at[kind] = _copy(data, begin, stop, texts[kind], text_ends[kind, op])
-                    present[kind, op] = True
-            elif (
-                _is(data, begin, stop, _KEY_PROCESS)
-                or _is(data, begin, stop, _KEY_TIME)
-                or _is(data, begin, stop, _KEY_INDEX)
-            ):
-                if _is(data, begin, stop, _KEY_PROCESS):
-                    bit, column = _PROCESS, 3
-                elif _is(data, begin, stop, _KEY_TIME):
-                    bit, column = _TIME, 2
-                else:
-                    bit, column = _INDEX, 1
-                if had & bit:
-                    at = _ODD
-                    break
-                if byte == 110:
-                    which, at = _constant(data, at, json)
-                    if at >= 0 and which != 0:
-                        at = _ODD
-                    if at < 0:
-                        break
-                    continue
-                if bit == _PROCESS and (byte == 58 or byte == 34):  # noqa: PLR1714
-                    begin, stop, at = _word(data, at, json)
-                    if begin < 0 or independent:
-                        at = begin if begin < 0 else _ODD
-                        break
-                    numbers[column, op] = NEMESIS
-                else:
-                    number, at = _integer(data, at)
-                    if at >= 0 and bit == _PROCESS and (number < 0 or number >= 1 << 31):
-                        at = _ODD
-                    if at < 0:
-                        break
-                    numbers[column, op] = number
-            elif _is(data, begin, stop, _KEY_VALUE):
-                bit = _VALUE
-                if byte == 110 and not independent:
-                    which, at = _constant(data, at, json)
-                    if at >= 0 and which != 0:
-                        at = _ODD
-                    if at < 0:
-                        break
-                else:
-                    if independent:
-                        if byte != 91:
-                            at = _ODD
-                            break
-                        at = _next(data, at + 1, json, 0)
-                        if at < 0:
-                            break
-                        if data[at] == 58 or data[at] == 34:
-                            begin, stop, at = _word(data, at, json)
-                            if begin < 0:
-                                at = begin
-                                break
-                            # What could be the JSON of another key, and true, false and null, are for the other reader.
-                            if (
-                                begin == stop
-                                or data[begin] == 45
-                                or 48 <= data[begin] <= 57
-                                or data[begin] == 91
-                                or data[begin] == 123
-                            ):
-                                at = _ODD
-                                break
-                            if (
-                                _is(data, begin, stop, _TRUE)
-                                or _is(data, begin, stop, _FALSE)
-                                or _is(data, begin, stop, _NULL)
-                            ):
-                                at = _ODD
-                                break
-                            text_at[4] = _copy(data, begin, stop, texts[4], text_ends[4, op])
-                        else:
-                            number, at = _integer(data, at)
-                            if at < 0:
-                                break
-                            text_at[4] = _write(number, texts[4], text_ends[4, op])
-                        present[4, op] = True
-                        at = _next(data, at, json, 1)
-                        if at < 0:
-                            break
-                        if data[at] == 93:
-                            at = _ODD
-                            break
-                        byte = data[at]
-                    is_transaction = 0
-                    if byte == 40:  # a list may be a transaction, too
-                        at = _ODD
-                        break
-                    if byte == 91:
-                        is_transaction = _begins_transaction(data, at + 1, json)
-                        if is_transaction < 0:
-                            at = is_transaction
-                            break
-                    if is_transaction == 1:
-                        at, mop, element = _transaction(
-                            data, at + 1, json, mop, element, mops, codes, kinds, element_ends, elements
-                        )
-                        if at < 0:
-                            break
-                        has_mops[op] = True
-                    elif byte == 110:
-                        which, at = _constant(data, at, json)
-                        if at >= 0 and which != 0:
-                            at = _ODD
-                        if at < 0:
-                            break
-                    else:
-                        at, stop = _emit(data, at, json, texts[0], text_ends[0, op])
-                        if at < 0:
-                            break
-                        if stop - text_ends[0, op] == 2 and texts[0, stop - 1] == 93:
-                            at = _ODD  # an empty vector may be an empty transaction
-                            break
-                        text_at[0] = stop
-                        present[0, op] = True
-                    if independent:
-                        at = _next(data, at, json, 1)
-                        if at >= 0 and data[at] != 93:
-                            at = _ODD
-                        if at < 0:
-                            break
-                        at += 1
-            elif _is(data, begin, stop, _KEY_ERROR):
-                bit = _ERROR
-                if byte == 58 or byte == 34:  # noqa: PLR1714
-                    begin, stop, at = _word(data, at, json)
-                    if begin < 0:
-                        at = begin
-                        break
-                    text_at[2] = _copy(data, begin, stop, texts[2], text_ends[2, op])
-                    present[2, op] = True
-                elif byte == 110:
-                    which, at = _constant(data, at, json)
-                    if at < 0:
-                        break
-                else:
-                    at, stop = _emit(data, at, json, texts[2], text_ends[2, op])
-                    if at < 0:
-                        break
-                    text_at[2] = stop
-                    present[2, op] = True
-            elif _is(data, begin, stop, _KEY_KEY):
+            again, given = had & bit, bit
+            if bit == _VALUE:
+                if independent:
+                    at = _independent_key(data, at, json, texts, op)
+                sort, at = _sort_of_value(data, at, json)
+                if sort == _TRANSACTION:
+                    mops.present[op] = True
+                    at = _transaction(data, at + 1, json, mops)
+                elif sort == _OTHER:
+                    texts.at[_VALUES], at = _json_value(data, at, json, texts.text[_VALUES], texts.ends[_VALUES, op])
+                    texts.present[_VALUES, op] = True
+                if independent and at >= 0:
+                    at = _close(data, at, json)
+            elif bit == _F:
+                texts.at[_NAMES], at = _copied_word(data, at, json, texts.text[_NAMES], texts.ends[_NAMES, op])
+                texts.present[_NAMES, op] = True
+            elif bit == _TYPE:
+                types[op], at = _type(data, at, json)
+            elif bit == _TIME:
+                numbers[_TIME_COLUMN, op], given, at = _number(data, at, json, bit)
+            elif bit == _INDEX:
+                numbers[_INDEX_COLUMN, op], given, at = _number(data, at, json, bit)
+            elif bit == _PROCESS:
+                numbers[_PROCESS_COLUMN, op], given, at = _process(data, at, json, independent)
+            elif bit == _NODE:
+                at = _null(data, at, json) if data[at] == _SMALL_N else _text(data, at, json, texts, op, _NODES)
+            elif bit == _ERROR:
+                at = _error(data, at, json, texts, op)
+            elif bit == _KEY:
                 at = _ODD
-                break
             else:
-                # Nobody asks what it is; the room behind the values is free.
-                at, stop = _emit(data, at, json, texts[0], text_at[0])
-                if at < 0:
-                    break
-            if had & bit:
+                # Of no use; the room behind the values is free.
+                at, _ = _emit(data, at, json, texts.text[_VALUES], texts.at[_VALUES])
+            if at >= 0 and again:
                 at = _ODD
-                break
-            had |= bit
+            had |= given
         if at == _MORE:
             return UNFINISHED
         if at < 0 or had & (_TYPE | _F) != _TYPE | _F:
             return UNUSUAL
-        if had & _PROCESS and numbers[3, op] == NEMESIS:
-            types[op] = 3
         at += 1
-        numbers[0, op] = line
-        for place in range(begin_of_op, at):
-            if data[place] == 10:
-                line += 1
+        if had & _PROCESS and numbers[_PROCESS_COLUMN, op] == NEMESIS:
+            types[op] = _OF_NEMESIS
+        numbers[_LINE_COLUMN, op] = line
         found[op] = had
-        for kind in range(5):
-            text_ends[kind, op + 1] = text_at[kind]
-        mop_ends[op + 1] = mop
-        state[_MOPS] = mop
-        state[_ELEMENTS] = element
-        state[_OPS] = op + 1
-        state[_AT] = at
-        state[_LINE] = line
+        for kind in range(_KINDS):
+            texts.ends[kind, op + 1] = texts.at[kind]
+        mops.ends[op + 1] = mops.count[_MOP]
+        state[_AT], state[_LINE], state[_OPS] = at, line + _newlines(data, begin_of_op, at), op + 1
+        state[_MOPS], state[_ELEMENTS] = mops.count[_MOP], mops.count[_ELEMENT]
+
+
+@_compiled
+def _between_ops(data: _Bytes, at: int, line: int, json: bool) -> tuple[int, int]:
+    """Skip what stands between ops, commas in both notations: (the place after it, the line there)."""
+    while at < len(data):
+        after = _after_blanks(data, at, json)
+        if after < len(data) and data[after] == _COMMA:
+            after += 1
+        if after == at:
+            break
+        line += _newlines(data, at, after)
+        at = after
+    return at, line
+
+
+@_compiled
+def _newlines(data: _Bytes, begin: int, end: int) -> int:
+    count = 0
+    for place in range(begin, end):
+        if data[place] == _NEWLINE:
+            count += 1
+    return count
+
+
+@_compiled
+def _after_tag(data: _Bytes, at: int, json: bool) -> int:
+    """Go behind the bracket of an op's map, which in EDN may have the tag of a record."""
+    if data[at] == _HASH and not json:
+        at += 1
+        if at < len(data) and not _is_small_letter(data[at]):
+            return _ODD
+        while at < len(data) and (_is_name(data[at]) or data[at] == _SLASH):
+            at += 1
+        at = _after_blanks(data, at, json)
+        if at >= len(data):
+            return _MORE
+    return at + 1 if data[at] == _MAP else _ODD
+
+
+@_compiled
+def _entry(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
+    """Read the key of an entry: (its bit, the place where its value begins)."""
+    begin, stop, at = _word(data, at, json)
+    if begin < 0:
+        return 0, begin
+    return _entry_bit(data, begin, stop), _after_colon(data, at, json)
+
+
+@_compiled
+def _entry_bit(data: _Bytes, begin: int, stop: int) -> int:
+    """Find the bit of an entry's key; 0 for any that an op does not have."""
+    bit = 0
+    if _is(data, begin, stop, _KEY_TYPE):
+        bit = _TYPE
+    elif _is(data, begin, stop, _KEY_F):
+        bit = _F
+    elif _is(data, begin, stop, _KEY_NODE):
+        bit = _NODE
+    elif _is(data, begin, stop, _KEY_PROCESS):
+        bit = _PROCESS
+    elif _is(data, begin, stop, _KEY_TIME):
+        bit = _TIME
+    elif _is(data, begin, stop, _KEY_INDEX):
+        bit = _INDEX
+    elif _is(data, begin, stop, _KEY_VALUE):
+        bit = _VALUE
+    elif _is(data, begin, stop, _KEY_ERROR):
+        bit = _ERROR
+    elif _is(data, begin, stop, _KEY_KEY):
+        bit = _KEY
+    return bit
+
+
+@_compiled
+def _type(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
+    """Read one of `_TYPES`: (its place there, the place after it)."""
+    begin, stop, at = _word(data, at, json)
+    if begin < 0:
+        return 0, begin
+    if _is(data, begin, stop, _INVOKE):
+        return 0, at
+    if _is(data, begin, stop, _OK):
+        return 1, at
+    if _is(data, begin, stop, _FAIL):
+        return 2, at
+    return (3, at) if _is(data, begin, stop, _INFO) else (0, _ODD)
+
+
+@_compiled
+def _number(data: _Bytes, at: int, json: bool, bit: int) -> tuple[int, int, int]:
+    """Read an integer or null: (the integer, `bit` if it is one, the place after it)."""
+    if data[at] == _SMALL_N:
+        return 0, 0, _null(data, at, json)
+    number, at = _integer(data, at)
+    return number, bit, at
+
+
+@_compiled
+def _process(data: _Bytes, at: int, json: bool, independent: bool) -> tuple[int, int, int]:
+    """Read a process, as `_number`: a number, or the name of the nemesis, which independent keys leave to the general reader."""
+    if data[at] == _COLON or data[at] == _QUOTE:
+        begin, _, at = _word(data, at, json)
+        if begin < 0:
+            return 0, 0, begin
+        return NEMESIS, _PROCESS, _ODD if independent else at
+    number, given, at = _number(data, at, json, _PROCESS)
+    if at >= 0 and (number < 0 or number >= _PROCESSES):
+        return 0, 0, _ODD
+    return number, given, at
+
+
+@_compiled
+def _copied_word(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
+    """Copy a word: (the end of the copy, the place after the word)."""
+    begin, stop, at = _word(data, at, json)
+    if begin < 0:
+        return 0, begin
+    return _copy(data, begin, stop, out, to), at
+
+
+@_compiled
+def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) -> int:
+    """Scan a word, as a text of that kind."""
+    begin, stop, at = _word(data, at, json)
+    if begin < 0:
+        return begin
+    out.at[kind] = _copy(data, begin, stop, out.text[kind], out.ends[kind, op])
+    out.present[kind, op] = True
+    return at
+
+
+@_compiled
+def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
+    """Scan an error: a word as it is, anything else as JSON, or null."""
+    if data[at] == _COLON or data[at] == _QUOTE:
+        return _text(data, at, json, out, op, _ERRORS)
+    if data[at] == _SMALL_N:
+        return _null(data, at, json)
+    at, stop = _emit(data, at, json, out.text[_ERRORS], out.ends[_ERRORS, op])
+    if at >= 0:
+        out.at[_ERRORS] = stop
+        out.present[_ERRORS, op] = True
+    return at
+
+
+@_compiled
+def _sort_of_value(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
+    """Tell what a value is, and read it if it is null: (0, `_TRANSACTION` or `_OTHER`; the place after null, or of the value)."""
+    if at < 0:
+        return 0, at
+    if data[at] == _SMALL_N:
+        return 0, _null(data, at, json)
+    if data[at] == _LIST:  # it may be a transaction, too
+        return 0, _ODD
+    if data[at] == _VECTOR:
+        begins = _begins_transaction(data, at + 1, json)
+        if begins != 0:
+            return (_TRANSACTION, at) if begins == 1 else (0, begins)
+    return _OTHER, at
+
+
+@_compiled
+def _independent_key(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
+    """Scan the bracket and the key of a value of independent keys; return where the value begins."""
+    if data[at] != _VECTOR:
+        return _ODD
+    at = _next(data, at + 1, json, 0)
+    if at < 0:
+        return at
+    if data[at] == _COLON or data[at] == _QUOTE:
+        begin, stop, at = _word(data, at, json)
+        if begin < 0:
+            return begin
+        if _may_be_json(data, begin, stop):
+            return _ODD
+        out.at[_KEYS] = _copy(data, begin, stop, out.text[_KEYS], out.ends[_KEYS, op])
+    else:
+        number, at = _integer(data, at)
+        if at < 0:
+            return at
+        out.at[_KEYS] = _write(number, out.text[_KEYS], out.ends[_KEYS, op])
+    out.present[_KEYS, op] = True
+    at = _next(data, at, json, 1)
+    return _ODD if at >= 0 and data[at] == _END_VECTOR else at
+
+
+@_compiled
+def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
+    """Tell whether a word could be the JSON of another key: those are for the general reader."""
+    if begin == stop:
+        return True
+    first = data[begin]
+    return (
+        first == _MINUS  # noqa: PLR1714 - compiled
+        or _is_digit(first)
+        or first == _VECTOR
+        or first == _MAP
+        or _is(data, begin, stop, _TRUE)
+        or _is(data, begin, stop, _FALSE)
+        or _is(data, begin, stop, _NULL)
+    )
+
+
+@_compiled
+def _json_value(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
+    """Write a value that is no transaction as JSON: (the end of the JSON, the place after the value)."""
+    at, end = _emit(data, at, json, out, to)
+    if at >= 0 and end - to == 2 and out[end - 1] == _END_VECTOR:
+        return 0, _ODD  # an empty vector may be an empty transaction
+    return end, at
