@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -38,6 +38,56 @@ _FIRST_ROOM: Final = 1 << 12
 # Where `_search` stopped, and the places of its `progress`.
 _FINISHED, _REFUTED, _PAUSED, _FULL = 0, 1, 2, 3
 _KEY, _DEPTH, _USED, _COUNT, _DEEPEST, _DEEPEST_DEPTH, _SAVED, _SHOWN, _BUILT, _GENERATION = range(10)
+
+
+class _Calls(NamedTuple):
+    """The columns of a `Batch` that the search reads."""
+
+    offsets: _Numbers
+    begins: _Numbers
+    ends: _Numbers
+    requires: _Codes
+    forbids: _Codes
+    assigns: _Codes
+
+
+class _Open(NamedTuple):
+    """One key's answers in order; the calls open at each, what must end first, first; and the bit of each call in `taken`."""
+
+    answers: _Codes
+    starts: _Codes
+    calls: _Codes
+    slots: _Codes
+    scratch: _Codes
+
+
+class _Frames(NamedTuple):
+    """The path of the search, a configuration a frame.
+
+    Of each: the answers accounted for, the state, whether the last call is still owed a use of its value, the next open call
+    to try, the open calls that took effect, and the call that led here.
+    """
+
+    answered: _Codes
+    states: _Codes
+    owed: npt.NDArray[np.bool_]
+    cursors: _Codes
+    taken: npt.NDArray[np.uint64]
+    moves: _Codes
+
+
+class _Deepest(NamedTuple):
+    """The longest order found so far, and the states it can leave behind."""
+
+    moves: _Codes
+    states: _Codes
+
+
+class _Memo(NamedTuple):
+    """A hash table of configurations; a cell is in use if it is of the key's generation."""
+
+    cells: npt.NDArray[np.uint64]
+    generations: _Codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +157,29 @@ class _Search:
         longest = int(np.diff(batch.offsets).max())
         depth = longest + 2
         self._progress = np.zeros(10, np.int64)
-        self._answers = np.zeros(longest + 1, np.int32)
-        self._open_starts = np.zeros(longest + 2, np.int32)
-        self._open_calls = np.zeros(entries + 1, np.int32)
-        self._slots = np.zeros(longest + 1, np.int32)
-        self._scratch = np.zeros((2, longest + 1), np.int32)
-        self._answered = np.zeros(depth, np.int32)
-        self._states = np.zeros(depth, np.int32)
-        self._owed = np.zeros(depth, np.bool_)
-        self._cursors = np.zeros(depth, np.int32)
-        self._taken = np.zeros((depth, words), np.uint64)
-        self._moves = np.zeros(depth, np.int32)
-        self._deepest_moves = np.zeros(depth, np.int32)
-        self._deepest_states = np.zeros(_SHOWN_MOST, np.int32)
+        self._calls = _Calls(batch.offsets, batch.begins, batch.ends, batch.requires, batch.forbids, batch.assigns)
+        self._open = _Open(
+            answers=np.zeros(longest + 1, np.int32),
+            starts=np.zeros(longest + 2, np.int32),
+            calls=np.zeros(entries + 1, np.int32),
+            slots=np.zeros(longest + 1, np.int32),
+            scratch=np.zeros((2, longest + 1), np.int32),
+        )
+        self._frames = _Frames(
+            answered=np.zeros(depth, np.int32),
+            states=np.zeros(depth, np.int32),
+            owed=np.zeros(depth, np.bool_),
+            cursors=np.zeros(depth, np.int32),
+            taken=np.zeros((depth, words), np.uint64),
+            moves=np.zeros(depth, np.int32),
+        )
+        self._deepest = _Deepest(moves=np.zeros(depth, np.int32), states=np.zeros(_SHOWN_MOST, np.int32))
         self._words = words
-        self._memo, self._generations = self._room(_FIRST_ROOM)
+        self._memo = self._room(_FIRST_ROOM)
         self._progress[_GENERATION] = 1
 
-    def _room(self, cells: int) -> tuple[npt.NDArray[np.uint64], _Codes]:
-        return np.zeros((cells, self._words + 1), np.uint64), np.zeros(cells, np.int32)
+    def _room(self, cells: int) -> _Memo:
+        return _Memo(np.zeros((cells, self._words + 1), np.uint64), np.zeros(cells, np.int32))
 
     def outcomes(self) -> Iterator[tuple[int, Outcome]]:
         """(position of the key in the batch, outcome) of each."""
@@ -156,32 +210,15 @@ class _Search:
             self._next(given)
 
     def _go_on(self) -> int:
-        batch = self._batch
         return int(
             _search(
-                batch.offsets,
-                batch.begins,
-                batch.ends,
-                batch.requires,
-                batch.forbids,
-                batch.assigns,
-                batch.initial,
+                self._calls,
+                self._batch.initial,
                 self._progress,
-                self._answers,
-                self._open_starts,
-                self._open_calls,
-                self._slots,
-                self._scratch,
-                self._answered,
-                self._states,
-                self._owed,
-                self._cursors,
-                self._taken,
-                self._moves,
-                self._deepest_moves,
-                self._deepest_states,
+                self._open,
+                self._frames,
+                self._deepest,
                 self._memo,
-                self._generations,
                 _CONFIGURATIONS_BETWEEN_LOOKS,
             )
         )
@@ -196,14 +233,14 @@ class _Search:
 
     def _grow(self) -> bool:
         """Twice the room for the memo, if that is allowed."""
-        cells = 2 * len(self._memo)
+        cells = 2 * len(self._memo.cells)
         bytes_each = 8 * (self._words + 1) + 4
         # Old and new stand side by side while the memo moves.
         if cells * bytes_each * 3 // 2 > self._limits.memory_bytes:
             return False
-        memo, generations = self._room(cells)
-        _move(self._memo, self._generations, memo, generations, int(self._progress[_GENERATION]))
-        self._memo, self._generations = memo, generations
+        memo = self._room(cells)
+        _move(*self._memo, *memo, int(self._progress[_GENERATION]))
+        self._memo = memo
         return True
 
     def _refuted(self, key: int) -> Outcome:
@@ -211,9 +248,9 @@ class _Search:
         depth, shown, deepest = (int(self._progress[at]) for at in (_DEEPEST_DEPTH, _SHOWN, _DEEPEST))
         return Outcome(
             linearizable=False,
-            order=tuple(begin + int(call) for call in self._deepest_moves[1 : depth + 1]),
-            states=tuple(dict.fromkeys(int(state) for state in self._deepest_states[:shown])),
-            stuck=begin + int(self._answers[deepest]),
+            order=tuple(begin + int(call) for call in self._deepest.moves[1 : depth + 1]),
+            states=tuple(dict.fromkeys(int(state) for state in self._deepest.states[:shown])),
+            stuck=begin + int(self._open.answers[deepest]),
             configurations=int(self._progress[_COUNT]),
         )
 
@@ -461,33 +498,53 @@ def _observe(
 
 
 @_compiled
-def _search(  # noqa: C901, PLR0912, PLR0915 - parts of a compiled loop would have to hand all of its arrays on
-    offsets: _Numbers,
-    begins: _Numbers,
-    ends: _Numbers,
-    requires: _Codes,
-    forbids: _Codes,
-    assigns: _Codes,
+def _note_depth(progress: _Numbers, states: _Codes, here: int, depth: int, state: int) -> None:
+    """Note how far an order came, and the first few states that so long a one can leave behind."""
+    if here > progress[_DEEPEST]:
+        progress[_DEEPEST] = here
+        progress[_DEEPEST_DEPTH] = depth
+        progress[_SAVED] = 0
+        progress[_SHOWN] = 1
+        states[0] = state
+    elif here == progress[_DEEPEST] and progress[_SHOWN] < len(states):
+        for shown in range(progress[_SHOWN]):
+            if states[shown] == state:
+                return
+        states[progress[_SHOWN]] = state
+        progress[_SHOWN] += 1
+
+
+@_compiled
+def _go_to_next_key(progress: _Numbers) -> None:
+    """Forget everything about a key that is decided."""
+    progress[_KEY] += 1
+    progress[_BUILT] = 0
+    progress[_COUNT] = 0
+    progress[_USED] = 0
+    progress[_DEPTH] = -1
+    progress[_GENERATION] += 1
+
+
+@_compiled
+def _search(  # noqa: C901, PLR0912, PLR0915 - one loop: its frames, handed on, cost more than its steps
+    calls: _Calls,
     initial: int,
     progress: _Numbers,
-    answers: _Codes,
-    open_starts: _Codes,
-    open_calls: _Codes,
-    slots: _Codes,
-    scratch: _Codes,
-    answered: _Codes,
-    states: _Codes,
-    owed: npt.NDArray[np.bool_],
-    cursors: _Codes,
-    taken: npt.NDArray[np.uint64],
-    moves: _Codes,
-    deepest_moves: _Codes,
-    deepest_states: _Codes,
-    memo: npt.NDArray[np.uint64],
-    generations: _Codes,
+    opened: _Open,
+    frames: _Frames,
+    deepest: _Deepest,
+    memo_of_key: _Memo,
     budget: int,
 ) -> int:
-    """Go on with key `progress[_KEY]` and those after it, until one is refuted, there is no room, or the budget is spent."""
+    """Go on with key `progress[_KEY]` and those after it, until one is refuted, there is no room, or the budget is spent.
+
+    Exponential in the calls of one key that are open at once, and linear in everything else.
+    """
+    offsets, begins, ends, requires, forbids, assigns = calls
+    answers, open_starts, open_calls, slots, scratch = opened
+    answered, states, owed, cursors, taken, moves = frames
+    deepest_moves, deepest_states = deepest
+    memo, generations = memo_of_key
     while progress[_KEY] < len(offsets) - 1:
         key = progress[_KEY]
         begin = offsets[key]
@@ -582,29 +639,12 @@ def _search(  # noqa: C901, PLR0912, PLR0915 - parts of a compiled loop would ha
             generations[cell] = generation
             progress[_USED] += 1
             progress[_COUNT] += 1
-            if here > progress[_DEEPEST]:
-                progress[_DEEPEST] = here
-                progress[_DEEPEST_DEPTH] = fresh
-                progress[_SAVED] = 0
-                deepest_states[0] = state
-                progress[_SHOWN] = 1
-            elif here == progress[_DEEPEST] and progress[_SHOWN] < len(deepest_states):
-                known = False
-                for shown in range(progress[_SHOWN]):
-                    known = known or deepest_states[shown] == state
-                if not known:
-                    deepest_states[progress[_SHOWN]] = state
-                    progress[_SHOWN] += 1
+            _note_depth(progress, deepest_states, here, fresh, state)
             depth = fresh
             cursors[depth] = open_starts[here]
             budget -= 1
             if budget <= 0:
                 progress[_DEPTH] = depth
                 return _PAUSED
-        progress[_KEY] += 1
-        progress[_BUILT] = 0
-        progress[_COUNT] = 0
-        progress[_USED] = 0
-        progress[_DEPTH] = -1
-        progress[_GENERATION] += 1
+        _go_to_next_key(progress)
     return _FINISHED

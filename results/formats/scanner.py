@@ -47,7 +47,7 @@ _TRANSACTION, _OTHER = 1, 2  # sorts of values that are not null
 _OF_NEMESIS: Final = 3  # in `_TYPES`: it knows of no outcome
 _MICRO: Final = ("append", "r", "w")
 
-# Places of `state`: the position, its line, how many ops, micro-operations and elements there are; and places of `_Mops.count`.
+# Places of `state`: the position, its line, how many ops, micro-operations and elements there are; and places of `_Mops.totals`.
 _AT, _LINE, _OPS, _MOPS, _ELEMENTS = range(5)
 _MOP, _ELEMENT = range(2)
 # Rows of `numbers`, and of `texts`.
@@ -78,7 +78,7 @@ class Scanner:
             present=np.zeros((5, ops), np.bool_),
         )
         self._mops = _Mops(
-            count=np.zeros(2, np.int64),
+            totals=np.zeros(2, np.int64),
             present=np.zeros(ops, np.bool_),
             ends=np.zeros(ops + 1, np.int32),
             numbers=np.zeros((2, mops), np.int64),  # key, value
@@ -205,10 +205,10 @@ class _Texts(NamedTuple):
 class _Mops(NamedTuple):
     """Micro-operations and the elements of their lists, one after another; `ends` and `element_ends` are offsets.
 
-    `count` has how many of either there are, those of the op being scanned included.
+    `totals` has how many of either there are, those of the op being scanned included.
     """
 
-    count: _Numbers
+    totals: _Numbers
     present: npt.NDArray[np.bool_]
     ends: _Codes
     numbers: _Numbers
@@ -710,7 +710,7 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
         for kind in range(_KINDS):
             texts.at[kind] = texts.ends[kind, op]
             texts.present[kind, op] = False
-        mops.count[_MOP], mops.count[_ELEMENT] = state[_MOPS], state[_ELEMENTS]
+        mops.totals[_MOP], mops.totals[_ELEMENT] = state[_MOPS], state[_ELEMENTS]
         mops.present[op] = False
         had, count = 0, 0
         while at >= 0:
@@ -768,9 +768,9 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
         found[op] = had
         for kind in range(_KINDS):
             texts.ends[kind, op + 1] = texts.at[kind]
-        mops.ends[op + 1] = mops.count[_MOP]
+        mops.ends[op + 1] = mops.totals[_MOP]
         state[_AT], state[_LINE], state[_OPS] = at, line + _newlines(data, begin_of_op, at), op + 1
-        state[_MOPS], state[_ELEMENTS] = mops.count[_MOP], mops.count[_ELEMENT]
+        state[_MOPS], state[_ELEMENTS] = mops.totals[_MOP], mops.totals[_ELEMENT]
 
 
 @_compiled
@@ -897,7 +897,7 @@ def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) ->
     """Scan a word, as a text of that kind."""
     begin, stop, at = _word(data, at, json)
     if begin < 0:
-        return begin
+        return int(begin)
     out.at[kind] = _copy(data, begin, stop, out.text[kind], out.ends[kind, op])
     out.present[kind, op] = True
     return at
@@ -907,9 +907,9 @@ def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) ->
 def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     """Scan an error: a word as it is, anything else as JSON, or null."""
     if data[at] == _COLON or data[at] == _QUOTE:
-        return _text(data, at, json, out, op, _ERRORS)
+        return int(_text(data, at, json, out, op, _ERRORS))
     if data[at] == _SMALL_N:
-        return _null(data, at, json)
+        return int(_null(data, at, json))
     at, stop = _emit(data, at, json, out.text[_ERRORS], out.ends[_ERRORS, op])
     if at >= 0:
         out.at[_ERRORS] = stop
@@ -944,7 +944,7 @@ def _independent_key(data: _Bytes, at: int, json: bool, out: _Texts, op: int) ->
     if data[at] == _COLON or data[at] == _QUOTE:
         begin, stop, at = _word(data, at, json)
         if begin < 0:
-            return begin
+            return int(begin)
         if _may_be_json(data, begin, stop):
             return _ODD
         out.at[_KEYS] = _copy(data, begin, stop, out.text[_KEYS], out.ends[_KEYS, op])
@@ -964,7 +964,7 @@ def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
     if begin == stop:
         return True
     first = data[begin]
-    return (
+    return bool(
         first == _MINUS  # noqa: PLR1714 - compiled
         or _is_digit(first)
         or first == _VECTOR
