@@ -4,12 +4,12 @@
 
 | effect | what the runtime does | resumed with |
 |---|---|---|
-| `Call` | asks the worker's session for the operation | its `Completion` |
+| `Call` | records the invocation, then asks the worker's session for the operation | its `Completion` |
 | `Record` | writes one event into the worker's journal | None |
 | `Sleep` | lets time pass until a moment of its clock | False if the phase was over before, else True |
 | `Meet` | waits for the crew; throws `NobodyElseComes` in where that is in vain | False if the phase was over before, else True |
 
-An invocation is recorded before it is called and its completion directly after. Pacing, requirements and the retirement
+A call's completion is the next record. Pacing, requirements and the retirement
 of process numbers are here, and nowhere else.
 """
 
@@ -69,12 +69,6 @@ ONE_HAS_LEFT: Final = "one of them has no more steps while another waits for it"
 # ── effects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Call(NamedTuple):
-    """One operation to be asked of the worker's own session."""
-
-    operation: Invoke
-
-
 class Record(NamedTuple):
     """One event for the worker's journal, to be written with the time of the runtime's clock. Fields as of `Journal.event`."""
 
@@ -88,8 +82,15 @@ class Record(NamedTuple):
     mops: Sequence[MicroOp] | None = None
 
 
+class Call(NamedTuple):
+    """One operation to be asked of the worker's own session, once its invocation is in the journal."""
+
+    operation: Invoke
+    invocation: Record
+
+
 _record: Final[Callable[[tuple[Any, ...]], Record]] = partial(tuple.__new__, Record)
-_call: Final[Callable[[tuple[Invoke]], Call]] = partial(tuple.__new__, Call)
+_call: Final[Callable[[tuple[Invoke, Record]], Call]] = partial(tuple.__new__, Call)
 """Of all their fields in order, and in a third of the time: there are two records and a call for every operation."""
 
 Effect: TypeAlias = Call | Record | Sleep | Meet
@@ -191,8 +192,7 @@ def interpret(
                 if not (yield Sleep(next_at_ns)):
                     return Ending("over")
                 next_at_ns = max(next_at_ns + interval_ns, now_ns() - _ARREARS_NS)
-            yield _invocation(step, script)
-            yield _completion(step, script, (yield _call((step,))))
+            yield _completion(step, script, (yield _call((step, _invocation(step, script)))))
         else:
             ending = yield from _take(step, script, order, now_ns)
             if ending is not None:
@@ -238,8 +238,7 @@ def _require(
     ends_ns = now_ns() + int(step.limit_s * _S)
     again_ns = _AGAIN_FIRST_NS
     while True:
-        yield _invocation(step.invoke, script)
-        completion: Completion = yield _call((step.invoke,))
+        completion: Completion = yield _call((step.invoke, _invocation(step.invoke, script)))
         yield _completion(step.invoke, script, completion)
         # A first attempt that nobody answered may have been carried out.
         if completion.type == "ok" or completion.already_there:

@@ -237,7 +237,8 @@ class _SimulatedWorker:
             case Record():
                 self._journal.event(*effect)
                 return False, None
-            case Call(operation):
+            case Call(operation, invocation):
+                self._journal.event(*invocation)
                 self._call(effects, operation)
                 return True, None
             case Sleep(until_ns):

@@ -364,7 +364,9 @@ class _ThreadedWorker:
                     record(*effect)
                     answer = None
                 elif type(effect) is Call:
-                    answer = invoke(effect.operation)
+                    operation, invocation = effect
+                    record(*invocation)
+                    answer = invoke(operation)
                 else:
                     answer = self._wait(effects, effect, is_over)
         except StopIteration as end:

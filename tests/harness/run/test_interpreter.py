@@ -76,17 +76,17 @@ class Walk:
                 return None
 
     def records(self):
-        return [(one.process, one.type) for one in self.effects if isinstance(one, Record)]
+        records = [one.invocation if isinstance(one, Call) else one for one in self.effects]
+        return [(one.process, one.type) for one in records if isinstance(one, Record)]
 
     def pauses(self):
         return [one.until_ns for one in self.effects if isinstance(one, Sleep)]
 
 
-def test_an_invocation_is_recorded_before_it_is_called_and_its_completion_after(script):
+def test_a_call_has_its_invocation_and_is_followed_by_its_completion(script):
     walk = Walk(script, [ASKED])
     assert walk.effects == [
-        Record(0, "invoke", "ask", "n1", "ks.t", {"n": 1}),
-        Call(ASKED),
+        Call(ASKED, Record(0, "invoke", "ask", "n1", "ks.t", {"n": 1})),
         Record(0, "ok", "ask", "n1", "ks.t", 1),
     ]
     assert walk.ending == Ending("finished")
