@@ -1,1 +1,1 @@
-"""What goes wrong: partitions, kills, pauses, clock skew, packet loss."""
+"""Nemeses: partitions, kills, pauses, clock skew, packet loss."""

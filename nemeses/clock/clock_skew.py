@@ -26,7 +26,7 @@ __all__ = ["ClockSkew"]
 
 _KINDS = ("jump", "strobe")
 
-# As good as true. An offset of nothing would end the skew, and whatever keeps a host's clock would be started each time.
+# As good as true. An offset of zero would end the skew, and would restart the service that keeps a host's clock.
 _TRUE_S = 0.001
 
 
@@ -42,36 +42,36 @@ class ClockSkew:
     targets: tuple[str, ...] = ("one", "all")
     kinds: tuple[str, ...] = _KINDS
     max_skew_s: float = 120.0
-    """Offsets are drawn between a tenth of this and this, ahead or behind, for each node its own."""
+    """The largest offset in seconds. Each node's is drawn between a tenth of this and this, ahead or behind."""
     period_s: float = 4.0
-    """Of a strobe: half of it at true time, half at the offset. A server may take a second to follow."""
+    """The period of a strobe: half of it at true time, half at the offset. A server may take a second to follow."""
     tolerance_s: float = 1.0
-    """How far from the wanted offset a clock may be read and still count as there."""
+    """The largest distance in seconds between the wanted offset and the one read back."""
     read_back_limit_s: float = 15.0
     _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Skews of 5 to 15 s with quiet between. Raises PlanError for parameters out of range."""
+        """Plan skews of 5 to 15 s with quiet between them. Raises PlanError for parameters out of range."""
         skew = configured(self, context)
         skew.check()
         faults = targeted(self.name, context, random, targets=skew.targets)
         return [replace(fault, parameters={**fault.parameters, **skew.draw(fault.nodes, random)}) for fault in faults]
 
     def check(self) -> None:
-        """Raises PlanError, naming the parameter, unless every skew could be told from none."""
+        """Raise PlanError, naming the parameter, if the smallest skew would be within the tolerance."""
         for kind in self.kinds:
             if kind not in _KINDS:
                 raise PlanError(f'clock.kinds: unknown kind "{kind}". Known: {", ".join(_KINDS)}.')
         if self.max_skew_s / 10 <= self.tolerance_s:
             raise PlanError(
-                f"clock.max_skew_s={self.max_skew_s:g}: the smallest skew, a tenth of it, could not be told from none "
+                f"clock.max_skew_s={self.max_skew_s:g}: the smallest skew is a tenth of it, and lies within the tolerance "
                 f"(clock.tolerance_s={self.tolerance_s:g})"
             )
         if self.period_s <= 0:
-            raise PlanError(f"clock.period_s={self.period_s:g}: a period is longer than nothing")
+            raise PlanError(f"clock.period_s={self.period_s:g}: a period is longer than 0")
 
     def draw(self, nodes: Sequence[str], random: Random) -> Mapping[str, JSON]:
-        """The parameters of one fault on these nodes."""
+        """Draw the parameters of one fault on these nodes."""
         offsets = {
             name: round(random.choice((-1, 1)) * random.uniform(0.1, 1.0) * self.max_skew_s, 3) for name in nodes
         }
@@ -88,7 +88,7 @@ class ClockSkew:
         def shift(node: Node) -> JSON:
             return {"wanted": offsets[node.name], "read": self._set(node, offsets[node.name])}
 
-        shifted = on_every(nodes, shift, what="skewing clocks")
+        shifted = on_every(nodes, shift, task="skewing clocks")
         if fault.parameters["kind"] == "strobe":
             half_s = float(fault.parameters["period_s"]) / 2
 
@@ -104,11 +104,11 @@ class ClockSkew:
         return {"observed": True, "nodes": shifted}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
-        """True time; a strobe of a harness that lives is ended by its clocks, which follow nobody without a guard."""
+        """Return the command that restores true time. It ends the strobe of a live harness too, whose guard holds the clock."""
         return {name: [Undo(verb="clock")] for name in fault.nodes}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Back to true time, read back: `{"observed", "toggles", "broke_off", "nodes": {name: {"before", "after"}}}`.
+        """Restore true time and read it back: `{"observed", "toggles", "broke_off", "nodes": {name: {"before", "after"}}}`.
 
         `observed`: every clock was still skewed when healing began, or had been strobed. Raises HealError.
         """
@@ -119,18 +119,18 @@ class ClockSkew:
         except TimeoutError as error:
             raise HealError(f"a strobe goes on and would skew the clocks again: {error}") from error
         except (ClusterError, OSError) as error:
-            broke_off = str(error)  # the clocks are what matters now; the strobe's end is told with the effect
+            broke_off = str(error)  # the clocks are restored first; the effect reports how the strobe ended
 
         def restore(node: Node) -> JSON:
             before = round(node.clock_offset(), 3)
             return {"before": before, "after": self._set(node, 0.0)}
 
-        restored = on_every(named(cluster, fault.nodes), restore, what="restoring clocks", error=HealError)
+        restored = on_every(named(cluster, fault.nodes), restore, task="restoring clocks", error=HealError)
         lasted = all(abs(clock["before"]) > self.tolerance_s for clock in restored.values())
         return {"observed": lasted or bool(toggles), "toggles": toggles, "broke_off": broke_off, "nodes": restored}
 
     def _set(self, node: Node, wanted_s: float) -> float:
-        """Shift one clock and return the offset read back. Raises TimeoutError if it does not get there."""
+        """Shift one clock and return the offset read back. Raises TimeoutError if it does not reach the wanted one."""
         node.skew_clock(wanted_s)
         read_s = 0.0
 

@@ -1,4 +1,4 @@
-"""Drops: what a fault does to packets, and what a means of dropping them on arrival must be able to do."""
+"""Drops: the packets that a fault drops on arrival, and the protocol of the filters that drop them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from schemaquake.harness.model.protocols import Fault, Node
 __all__ = ["STORAGE_PORTS", "Drop", "Filter", "ip_version", "ports_named", "tag_of"]
 
 STORAGE_PORTS: Final = (7000, 7001)
-"""Cassandra's internode port, plain and over TLS. CQL is 9042 and never among them."""
+"""Cassandra's internode ports, plain and over TLS. CQL's is 9042."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """What one fault drops, wherever it does."""
+    """The packets that one fault drops, on every node alike."""
 
     fault_id: int
     tag: str = ""
-    """Four hexadecimal digits of the run's, where what it makes could meet what another run made."""
+    """Four hexadecimal digits that identify the run on a cluster that outlives it; empty elsewhere."""
     ports: tuple[int, ...] = STORAGE_PORTS
-    """TCP ports, as source or destination, for connections go both ways; () is every packet between the nodes."""
+    """TCP ports, matched as source or destination, since connections go both ways; () is every packet between the nodes."""
     probability: float = 1.0
     above_bytes: int = 0
-    """Only packets that are longer, headers included: what a way with too small an MTU swallows."""
+    """The packet size, headers included, above which packets are dropped, as on a path whose MTU is too small; 0: any size."""
 
     @property
     def name(self) -> str:
-        """Of the chain or table: the fault's own, so that healing needs nothing else and spares what others made.
+        """Name of the fault's own chain or table, by which healing finds it and spares the rules of others.
 
         iptables takes 28 characters, six of which are for the probe's name.
         """
@@ -40,49 +40,49 @@ class Drop:
 
     @property
     def text(self) -> str:
-        """What is dropped, in words."""
+        """The dropped packets in a phrase."""
         cuts = f"tcp ports {', '.join(map(str, self.ports))}" if self.ports else "everything"
         cuts = f"packets of more than {self.above_bytes} bytes of {cuts}" if self.above_bytes else cuts
         return cuts if self.probability == 1 else f"{self.probability:.1%} of {cuts}"
 
     @property
     def selects(self) -> bool:
-        """Whether some packets between the same two are let through, so that only a filter can do it."""
+        """True if some packets between the same two nodes pass, which only a packet filter can do."""
         return self.probability < 1 or self.above_bytes > 0
 
 
 class Filter(Protocol):
-    """A packet filter of the receiving node's."""
+    """A packet filter on the receiving node."""
 
     name: str
 
-    def refusal(self, node: Node, what: Drop) -> str | None:
-        """Why such a rule cannot be made on this node, in the tool's words; null if it can. Leaves nothing behind."""
+    def refusal(self, node: Node, rule: Drop) -> str | None:
+        """Return why this rule cannot be made on the node, in the tool's words; None if it can. Leaves nothing behind."""
         ...
 
-    def install(self, node: Node, sources: Sequence[str], what: Drop) -> list[str]:
-        """Drop what arrives from these addresses; returns the rules as read back. Raises ClusterError."""
+    def install(self, node: Node, sources: Sequence[str], rule: Drop) -> list[str]:
+        """Drop packets that arrive from these addresses, and return the rules as read back. Raises ClusterError."""
         ...
 
-    def undo(self, what: Drop) -> list[tuple[str, ...]]:
-        """Commands that take the fault's rules away, and whatever its installation may have left; harmless otherwise."""
+    def undo(self, rule: Drop) -> list[tuple[str, ...]]:
+        """Return commands that remove the fault's rules and any partial installation. They are harmless if run again."""
         ...
 
-    def remove(self, node: Node, what: Drop) -> dict[str, JSON] | None:
-        """Take the fault's rules away by the same commands; raises HealError if they stay.
+    def remove(self, node: Node, rule: Drop) -> dict[str, JSON] | None:
+        """Remove the fault's rules by the commands of `undo`. Raises HealError if they stay.
 
-        Returns `{"means", "rules": [text], "packets", "bytes"}` as counted before, null if there were none.
+        Returns `{"means", "rules": [text], "packets", "bytes"}` as counted before; None if there were no rules.
         """
         ...
 
 
 def tag_of(fault: Fault) -> str:
-    """The run's tag in a fault's parameters: there only on a cluster that outlives the run."""
+    """Return the run's tag in a fault's parameters: set only on a cluster that outlives the run."""
     return str(fault.parameters.get("tag", ""))
 
 
 def ip_version(address: str) -> int:
-    """4 or 6. Raises ClusterError for a name: a rule made from one would match whatever it resolves to that day."""
+    """Return 4 or 6. Raises ClusterError for a name: a rule made from one would match whatever it resolves to that day."""
     try:
         return ipaddress.ip_address(address).version
     except ValueError as error:
@@ -90,7 +90,7 @@ def ip_version(address: str) -> int:
 
 
 def ports_named(text: str) -> tuple[int, ...]:
-    """The ports of a fault's parameter: `storage`, `all` (that is ()), or numbers separated by `+`. Raises PlanError."""
+    """Parse the ports of a fault's parameter: `storage`, `all` (that is ()), or numbers separated by `+`. Raises PlanError."""
     match text:
         case "storage":
             return STORAGE_PORTS

@@ -1,7 +1,7 @@
-"""Grudges: who drops whose packets.
+"""Grudges: which node drops packets from which.
 
 A grudge maps each node to the nodes whose packets it drops on arrival. Pure: names and a generator in, a mapping out.
-The words are Jepsen's; `bridge`, `one-way` and `random` are for what a clean split does not reach.
+The names are Jepsen's; `bridge`, `one-way` and `random` are for what a clean split does not reach.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Grudge: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def split(*sides: Sequence[str]) -> Grudge:
-    """Nobody hears anybody of another side. A node that is on no side hears everybody."""
+    """Cut every link between different sides. A node that is on no side keeps all its links."""
     return {
         name: frozenset(other for others in sides if others is not side for other in others)
         for side in sides
@@ -45,22 +45,22 @@ def split(*sides: Sequence[str]) -> Grudge:
 
 
 def one(nodes: Sequence[str], random: Random) -> Grudge:
-    """One node is alone."""
+    """Isolate one node."""
     return _split_off(1, nodes, random)
 
 
 def majority(nodes: Sequence[str], random: Random) -> Grudge:
-    """Two sides, one of them as small a majority as there can be; of four nodes, two and two."""
+    """Split the nodes in two, one side the smallest possible majority; of four nodes, two and two."""
     return _split_off(len(nodes) // 2, nodes, random)
 
 
 def minority_third(nodes: Sequence[str], random: Random) -> Grudge:
-    """As many nodes as are fewer than a third, apart from the rest: what a system that survives traitors must bear."""
+    """Split off the largest number of nodes below a third: as many traitors as a Byzantine system must bear."""
     return _split_off((len(nodes) - 1) // 3, nodes, random)
 
 
 def majorities_ring(nodes: Sequence[str], random: Random) -> Grudge:
-    """Every node hears a majority (itself included), and no two the same one; who hears is heard.
+    """Leave every node a majority to hear (itself included), no two the same one; links stay symmetric.
 
     The nodes stand in a ring in random order, linked to as few others as make a majority: the nearest on both sides, and
     where that number is odd, one across. An odd ring with odd numbers of links cannot exist, so there one node has one
@@ -76,7 +76,7 @@ def majorities_ring(nodes: Sequence[str], random: Random) -> Grudge:
 
 
 def _across(size: int) -> set[tuple[int, int]]:
-    """Pairs of places as far apart in the ring as can be, such that every place is in a pair."""
+    """Return pairs of places as far apart in the ring as can be, such that every place is in a pair."""
     half = size // 2
     if size % 2 == 0:
         return {(i, i + half) for i in range(half)}
@@ -86,20 +86,20 @@ def _across(size: int) -> set[tuple[int, int]]:
 
 
 def bridge(nodes: Sequence[str], random: Random) -> Grudge:
-    """Two sides that share one node: it hears everybody, and everybody hears it."""
+    """Split the nodes in two sides that share one node, which keeps all its links."""
     middle, *rest = random.sample(nodes, len(nodes))
     half = len(rest) // 2
     return {**split(rest[:half], rest[half:]), middle: frozenset()}
 
 
 def one_way(nodes: Sequence[str], random: Random) -> Grudge:
-    """One node hears everybody, and nobody hears it."""
+    """Mute one node: it hears all others, and no other node hears it."""
     mute, *rest = random.sample(nodes, len(nodes))
     return {mute: frozenset()} | {name: frozenset({mute}) for name in rest}
 
 
 def random_links(nodes: Sequence[str], random: Random) -> Grudge:
-    """Any number of links, at least one, is cut."""
+    """Cut a random number of links, at least one."""
     pairs = list(combinations(nodes, 2))
     return _without(nodes, random.sample(pairs, random.randint(1, len(pairs))))
 
@@ -115,26 +115,26 @@ BUILDERS: Final[Mapping[str, Callable[[Sequence[str], Random], Grudge]]] = {
 }
 
 FEWEST_NODES: Final[Mapping[str, int]] = {"minority-third": 4, "majorities-ring": 3, "bridge": 3}
-"""Of how many nodes a builder needs, where two are not enough."""
+"""The number of nodes that a builder needs, where two are not enough."""
 
 
 def visible(grudge: Grudge, name: str, nodes: Sequence[str]) -> frozenset[str]:
-    """Whom `name` still hears, itself included."""
+    """Return the nodes that `name` still hears, itself included."""
     return frozenset(nodes) - grudge.get(name, frozenset())
 
 
 def is_symmetric(grudge: Grudge) -> bool:
-    """Whether whoever is dropped also drops."""
+    """Return True if every pair of nodes drops packets both ways or not at all."""
     return all(name in grudge.get(dropped, frozenset()) for name, others in grudge.items() for dropped in others)
 
 
 def to_json(grudge: Grudge) -> dict[str, list[str]]:
-    """As it stands in a fault's parameters: only nodes that drop something, names sorted."""
+    """Return the grudge as in a fault's parameters: only nodes that drop something, names sorted."""
     return {name: sorted(dropped) for name, dropped in sorted(grudge.items()) if dropped}
 
 
 def from_json(document: JSON) -> Grudge:
-    """What `to_json` wrote."""
+    """Parse the output of `to_json`."""
     return {str(name): frozenset(map(str, dropped)) for name, dropped in document.items()}
 
 

@@ -1,4 +1,4 @@
-"""iptables: dropping packets in a chain of the fault's own, hooked into INPUT when it is complete."""
+"""iptables: drop packets in a chain of the fault's own, hooked into INPUT when it is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Node
 from schemaquake.nemeses.network.drops import Drop, ip_version
-from schemaquake.nemeses.schedule.commands import is_denied, must, run, words
+from schemaquake.nemeses.schedule.commands import describe_failure, is_denied, must, run
 
 __all__ = ["Iptables"]
 
@@ -18,57 +18,57 @@ _LOCK_WAIT_S: Final = "5"
 
 
 class Iptables:
-    """iptables and ip6tables, of either backend. The lock is waited for: others on the host use it too."""
+    """iptables and ip6tables, of either backend. Commands wait for the lock, which other software on the host may hold."""
 
     name = "iptables"
     _TOOLS: Final[Mapping[int, str]] = {4: "iptables", 6: "ip6tables"}
 
-    def refusal(self, node: Node, what: Drop) -> str | None:
-        """Make the rule in a chain that no packet passes, and remove it."""
+    def refusal(self, node: Node, rule: Drop) -> str | None:
+        """Make the rule in a chain that no packet passes, remove it, and return why that failed."""
         version = ip_version(node.address)
-        run(node, *self._argv(version, "-N", _probe(what)))
-        tried = run(node, *self._argv(version, "-A", _probe(what), *self._match(node.address, what)))
-        self._delete_chain(node, version, _probe(what))
-        return None if tried.exit_code == 0 else words(tried)
+        run(node, *self._argv(version, "-N", _probe(rule)))
+        tried = run(node, *self._argv(version, "-A", _probe(rule), *self._match(node.address, rule)))
+        self._delete_chain(node, version, _probe(rule))
+        return None if tried.exit_code == 0 else describe_failure(tried)
 
-    def install(self, node: Node, sources: Sequence[str], what: Drop) -> list[str]:
-        """The chain is hooked in when it is complete, so all its rules begin to count at one instant."""
+    def install(self, node: Node, sources: Sequence[str], rule: Drop) -> list[str]:
+        """Fill the chain and then hook it in, so all its rules take effect at one instant."""
         rules: list[str] = []
         for version in sorted({ip_version(address) for address in sources}):
-            must(node, *self._argv(version, "-N", what.name))
+            must(node, *self._argv(version, "-N", rule.name))
             expected = [address for address in sources if ip_version(address) == version]
             for address in expected:
-                must(node, *self._argv(version, "-A", what.name, *self._match(address, what)))
-            must(node, *self._argv(version, "-I", "INPUT", "1", "-j", what.name))
-            must(node, *self._argv(version, "-C", "INPUT", "-j", what.name))
-            read = must(node, *self._argv(version, "-S", what.name)).splitlines()
+                must(node, *self._argv(version, "-A", rule.name, *self._match(address, rule)))
+            must(node, *self._argv(version, "-I", "INPUT", "1", "-j", rule.name))
+            must(node, *self._argv(version, "-C", "INPUT", "-j", rule.name))
+            read = must(node, *self._argv(version, "-S", rule.name)).splitlines()
             rules += [line for line in read if line.startswith("-A")]
             if len(rules) < len(expected):
                 raise ClusterError(f"{node.name} has {len(rules)} rules where {len(expected)} were made: {rules}")
         return rules
 
-    def undo(self, what: Drop) -> list[tuple[str, ...]]:
-        """The chains of both versions, unhooked, flushed and deleted, and those of a probe that broke off."""
+    def undo(self, rule: Drop) -> list[tuple[str, ...]]:
+        """Return commands that unhook, flush and delete the chains of both IP versions, and those of an interrupted probe."""
         return [
             argv
             for version in self._TOOLS
-            for argv in (*self._removal(version, what), *self._deletion(version, _probe(what)))
+            for argv in (*self._removal(version, rule), *self._deletion(version, _probe(rule)))
         ]
 
-    def remove(self, node: Node, what: Drop) -> dict[str, JSON] | None:
-        """Unhook, flush and delete the chain, having read its counters."""
+    def remove(self, node: Node, rule: Drop) -> dict[str, JSON] | None:
+        """Read the chain's counters, then unhook, flush and delete it."""
         rules: list[str] = []
         for version in self._TOOLS:
-            listed = run(node, *self._argv(version, "-v", "-S", what.name))
+            listed = run(node, *self._argv(version, "-v", "-S", rule.name))
             if listed.exit_code == 0:
                 rules += [line for line in listed.stdout.splitlines() if line.startswith("-A")]
-                done = [run(node, *argv) for argv in self._removal(version, what)]
-                if run(node, *self._argv(version, "-S", what.name)).exit_code == 0:
-                    said = "; ".join(words(one) for one in done if one.exit_code != 0)
-                    raise HealError(f"the chain {what.name} is still there on {node.name}: {said}")
+                done = [run(node, *argv) for argv in self._removal(version, rule)]
+                if run(node, *self._argv(version, "-S", rule.name)).exit_code == 0:
+                    failures = "; ".join(describe_failure(one) for one in done if one.exit_code != 0)
+                    raise HealError(f"the chain {rule.name} is still there on {node.name}: {failures}")
             elif is_denied(listed):
-                raise HealError(f"{self._TOOLS[version]} may not be used on {node.name}: {words(listed)}")
-            self._delete_chain(node, version, _probe(what))
+                raise HealError(f"{self._TOOLS[version]} may not be used on {node.name}: {describe_failure(listed)}")
+            self._delete_chain(node, version, _probe(rule))
         if not rules:
             return None
         counters = [tuple(map(int, count)) for rule in rules for count in re.findall(r" -c (\d+) (\d+)", rule)]
@@ -79,8 +79,8 @@ class Iptables:
             "bytes": sum(size for _, size in counters),
         }
 
-    def _removal(self, version: int, what: Drop) -> list[tuple[str, ...]]:
-        return [self._argv(version, "-D", "INPUT", "-j", what.name), *self._deletion(version, what.name)]
+    def _removal(self, version: int, rule: Drop) -> list[tuple[str, ...]]:
+        return [self._argv(version, "-D", "INPUT", "-j", rule.name), *self._deletion(version, rule.name)]
 
     def _deletion(self, version: int, chain: str) -> list[tuple[str, ...]]:
         return [self._argv(version, "-F", chain), self._argv(version, "-X", chain)]
@@ -92,13 +92,13 @@ class Iptables:
     def _argv(self, version: int, *arguments: str) -> tuple[str, ...]:
         return (self._TOOLS[version], "-w", _LOCK_WAIT_S, *arguments)
 
-    def _match(self, source: str, what: Drop) -> list[str]:
-        ports = ["-p", "tcp", "-m", "multiport", "--ports", ",".join(map(str, what.ports))] if what.ports else []
-        chance = ["-m", "statistic", "--mode", "random", "--probability", f"{what.probability:.6f}"]
-        length = ["-m", "length", "--length", f"{what.above_bytes + 1}:65535"] if what.above_bytes else []
-        return ["-s", source, *ports, *length, *(chance if what.probability < 1 else []), "-j", "DROP"]
+    def _match(self, source: str, rule: Drop) -> list[str]:
+        ports = ["-p", "tcp", "-m", "multiport", "--ports", ",".join(map(str, rule.ports))] if rule.ports else []
+        chance = ["-m", "statistic", "--mode", "random", "--probability", f"{rule.probability:.6f}"]
+        length = ["-m", "length", "--length", f"{rule.above_bytes + 1}:65535"] if rule.above_bytes else []
+        return ["-s", source, *ports, *length, *(chance if rule.probability < 1 else []), "-j", "DROP"]
 
 
-def _probe(what: Drop) -> str:
-    """A chain that is never hooked in; named for the fault, since several may probe at once."""
-    return f"{what.name}_probe"
+def _probe(rule: Drop) -> str:
+    """Return the name of a chain that is never hooked in. It has the fault's id, since several may probe at once."""
+    return f"{rule.name}_probe"

@@ -1,6 +1,6 @@
-"""Neighbours: misleading a *sending* node about where its peers are, with iproute2 alone.
+"""Neighbours: mislead a *sending* node about where its peers are, with iproute2 alone.
 
-A permanent neighbour entry with a link address that nobody has sends whatever is for that peer nowhere. It needs both
+A permanent neighbour entry with an unused link address makes the node lose its packets for that peer. It needs both
 nodes on one link, knows neither ports nor probabilities, and counts nothing; the entry itself is the evidence.
 """
 
@@ -20,11 +20,11 @@ from schemaquake.nemeses.schedule.commands import must, run
 __all__ = ["lead_back", "misdirect", "refusal", "undo"]
 
 _OURS: Final = "02:73"
-"""What our link addresses begin with: locally administered, and "s". Then the run's tag, and the fault's id."""
+"""The first bytes of our link addresses: locally administered, and "s". The run's tag and the fault's id follow."""
 
 _NO_TAG: Final = "7100"
 
-# Only entries that lead to our address, whichever peers they are for: one of the owner's for the same peer stays.
+# Only entries that lead to our address are deleted: an entry that the node's owner made for the same peer stays.
 _LEAD_BACK: Final = (
     "ip neigh show nud permanent | while read -r peer _ device _ address _; do "
     'if [ "$address" = "$1" ]; then ip neigh del "$peer" dev "$device"; fi; done'
@@ -32,7 +32,7 @@ _LEAD_BACK: Final = (
 
 
 def refusal(node: Node, peers: Sequence[str]) -> str | None:
-    """Why entries for these peers cannot be made, null if they can; tried on an address that is for documentation."""
+    """Return why entries for these peers cannot be made, None if they can. Tries an address reserved for documentation."""
     try:
         for device in {_device(node, peer) for peer in peers}:
             entry = ["192.0.2.255", "dev", device]
@@ -43,11 +43,11 @@ def refusal(node: Node, peers: Sequence[str]) -> str | None:
     return None
 
 
-def misdirect(node: Node, peers: Sequence[str], what: Drop) -> list[str]:
-    """Send what is for these peers nowhere; returns the entries as read back.
+def misdirect(node: Node, peers: Sequence[str], rule: Drop) -> list[str]:
+    """Lose packets for these peers, and return the entries as read back.
 
-    Raises ClusterError, also if another fault already misleads this node about one of them, or its owner has said where
-    one of them is: an entry that is replaced is lost.
+    Raises ClusterError, also if another fault already misleads this node about one of them, or if the node has a permanent
+    entry of its own for one of them: an entry that is replaced is lost.
     """
     taken = {entry["dst"]: entry["lladdr"] for entry in _entries(node, "") if entry["dst"] in peers}
     misled = [peer for peer, address in taken.items() if address.startswith(_OURS)]
@@ -56,38 +56,38 @@ def misdirect(node: Node, peers: Sequence[str], what: Drop) -> list[str]:
     if taken:
         raise ClusterError(f"{node.name} has permanent neighbour entries of its own for {', '.join(taken)}")
     for peer in peers:
-        entry = [peer, "dev", _device(node, peer), "lladdr", _nowhere(what), "nud", "permanent"]
+        entry = [peer, "dev", _device(node, peer), "lladdr", _nowhere(rule), "nud", "permanent"]
         must(node, "ip", "neigh", "replace", *entry)
-    made = _entries(node, _nowhere(what))
+    made = _entries(node, _nowhere(rule))
     if len(made) != len(peers):
         raise ClusterError(f"{node.name} has {len(made)} misleading entries where {len(peers)} were made")
     return [json.dumps(entry) for entry in made]
 
 
-def undo(what: Drop) -> list[tuple[str, ...]]:
-    """Commands that delete this fault's entries; harmless where there are none."""
-    return [("sh", "-c", _LEAD_BACK, "sh", _nowhere(what))]
+def undo(rule: Drop) -> list[tuple[str, ...]]:
+    """Return commands that delete this fault's entries. They are harmless where there are none."""
+    return [("sh", "-c", _LEAD_BACK, "sh", _nowhere(rule))]
 
 
-def lead_back(node: Node, what: Drop) -> dict[str, JSON] | None:
-    """Delete this fault's entries; returns them as a filter's `remove` does, null if there were none.
+def lead_back(node: Node, rule: Drop) -> dict[str, JSON] | None:
+    """Delete this fault's entries, and return them in the shape of `Filter.remove`; None if there were none.
 
     Raises HealError if they stay.
     """
-    made = _entries(node, _nowhere(what))
+    made = _entries(node, _nowhere(rule))
     if made:
-        for argv in undo(what):
+        for argv in undo(rule):
             run(node, *argv)
-    if made and _entries(node, _nowhere(what)):
+    if made and _entries(node, _nowhere(rule)):
         raise HealError(f"misleading neighbour entries are still there on {node.name}")
     if not made:
         return None
     return {"means": "neighbour", "rules": [json.dumps(entry) for entry in made], "packets": None, "bytes": None}
 
 
-def _nowhere(what: Drop) -> str:
-    tag = what.tag or _NO_TAG
-    high, low = (what.fault_id % 0x10000).to_bytes(2, "big")
+def _nowhere(rule: Drop) -> str:
+    tag = rule.tag or _NO_TAG
+    high, low = (rule.fault_id % 0x10000).to_bytes(2, "big")
     return f"{_OURS}:{tag[:2]}:{tag[2:]}:{high:02x}:{low:02x}"
 
 
@@ -99,7 +99,7 @@ def _device(node: Node, peer: str) -> str:
 
 
 def _entries(node: Node, link_address: str) -> list[dict[str, Any]]:
-    """The node's permanent entries whose link address begins so; none where there is no iproute2."""
+    """Return the node's permanent entries whose link address starts with this one; none where there is no iproute2."""
     listed = run(node, "ip", "-j", "neigh", "show", "nud", "permanent")
     if listed.exit_code != 0:
         return []

@@ -1,4 +1,4 @@
-"""nftables: dropping packets in a table of the fault's own, made and deleted in one transaction each."""
+"""nftables: drop packets in a table of the fault's own, made and deleted in one transaction each."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from schemaquake.harness.errors import HealError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Node
 from schemaquake.nemeses.network.drops import Drop, ip_version
-from schemaquake.nemeses.schedule.commands import is_denied, must, run, words
+from schemaquake.nemeses.schedule.commands import describe_failure, is_denied, must, run
 
 __all__ = ["Nftables"]
 
 
 class Nftables:
-    """nftables, by a table of our own whose chain looks at arriving packets before those of others do."""
+    """nftables, with a table of our own whose chain sees arriving packets before those of others."""
 
     name = "nft"
 
-    def refusal(self, node: Node, what: Drop) -> str | None:
-        """Let the kernel check the transaction without carrying it out."""
-        tried = run(node, "nft", "--check", self._transaction(what.name, [node.address], what))
-        return None if tried.exit_code == 0 else words(tried)
+    def refusal(self, node: Node, rule: Drop) -> str | None:
+        """Let the kernel check the transaction without carrying it out, and return its refusal."""
+        tried = run(node, "nft", "--check", self._transaction(rule.name, [node.address], rule))
+        return None if tried.exit_code == 0 else describe_failure(tried)
 
-    def install(self, node: Node, sources: Sequence[str], what: Drop) -> list[str]:
-        """One transaction; refused if a table of that name was left by somebody."""
-        must(node, "nft", self._transaction(what.name, sources, what))
-        rules = self._rules(must(node, "nft", "-j", "list", "table", "inet", what.name))
+    def install(self, node: Node, sources: Sequence[str], rule: Drop) -> list[str]:
+        """Make the table in one transaction. It is refused if a table of that name exists."""
+        must(node, "nft", self._transaction(rule.name, sources, rule))
+        rules = self._rules(must(node, "nft", "-j", "list", "table", "inet", rule.name))
         return [json.dumps(rule["expr"]) for rule in rules]
 
-    def undo(self, what: Drop) -> list[tuple[str, ...]]:
-        """The table, and all that is in it."""
-        return [("nft", "delete", "table", "inet", what.name)]
+    def undo(self, rule: Drop) -> list[tuple[str, ...]]:
+        """Return the command that deletes the table and its contents."""
+        return [("nft", "delete", "table", "inet", rule.name)]
 
-    def remove(self, node: Node, what: Drop) -> dict[str, JSON] | None:
-        """Delete the table, having read its counters."""
-        listed = run(node, "nft", "-j", "list", "table", "inet", what.name)
+    def remove(self, node: Node, rule: Drop) -> dict[str, JSON] | None:
+        """Read the table's counters, then delete it."""
+        listed = run(node, "nft", "-j", "list", "table", "inet", rule.name)
         if listed.exit_code != 0:
             if is_denied(listed):
-                raise HealError(f"nft may not be used on {node.name}: {words(listed)}")
+                raise HealError(f"nft may not be used on {node.name}: {describe_failure(listed)}")
             return None
         rules = self._rules(listed.stdout)
-        for argv in self.undo(what):
+        for argv in self.undo(rule):
             run(node, *argv)
-        if run(node, "nft", "list", "table", "inet", what.name).exit_code == 0:
-            raise HealError(f"the table {what.name} is still there on {node.name}")
+        if run(node, "nft", "list", "table", "inet", rule.name).exit_code == 0:
+            raise HealError(f"the table {rule.name} is still there on {node.name}")
         counters = [part["counter"] for rule in rules for part in rule["expr"] if "counter" in part]
         return {
             "means": self.name,
@@ -58,12 +58,12 @@ class Nftables:
     def _rules(self, listing: str) -> list[dict[str, Any]]:
         return [part["rule"] for part in json.loads(listing)["nftables"] if "rule" in part]
 
-    def _transaction(self, table: str, sources: Sequence[str], what: Drop) -> str:
+    def _transaction(self, table: str, sources: Sequence[str], rule: Drop) -> str:
         # A peer's port may stand on either side of the connection, and one expression cannot say "either".
-        ports = f"{{ {', '.join(map(str, what.ports))} }}"
-        matches = [f"tcp sport {ports}", f"tcp sport != {ports} tcp dport {ports}"] if what.ports else [""]
-        length = f"meta length > {what.above_bytes}" if what.above_bytes else ""
-        chance = f"numgen random mod 1000000 < {round(what.probability * 1e6)}" if what.probability < 1 else ""
+        ports = f"{{ {', '.join(map(str, rule.ports))} }}"
+        matches = [f"tcp sport {ports}", f"tcp sport != {ports} tcp dport {ports}"] if rule.ports else [""]
+        length = f"meta length > {rule.above_bytes}" if rule.above_bytes else ""
+        chance = f"numgen random mod 1000000 < {round(rule.probability * 1e6)}" if rule.probability < 1 else ""
         commands = [
             f"create table inet {table}",
             f"add chain inet {table} input {{ type filter hook input priority -10 ; policy accept ; }}",

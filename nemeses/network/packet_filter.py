@@ -1,12 +1,12 @@
-"""Packet filter: dropping what arrives at a node from chosen peers, and taking exactly that away again.
+"""Packet filter: drop packets that arrive at a node from chosen peers, and remove exactly those rules again.
 
 Three means, tried on each node in this order, all through argument vectors on the node itself: iptables, nftables, and
 misleading neighbour entries on the senders (`schemaquake.nemeses.network.iptables`, `schemaquake.nemeses.network.nftables`, `schemaquake.nemeses.network.neighbours`).
 
-What is made bears the fault's id, so healing needs nothing else, spares everybody else's rules, and faults that overlap
+Every rule bears the fault's id, so healing needs nothing else, spares the rules of others, and faults that overlap
 spare each other's. Rules name the peers' addresses as source: traffic of the harness, and of clients that are not
-nodes, never matches. On a cluster that outlives the run nobody is misled unless everything is to be cut: a way
-of the harness may lead through a node. Counters are read before the rules are removed: they prove that packets were dropped.
+nodes, never matches. On a cluster that outlives the run, neighbour entries are used only to cut everything: the harness
+itself may reach a node by way of another. Counters are read before the rules are removed: they prove that packets were dropped.
 """
 
 from __future__ import annotations
@@ -33,43 +33,43 @@ _INSTALL: Final = "install iptables or nftables (Debian: apt-get install iptable
 
 
 Chosen: TypeAlias = Mapping[str, tuple[Filter | None, Sequence[str]]]
-"""For each node that is to drop something its packet filter, and what those said that do not work there."""
+"""The packet filter of each receiving node (None: none works there), and the refusals of those that do not work."""
 
 
-def choose(cluster: Cluster, grudge: Grudge, what: Drop) -> Chosen:
-    """Try the filters of every node that is to drop something, all at once; leaves nothing behind."""
+def choose(cluster: Cluster, grudge: Grudge, rule: Drop) -> Chosen:
+    """Try the filters of every node that is to drop something, all at once. Leaves nothing behind."""
     receivers = named(cluster, [name for name, dropped in grudge.items() if dropped])
-    return on_every(receivers, lambda node: _filter_for(node, what), what="probing for a packet filter")
+    return on_every(receivers, lambda node: _filter_for(node, rule), task="probing for a packet filter")
 
 
-def lacking(cluster: Cluster, chosen: Chosen, what: Drop) -> str | None:
-    """Why `drop` cannot do with what was chosen, and what to install; null if it can."""
+def lacking(cluster: Cluster, chosen: Chosen, rule: Drop) -> str | None:
+    """Return why `drop` cannot use the chosen filters, and what to install; None if it can."""
     unfiltered = [name for name, (means, _) in chosen.items() if means is None]
-    if unfiltered and not _may_mislead(cluster, what):
+    if unfiltered and not _may_mislead(cluster, rule):
         return _no_means(unfiltered[0], chosen[unfiltered[0]][1])
     return None
 
 
-def drop(cluster: Cluster, grudge: Grudge, what: Drop, *, chosen: Chosen | None = None) -> JSON:
-    """Make every node of the grudge drop what arrives from the nodes it names; returns the rules as read back.
+def drop(cluster: Cluster, grudge: Grudge, rule: Drop, *, chosen: Chosen | None = None) -> JSON:
+    """Make every node of the grudge drop packets from the nodes that it names; returns the rules as read back.
 
     `{"observed": True, "nodes": {node: {"means", "cuts", "rules": [text]}}}`. Raises ClusterError, saying what to
     install, if some node has no means; rules may then stand on others until `lift`.
     """
     addresses = {node.name: node.address for node in cluster.nodes}
-    chosen = choose(cluster, grudge, what) if chosen is None else chosen
-    if (refusal := lacking(cluster, chosen, what)) is not None:
+    chosen = choose(cluster, grudge, rule) if chosen is None else chosen
+    if (refusal := lacking(cluster, chosen, rule)) is not None:
         raise ClusterError(refusal)
     unfiltered = [name for name, (means, _) in chosen.items() if means is None]
 
     def install(node: Node) -> JSON:
         means = chosen[node.name][0]
         assert means is not None
-        rules = means.install(node, [addresses[peer] for peer in sorted(grudge[node.name])], what)
-        return {"means": means.name, "cuts": what.text, "rules": rules}
+        rules = means.install(node, [addresses[peer] for peer in sorted(grudge[node.name])], rule)
+        return {"means": means.name, "cuts": rule.text, "rules": rules}
 
     filtering = [node for node in named(cluster, list(chosen)) if node.name not in unfiltered]
-    effects = on_every(filtering, install, what="dropping packets")
+    effects = on_every(filtering, install, task="dropping packets")
     # A sender that loses its way to the receivers stands in for the filter they lack.
     lost = {
         node.name: [addresses[name] for name in unfiltered if node.name in grudge[name]]
@@ -78,36 +78,36 @@ def drop(cluster: Cluster, grudge: Grudge, what: Drop, *, chosen: Chosen | None 
     }
 
     def misdirect(node: Node) -> JSON:
-        return {"means": "neighbour", "cuts": "everything", "rules": neighbours.misdirect(node, lost[node.name], what)}
+        return {"means": "neighbour", "cuts": "everything", "rules": neighbours.misdirect(node, lost[node.name], rule)}
 
-    misled = on_every(named(cluster, list(lost)), misdirect, what="dropping packets without a filter")
+    misled = on_every(named(cluster, list(lost)), misdirect, task="dropping packets without a filter")
     for name, effect in misled.items():
         effects[f"{name} (sending)" if name in effects else name] = effect
     return {"observed": bool(effects), "nodes": effects}
 
 
-def undo(cluster: Cluster, grudge: Grudge, what: Drop) -> Mapping[str, Sequence[Undo]]:
-    """How each node that drops, or would stand in for one that cannot, is rid of it: by every means, as `lift` does."""
+def undo(cluster: Cluster, grudge: Grudge, rule: Drop) -> Mapping[str, Sequence[Undo]]:
+    """Return the commands that remove the fault from each receiver, and from each sender that may stand in for one."""
     involved = {name for name, dropped in grudge.items() if dropped}.union(*grudge.values())
-    commands = [*(argv for means in _FILTERS for argv in means.undo(what)), *neighbours.undo(what)]
+    commands = [*(argv for means in _FILTERS for argv in means.undo(rule)), *neighbours.undo(rule)]
     return {node.name: [Undo(argv) for argv in commands] for node in cluster.nodes if node.name in involved}
 
 
-def lift(cluster: Cluster, what: Drop) -> JSON:
-    """Remove what `drop` made for this fault, wherever it is; idempotent. Returns the counters read before.
+def lift(cluster: Cluster, rule: Drop) -> JSON:
+    """Remove every rule and entry of this fault, wherever it is. Idempotent. Returns the counters read before.
 
     `{"observed", "packets", "nodes": {node: [{"means", "rules": [text], "packets", "bytes"}]}}`; `observed` says that
-    packets were dropped, or that a misleading neighbour entry (which counts nothing) was found standing. Nodes that had
-    nothing of this fault are left out. Raises HealError if something is still there, or a node could not be asked.
+    packets were dropped, or that a misleading neighbour entry (which counts nothing) was found standing. Nodes without a
+    rule of this fault are left out. Raises HealError if a rule is still there, or a node did not answer.
     """
 
     def clear(node: Node) -> list[dict[str, JSON]]:
-        removed = [found for means in _FILTERS if (found := means.remove(node, what)) is not None]
-        if (found := neighbours.lead_back(node, what)) is not None:
+        removed = [found for means in _FILTERS if (found := means.remove(node, rule)) is not None]
+        if (found := neighbours.lead_back(node, rule)) is not None:
             removed.append(found)
         return removed
 
-    removed = on_every(list(cluster.nodes), clear, what=f"lifting fault {what.fault_id}", error=HealError)
+    removed = on_every(list(cluster.nodes), clear, task=f"lifting fault {rule.fault_id}", error=HealError)
     nodes = {name: found for name, found in removed.items() if found}
     pieces = [piece for found in nodes.values() for piece in found]
     packets = sum(piece["packets"] or 0 for piece in pieces)
@@ -118,37 +118,37 @@ def lift(cluster: Cluster, what: Drop) -> JSON:
     }
 
 
-def missing(cluster: Cluster, what: Drop) -> str | None:
-    """Why packets cannot be dropped on some node, and what to install; null if they can.
+def missing(cluster: Cluster, rule: Drop) -> str | None:
+    """Return why packets cannot be dropped on some node, and what to install; None if they can.
 
-    Nodes that do not run commands yet (a cluster that is not started) are not asked; `drop` asks again.
+    Nodes that do not run commands yet (a cluster that is not started) are skipped; `drop` asks again.
     """
-    there = [node for node in cluster.nodes if runs_commands(node)]
-    for node in there:
-        means, refusals = _filter_for(node, what)
+    reachable = [node for node in cluster.nodes if runs_commands(node)]
+    for node in reachable:
+        means, refusals = _filter_for(node, rule)
         if means is not None:
             continue
-        senders = [peer for peer in there if peer.name != node.name] if _may_mislead(cluster, what) else []
+        senders = [peer for peer in reachable if peer.name != node.name] if _may_mislead(cluster, rule) else []
         stand_ins = [neighbours.refusal(sender, [node.address]) for sender in senders]
         if not stand_ins or any(stand_ins):
             return _no_means(node.name, [*refusals, *filter(None, stand_ins)])
     return None
 
 
-def _may_mislead(cluster: Cluster, what: Drop) -> bool:
-    """Whether cutting everything between two nodes, which is all that a neighbour entry can do, will do."""
-    return not what.selects and not (what.ports and isinstance(cluster, Guarded))
+def _may_mislead(cluster: Cluster, rule: Drop) -> bool:
+    """Return True if a neighbour entry may replace a filter: it cuts everything between two nodes, and cannot do less."""
+    return not rule.selects and not (rule.ports and isinstance(cluster, Guarded))
 
 
 def _no_means(name: str, refusals: Sequence[str]) -> str:
     return f"node {name} has no means to drop packets: {'; '.join(refusals)}. On that node, {_INSTALL}"
 
 
-def _filter_for(node: Node, what: Drop) -> tuple[Filter | None, list[str]]:
-    """The first filter that works there, and what those before it said."""
+def _filter_for(node: Node, rule: Drop) -> tuple[Filter | None, list[str]]:
+    """Return the first filter that works on the node, and the refusals of those before it."""
     refusals: list[str] = []
     for means in _FILTERS:
-        refusal = means.refusal(node, what)
+        refusal = means.refusal(node, rule)
         if refusal is None:
             return means, refusals
         refusals.append(f"{means.name}: {refusal}")

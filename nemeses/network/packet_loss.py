@@ -1,8 +1,8 @@
 """Packet loss: packets between some nodes and the rest are lost at random, or late.
 
-Loss alone is done by the receivers' packet filters, where they can count by chance; delay, and loss where no filter
-works, by the kernel's network emulator on the senders. Parameters: `{"grudge", "ports", "loss", "delay_ms",
-"jitter_ms"}`, the grudge naming whose packets suffer on arrival.
+The receivers' packet filters lose packets at random; the kernel's network emulator on the senders delays them, and
+loses them where no filter works. Parameters: `{"grudge", "ports", "loss", "delay_ms", "jitter_ms"}`; the grudge names
+the senders whose packets suffer on arrival.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class PacketLoss:
     disturbs = "packets"
 
     targets: tuple[str, ...] = ("one", "all")
-    """Whose packets, to and from everybody, suffer; one of these is drawn for each fault."""
+    """Nodes whose packets, to and from all others, suffer; one of these is drawn for each fault."""
     ports: str = "storage"
     loss: float = 0.2
-    """The share of packets that is lost; 0 to only delay them."""
+    """The share of packets that is lost; 0 to delay them only."""
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
 
     def missing(self, cluster: Cluster) -> str | None:
-        """Asks every node that already runs for a means to lose packets at random, or to delay them."""
+        """Ask every node that already runs for a means to lose packets at random, or to delay them."""
         filtered = None if self.delay_ms else packet_filter.missing(cluster, Drop(fault_id=0, probability=0.5))
         if filtered is None and not self.delay_ms:
             return None
@@ -60,7 +60,7 @@ class PacketLoss:
         return None
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Faults of 5 to 15 s with quiet between them. Raises PlanError for parameters that do nothing."""
+        """Plan faults of 5 to 15 s with quiet between them. Raises PlanError for parameters without effect."""
         configuration = configured(self, context)
         configuration.check()
         planned = targeted(
@@ -83,7 +83,7 @@ class PacketLoss:
         ]
 
     def check(self) -> None:
-        """Raises PlanError, naming the parameter, unless packets would suffer."""
+        """Raise PlanError, naming the parameter, unless packets would suffer."""
         ports_named(self.ports)
         if not 0 <= self.loss <= 1:
             raise PlanError(f"packet-loss.loss={self.loss:g}: a share of all packets lies between 0 and 1")
@@ -93,7 +93,7 @@ class PacketLoss:
             raise PlanError("packet-loss: with neither loss nor delay_ms nothing would happen")
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Lose or delay; returns rules or emulators as read back. Raises ClusterError."""
+        """Lose or delay packets, and return rules or emulators as read back. Raises ClusterError."""
         grudge = from_json(fault.parameters["grudge"])
         ports = ports_named(str(fault.parameters["ports"]))
         impairment = Impairment(
@@ -104,11 +104,11 @@ class PacketLoss:
             delay_ms=float(fault.parameters["delay_ms"]),
             jitter_ms=float(fault.parameters["jitter_ms"]),
         )
-        what = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, probability=impairment.loss)
+        rule = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, probability=impairment.loss)
         if not impairment.delay_ms:
-            chosen = packet_filter.choose(cluster, grudge, what)
-            if packet_filter.lacking(cluster, chosen, what) is None:
-                return packet_filter.drop(cluster, grudge, what, chosen=chosen)
+            chosen = packet_filter.choose(cluster, grudge, rule)
+            if packet_filter.lacking(cluster, chosen, rule) is None:
+                return packet_filter.drop(cluster, grudge, rule, chosen=chosen)
         addresses = {node.name: node.address for node in cluster.nodes}
         receivers = {
             name: [addresses[receiver] for receiver, dropped in sorted(grudge.items()) if name in dropped]
@@ -118,23 +118,23 @@ class PacketLoss:
         def impair(node: Node) -> JSON:
             return {"means": "netem", "rules": netem.impair(node, receivers[node.name], impairment)}
 
-        effects = on_every(named(cluster, list(receivers)), impair, what="losing or delaying packets")
+        effects = on_every(named(cluster, list(receivers)), impair, task="losing or delaying packets")
         return {"observed": bool(effects), "nodes": effects}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
-        """The fault's own rules, and its emulators, whichever it needed."""
-        what = Drop(fault_id=fault.id, tag=tag_of(fault))
+        """Return the commands that remove the fault's filter rules and emulators, whichever it needed."""
+        rule = Drop(fault_id=fault.id, tag=tag_of(fault))
         emulated = [Undo(argv) for argv in netem.undo(Impairment(fault_id=fault.id, tag=tag_of(fault)))]
-        filtered = packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), what)
+        filtered = packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), rule)
         return {name: [*undo, *emulated] for name, undo in filtered.items()}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Remove all of it; returns the counters, in the shape of `schemaquake.nemeses.network.packet_filter.lift`. Raises HealError."""
+        """Remove rules and emulators; returns the counters, in the shape of `schemaquake.nemeses.network.packet_filter.lift`. Raises HealError."""
         impairment = Impairment(fault_id=fault.id, tag=tag_of(fault))
         emulated = on_every(
             list(cluster.nodes),
             lambda node: netem.restore(node, impairment),
-            what=f"removing the network emulators of fault {fault.id}",
+            task=f"removing the network emulators of fault {fault.id}",
             error=HealError,
         )
         lifted = packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
@@ -147,6 +147,6 @@ class PacketLoss:
 
 
 def _between(chosen: Sequence[str], nodes: Sequence[str]) -> JSON:
-    """Between each of the chosen and everybody else, both ways."""
+    """Return the grudge between the chosen nodes and all others, both ways."""
     rest = [name for name in nodes if name not in chosen]
     return to_json(split(*([name] for name in chosen), rest))

@@ -1,8 +1,8 @@
 """Partition: nodes stop hearing one another.
 
-Cuts the storage port (or everything) between the nodes; clients and the harness still reach every node. Who drops whom
-is a grudge (`schemaquake.nemeses.network.grudges`), how is `schemaquake.nemeses.network.packet_filter`. A fault's parameters are `{"grudge", "ports"}`, and
-`above_bytes` where only longer packets are lost, as on a way whose MTU is too small and that says so to nobody.
+Cuts the storage port (or everything) between the nodes; clients and the harness still reach every node. The grudge
+(`schemaquake.nemeses.network.grudges`) says which node drops packets from which, and `schemaquake.nemeses.network.packet_filter` how. A fault's parameters are
+`{"grudge", "ports"}`, and `above_bytes` if only longer packets are lost, as on a path whose MTU is too small.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Partition:
     disturbs = "packets"
 
     targets: tuple[str, ...] = ("one", "majority", "majorities-ring")
-    """Kinds of grudge, one drawn for each fault; those that need more nodes than there are, are left out."""
+    """Kinds of grudge, one drawn for each fault; kinds that need more nodes than there are, are left out."""
     ports: str = "storage"
     """`storage`, `all`, or port numbers separated by `+`."""
     above_bytes: int = 0
-    """Only longer packets are lost, and whatever waits behind them in the same connection; 0: all are."""
+    """The size above which packets are lost, with those queued behind them in the same connection; 0: all are lost."""
 
     def missing(self, cluster: Cluster) -> str | None:
-        """Asks every node that already runs for a means to drop packets."""
-        what = Drop(fault_id=0, ports=ports_named(self.ports), above_bytes=self.above_bytes)
-        return packet_filter.missing(cluster, what)
+        """Ask every node that already runs for a means to drop packets."""
+        rule = Drop(fault_id=0, ports=ports_named(self.ports), above_bytes=self.above_bytes)
+        return packet_filter.missing(cluster, rule)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Partitions of 5 to 15 s with quiet between them. Raises PlanError for what cannot be parted so."""
+        """Plan partitions of 5 to 15 s with quiet between them. Raises PlanError for a kind that needs more nodes."""
         partition = configured(self, context)
         ports_named(partition.ports)
         if not 0 <= partition.above_bytes < _LONGEST:
@@ -77,19 +77,19 @@ class Partition:
         return faults
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Install the rules; returns them as read back (`schemaquake.nemeses.network.packet_filter.drop`). Raises ClusterError."""
+        """Install the rules and return them as read back (`schemaquake.nemeses.network.packet_filter.drop`). Raises ClusterError."""
         ports = ports_named(str(fault.parameters.get("ports", self.ports)))
         above_bytes = int(fault.parameters.get("above_bytes", 0))
-        what = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, above_bytes=above_bytes)
-        return packet_filter.drop(cluster, from_json(fault.parameters["grudge"]), what)
+        rule = Drop(fault_id=fault.id, tag=tag_of(fault), ports=ports, above_bytes=above_bytes)
+        return packet_filter.drop(cluster, from_json(fault.parameters["grudge"]), rule)
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
-        """The fault's own rules, by every means that may have made them (`schemaquake.nemeses.network.packet_filter.undo`)."""
-        what = Drop(fault_id=fault.id, tag=tag_of(fault))
-        return packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), what)
+        """Return commands that remove the fault's rules, by every means that may have made them (`schemaquake.nemeses.network.packet_filter.undo`)."""
+        rule = Drop(fault_id=fault.id, tag=tag_of(fault))
+        return packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), rule)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Remove them; returns their counters (`schemaquake.nemeses.network.packet_filter.lift`). Raises HealError."""
+        """Remove the rules and return their counters (`schemaquake.nemeses.network.packet_filter.lift`). Raises HealError."""
         return packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
 
 

@@ -1,7 +1,7 @@
-"""Error injection: a server's own code fails, waits or ends at a named place, on request.
+"""Error injection: the server's own code fails, waits or ends at a named place, on request.
 
 ScyllaDB's builds for tests have some two hundred such places; its releases have the interface and none of the places. They
-are switched over REST, on port 10000 of the node's loopback address unless somebody made it another: curl is run on the node.
+are switched over REST, by curl on the node itself: port 10000 of its loopback address, unless it is configured otherwise.
 Parameters: `{"injection", "how", "api"}`. Source: api/api-doc/error_injection.json of ScyllaDB.
 """
 
@@ -19,7 +19,7 @@ from schemaquake.harness.errors import ClusterError, HealError, PlanError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Cluster, Context, Executed, Fault, Node, Undo
 from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back
-from schemaquake.nemeses.schedule.commands import run, runs_commands, words
+from schemaquake.nemeses.schedule.commands import describe_failure, run, runs_commands
 from schemaquake.nemeses.schedule.every_node import on_every
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
@@ -34,8 +34,8 @@ _AUTO: Final = "auto"
 _PORT: Final = 10000
 _PROBE: Final = "schemaquake_probe"
 _SECONDS_TO_ANSWER: Final = 10
-_NOT_THERE: Final = 127
-_REFUSED: Final = 7  # curl's exit code: nobody listens, and what was injected is gone with the process
+_NO_CURL: Final = 127
+_REFUSED: Final = 7  # curl's exit code: no process listens, and the injection ended with the server's process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +49,17 @@ class ErrorInjection:
     targets: tuple[str, ...] = ("one",)
     how: str = "lasting"
     api: str = "auto"
-    """Host and port of the REST interface, as the node itself reaches it; `auto`: 10000, on loopback or its own address."""
+    """Host and port of the REST interface, as seen from the node itself; `auto`: 10000, on loopback or its own address."""
 
     def missing(self, cluster: Cluster) -> str | None:
-        """Tries a name that no place has on every node that already runs."""
+        """Try an unused name on every node that already runs."""
         for node in cluster.nodes:
             if runs_commands(node) and node.state() == "running" and (reason := _refusal(node, self.api)) is not None:
                 return f"node {node.name} cannot inject errors: {reason}"
         return None
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """The place fails for 5 to 15 s, with quiet between. Raises PlanError without a name for it."""
+        """Plan failures of 5 to 15 s with quiet between them. Raises PlanError without the name of a place."""
         configuration = configured(self, context)
         configuration.check()
         injection = context.options.get(_OPTION)
@@ -78,30 +78,32 @@ class ErrorInjection:
         )
 
     def check(self) -> None:
-        """Raises PlanError, naming the parameter, for one that means nothing."""
+        """Raise PlanError, naming the parameter, for an unknown value."""
         if self.how not in {"lasting", "once"}:
             raise PlanError(f'error-injection.how is "lasting" or "once", not "{self.how}"')
         if self.api != _AUTO and _API.fullmatch(self.api) is None:
             raise PlanError(f'error-injection.api is "auto" or host:port, not "{self.api}"')
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Switch it on; returns what each node then says is on. Raises ClusterError if one of them does not list it."""
+        """Switch the place on, and return the injections that each node lists. Raises ClusterError if one does not list it."""
         place = _Place.of(fault)
 
         def switch_on(node: Node) -> JSON:
-            done = _asked(node, place.api, place.switch_on)
+            done = _run_at_api(node, place.api, place.switch_on)
             if done.exit_code != 0:
-                raise ClusterError(f"node {node.name} did not take the injection {place.name}: {words(done)}")
+                raise ClusterError(
+                    f"node {node.name} did not take the injection {place.name}: {describe_failure(done)}"
+                )
             enabled = _enabled(node, place.api)
-            # One that is to happen once may have happened.
+            # A single failure may already have happened.
             if place.name not in enabled and not place.once:
                 raise ClusterError(f"node {node.name} took the injection {place.name} and does not list it: {enabled}")
             return {"enabled": enabled}
 
-        return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), switch_on, what="injecting errors")}
+        return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), switch_on, task="injecting errors")}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
-        """Whoever waits at the place is let go, it is switched off, and a server that it ended is started."""
+        """Return commands that release code waiting at the place, switch it off, and start a server that it ended."""
         place = _Place.of(fault)
         return {
             node.name: [
@@ -112,17 +114,19 @@ class ErrorInjection:
         }
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Switch it off; a server that it ended is started, and has forgotten it. Raises HealError if it is still on."""
+        """Switch the place off, and start a server that it ended (the injection is gone with it). Raises HealError if it is still on."""
         place = _Place.of(fault)
 
         def switch_off(node: Node) -> JSON:
             if node.state() == "stopped":
-                bring_back([node], deadline_s=SERVING_LIMIT_S, what="starting a server that an injection ended")
+                bring_back([node], deadline_s=SERVING_LIMIT_S, task="starting a server that an injection ended")
                 return {"started": True, "enabled": _enabled(node, place.api)}
-            _asked(node, place.api, place.release)
-            done = _asked(node, place.api, place.switch_off)
+            _run_at_api(node, place.api, place.release)
+            done = _run_at_api(node, place.api, place.switch_off)
             if done.exit_code not in {0, _REFUSED}:
-                raise HealError(f"node {node.name} did not take the injection {place.name} back: {words(done)}")
+                raise HealError(
+                    f"node {node.name} did not take the injection {place.name} back: {describe_failure(done)}"
+                )
             enabled = [] if done.exit_code == _REFUSED else _enabled(node, place.api)
             if place.name in enabled:
                 raise HealError(f"node {node.name} still has the injection {place.name}")
@@ -131,7 +135,7 @@ class ErrorInjection:
         nodes = named(cluster, fault.nodes)
         return {
             "observed": True,
-            "nodes": on_every(nodes, switch_off, what="switching injections off", error=HealError),
+            "nodes": on_every(nodes, switch_off, task="switching injections off", error=HealError),
         }
 
 
@@ -145,11 +149,11 @@ class _Place:
 
     @classmethod
     def of(cls, fault: Fault) -> _Place:
-        told = fault.parameters
-        return cls(name=str(told["injection"]), api=str(told["api"]), once=told["how"] == "once")
+        parameters = fault.parameters
+        return cls(name=str(parameters["injection"]), api=str(parameters["api"]), once=parameters["how"] == "once")
 
     def switch_on(self, api: str) -> tuple[str, ...]:
-        return _curl("POST", f"{self._url(api)}?one_shot={self.once}")  # True and False are the interface's words
+        return _curl("POST", f"{self._url(api)}?one_shot={self.once}")  # the interface spells them True and False
 
     def switch_off(self, api: str) -> tuple[str, ...]:
         return _curl("DELETE", self._url(api))
@@ -162,36 +166,36 @@ class _Place:
 
 
 def _refusal(node: Node, api: str) -> str | None:
-    """Why the node's server has no such places, or cannot be told; None if it has."""
+    """Return why the node's server has no error injection, or cannot be asked; None if it has."""
     probe = _Place(name=_PROBE, api=api)
-    done = _asked(node, api, probe.switch_on)
+    done = _run_at_api(node, api, probe.switch_on)
     where = " or ".join(_apis(node, api))
-    if done.exit_code == _NOT_THERE:
+    if done.exit_code == _NO_CURL:
         return "there is no curl on it. Install curl there"
     if done.exit_code == _REFUSED:
         return f"no REST interface answers at {where}. Cassandra has none; -O error-injection.api=HOST:PORT says where another is"
     if done.exit_code != 0:
-        return f"its REST interface at {where} refuses: {words(done)}"
+        return f"its REST interface at {where} refuses: {describe_failure(done)}"
     enabled = _enabled(node, api)
-    _asked(node, api, probe.switch_off)
+    _run_at_api(node, api, probe.switch_off)
     if _PROBE in enabled:
         return None
     return "this build of the server has no error injection (releases have none). Use a debug or dev build"
 
 
 def _enabled(node: Node, api: str) -> Sequence[str]:
-    """What the node says is switched on. Raises ClusterError."""
-    done = _asked(node, api, lambda at: _curl("GET", _list_url(at)))
+    """Return the injections that the node lists as on. Raises ClusterError."""
+    done = _run_at_api(node, api, lambda address: _curl("GET", _list_url(address)))
     if done.exit_code != 0:
-        raise ClusterError(f"node {node.name} does not tell its injections: {words(done)}")
+        raise ClusterError(f"node {node.name} does not list its injections: {describe_failure(done)}")
     return _names(node, done)
 
 
-def _asked(node: Node, api: str, command: Callable[[str], Sequence[str]]) -> Executed:
-    """The command at the first address at which somebody listens."""
+def _run_at_api(node: Node, api: str, command: Callable[[str], Sequence[str]]) -> Executed:
+    """Run the command at the first address that accepts connections."""
     done = Executed(_REFUSED, "", "")
-    for at in _apis(node, api):
-        done = run(node, *command(at))
+    for address in _apis(node, api):
+        done = run(node, *command(address))
         if done.exit_code != _REFUSED:
             break
     return done
@@ -206,11 +210,11 @@ def _apis(node: Node, api: str) -> Sequence[str]:
 
 def _names(node: Node, done: Executed) -> Sequence[str]:
     try:
-        told = json.loads(done.stdout)
+        entries = json.loads(done.stdout)
     except json.JSONDecodeError as error:
-        raise ClusterError(f"node {node.name} tells its injections in no JSON: {done.stdout[:80]!r}") from error
-    # Releases of 2025 tell more of each than its name.
-    return sorted(entry["name"] if isinstance(entry, dict) else str(entry) for entry in told)
+        raise ClusterError(f"node {node.name} lists its injections in no JSON: {done.stdout[:80]!r}") from error
+    # Releases of 2025 list more of each than its name.
+    return sorted(entry["name"] if isinstance(entry, dict) else str(entry) for entry in entries)
 
 
 def _list_url(api: str) -> str:

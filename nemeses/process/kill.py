@@ -29,19 +29,19 @@ class Kill:
     serving_limit_s: float = SERVING_LIMIT_S
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Servers are down for 5 to 15 s, and then for as long as they take to start. Raises PlanError."""
+        """Plan kills with 5 to 15 s of downtime plus the time of a start. Raises PlanError."""
         kill = configured(self, context)
         return targeted(self.name, context, random, targets=kill.targets, serving_limit_s=kill.serving_limit_s)
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """SIGKILL; returns each server's state before and after. Raises ClusterError if one still runs."""
-        return take_down(named(cluster, fault.nodes), "kill", what="killing servers")
+        """Send SIGKILL, and return each server's state before and after. Raises ClusterError if one still runs."""
+        return take_down(named(cluster, fault.nodes), "kill", task="killing servers")
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
-        """Start them."""
+        """Return the commands that start the servers."""
         return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Start them and wait until they serve. Raises HealError naming the first error of one that does not."""
+        """Start the servers and wait until they serve. Raises HealError naming the first error of one that does not."""
         limit_s = float(fault.parameters.get("serving_limit_s", self.serving_limit_s))
-        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing killed servers back")
+        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, task="bringing killed servers back")

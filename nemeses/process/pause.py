@@ -30,11 +30,11 @@ class Pause:
     targets: tuple[str, ...] = ("one",)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Servers are frozen for 5 to 15 s, with quiet between. Raises PlanError."""
+        """Plan pauses of 5 to 15 s with quiet between them. Raises PlanError."""
         return targeted(self.name, context, random, targets=configured(self, context).targets)
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """SIGSTOP; returns each server's state before and after. Raises ClusterError if one is not frozen."""
+        """Send SIGSTOP, and return each server's state before and after. Raises ClusterError if one is not frozen."""
 
         def freeze(node: Node) -> JSON:
             before = node.state()
@@ -42,20 +42,20 @@ class Pause:
             return {"before": before, "after": await_state(node, "paused")}
 
         nodes = named(cluster, fault.nodes)
-        return {"observed": True, "nodes": on_every(nodes, freeze, what="pausing servers")}
+        return {"observed": True, "nodes": on_every(nodes, freeze, task="pausing servers")}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
-        """SIGCONT."""
+        """Return the commands that send SIGCONT."""
         return {name: [Undo(verb="resume")] for name in fault.nodes}
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """SIGCONT; a server that has ended meanwhile is left alone. Raises HealError if one is still frozen."""
+        """Send SIGCONT; a server that has ended meanwhile is left alone. Raises HealError if one is still frozen."""
 
         def thaw(node: Node) -> JSON:
             before = node.state()
             node.resume()
             return {"before": before, "after": await_state(node, "running", "stopped")}
 
-        thawed = on_every(named(cluster, fault.nodes), thaw, what="resuming servers", error=HealError)
-        # A server that was not frozen any more had been woken, or ended, by something else.
+        thawed = on_every(named(cluster, fault.nodes), thaw, task="resuming servers", error=HealError)
+        # A server that was no longer frozen had been resumed, or ended, by something else.
         return {"observed": all(states["before"] == "paused" for states in thawed.values()), "nodes": thawed}

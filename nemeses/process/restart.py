@@ -35,7 +35,7 @@ class Restart:
 
     targets: tuple[str, ...] = ("one",)
     how: str = "stop"
-    """`stop` (SIGTERM) or `kill` (SIGKILL)."""
+    """The signal: `stop` (SIGTERM) or `kill` (SIGKILL)."""
     stop_limit_s: float = 30.0
     serving_limit_s: float = SERVING_LIMIT_S
 
@@ -44,7 +44,7 @@ class Restart:
         return words_for_how(self.name, options)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Restarts with quiet between. Raises PlanError."""
+        """Plan restarts with quiet between them. Raises PlanError."""
         restart = configured(self, context)
         taking_down(restart.how, stop_limit_s=restart.stop_limit_s)
         return targeted(
@@ -58,7 +58,7 @@ class Restart:
         )
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Take them down, read that back, and start them; does not wait for them. Raises ClusterError."""
+        """Take the servers down, read that back, and start them; does not wait for them. Raises ClusterError."""
         down = taking_down(str(fault.parameters["how"]), stop_limit_s=float(fault.parameters["stop_limit_s"]))
 
         def restart(node: Node) -> JSON:
@@ -66,13 +66,13 @@ class Restart:
             node.start()
             return states
 
-        return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), restart, what="restarting servers")}
+        return {"observed": True, "nodes": on_every(named(cluster, fault.nodes), restart, task="restarting servers")}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
-        """Start them, if they were taken down and no more."""
+        """Return the commands that start the servers, for an injection that broke off before it did."""
         return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Wait until they serve. Raises HealError naming the first error of one that does not."""
+        """Wait until the servers serve. Raises HealError naming the first error of one that does not."""
         limit_s = float(fault.parameters["serving_limit_s"])
-        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing restarted servers back")
+        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, task="bringing restarted servers back")

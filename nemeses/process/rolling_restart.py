@@ -1,6 +1,6 @@
 """Rolling restart: one server after another is restarted, each when the one before serves again, as an operator would.
 
-Goes on by itself after the injection; healing lets it finish the server it is at, and makes sure that all serve.
+The round continues by itself after the injection; healing lets it finish the current server, and ensures that all serve.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class RollingRestart:
 
     targets: tuple[str, ...] = ("all",)
     how: str = "stop"
-    """`stop` (SIGTERM) or `kill` (SIGKILL)."""
+    """The signal: `stop` (SIGTERM) or `kill` (SIGKILL)."""
     seconds_a_node: float = 25.0
-    """How long one restart may take, for planning; what is not reached by then is left as it is."""
+    """The planned duration of one restart, in seconds. Servers that are not reached within the round are left running."""
     stop_limit_s: float = 30.0
     serving_limit_s: float = SERVING_LIMIT_S
     _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
@@ -56,7 +56,7 @@ class RollingRestart:
         return f"-O {self.name}.seconds_a_node={limit_s / node_count:g} or less"
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Rounds over the targets, in random order; at least one, however short the run. Raises PlanError."""
+        """Plan rounds over the targets, in random order; at least one, however short the run. Raises PlanError."""
         rolling = configured(self, context)
         taking_down(rolling.how, stop_limit_s=rolling.stop_limit_s)
         round_s = rolling.seconds_a_node * len(context.nodes)
@@ -73,15 +73,15 @@ class RollingRestart:
         )
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Take the first server down, read that back, and let the rest follow in the background. Raises ClusterError."""
-        first, *others = named(cluster, fault.nodes)
+        """Take the first server down, read that back, and restart the others in the background. Raises ClusterError."""
+        first, *rest = named(cluster, fault.nodes)
         down = taking_down(str(fault.parameters["how"]), stop_limit_s=float(fault.parameters["stop_limit_s"]))
         states = taken_down(first, down)
         limit_s = float(fault.parameters["serving_limit_s"])
 
         def roll(finishing: Event) -> JSON:
             restarted = [self._bring_back(first, limit_s)]
-            for node in others:
+            for node in rest:
                 if finishing.is_set():
                     break
                 taken_down(node, down)
@@ -92,7 +92,7 @@ class RollingRestart:
         return {"observed": True, "nodes": {first.name: states}}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
-        """Start all of them; the round itself ends with the harness."""
+        """Return the commands that start all servers; the round itself ends with the harness."""
         return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
@@ -107,9 +107,9 @@ class RollingRestart:
             )
         except (ClusterError, OSError) as error:
             raise HealError(f"the rolling restart broke off: {error}") from error.__cause__ or error
-        effect = bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing restarted servers back")
+        effect = bring_back(named(cluster, fault.nodes), deadline_s=limit_s, task="bringing restarted servers back")
         return {**effect, "observed": bool(restarted), "restarted": restarted or []}
 
     def _bring_back(self, node: Node, limit_s: float) -> str:
-        bring_back([node], deadline_s=limit_s, what="rolling restart")
+        bring_back([node], deadline_s=limit_s, task="rolling restart")
         return node.name

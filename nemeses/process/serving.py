@@ -1,4 +1,4 @@
-"""Serving: taking servers down and bringing them back, each step read back from the system."""
+"""Serving: take servers down and bring them back, each step read back from the system."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ __all__ = [
 ]
 
 SERVING_LIMIT_S: Final = 120.0
-"""How long a server may take to serve again, where nothing else is said."""
+"""The default limit, in seconds, for a server to serve again."""
 
 _STATE_LIMIT_S: Final = 10.0
 
 
-def take_down(nodes: Sequence[Node], how: str, *, stop_limit_s: float = 30.0, what: str) -> JSON:
-    """Stop or kill the servers; `{"observed": True, "nodes": {name: {"before", "after": "stopped"}}}`.
+def take_down(nodes: Sequence[Node], how: str, *, stop_limit_s: float = 30.0, task: str) -> JSON:
+    """Stop or kill the servers: `{"observed": True, "nodes": {name: {"before", "after": "stopped"}}}`.
 
     Raises ClusterError if one of them still runs.
     """
     act = taking_down(how, stop_limit_s=stop_limit_s)
-    return {"observed": True, "nodes": on_every(nodes, partial(taken_down, act=act), what=what)}
+    return {"observed": True, "nodes": on_every(nodes, partial(taken_down, act=act), task=task)}
 
 
 def taken_down(node: Node, act: Callable[[Node], None]) -> JSON:
-    """One server's states before and after `act`. Raises TimeoutError if it still runs."""
+    """Carry out `act` on one server, and return its states before and after. Raises TimeoutError if it still runs."""
     before = node.state()
     act(node)
     return {"before": before, "after": await_state(node, "stopped")}
 
 
 def taking_down(how: str, *, stop_limit_s: float) -> Callable[[Node], None]:
-    """`stop` (SIGTERM, and SIGKILL after the limit) or `kill` as an act on a node; raises PlanError for another word."""
+    """Return `stop` (SIGTERM, and SIGKILL after the limit) or `kill` as an act on a node. Raises PlanError for another word."""
 
     def stop(node: Node) -> None:
         node.stop(deadline_s=stop_limit_s)
@@ -59,7 +59,7 @@ def taking_down(how: str, *, stop_limit_s: float) -> Callable[[Node], None]:
             return stop
         case "kill":
             return kill
-    raise PlanError(f'"{how}" takes no server down: "stop" or "kill" does')
+    raise PlanError(f'"{how}" is not a way to take a server down. Known: "stop", "kill".')
 
 
 def words_for_how(nemesis: str, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ def words_for_how(nemesis: str, options: Mapping[str, str]) -> Mapping[str, str]
 
 
 def await_state(node: Node, *wanted: str) -> str:
-    """The node's state as soon as it is one of these; raises TimeoutError with the last one seen."""
+    """Wait until the node is in one of these states, and return it. Raises TimeoutError with the last one seen."""
     seen = ""
 
     def reached() -> bool:
@@ -81,7 +81,7 @@ def await_state(node: Node, *wanted: str) -> str:
     return seen
 
 
-def bring_back(nodes: Sequence[Node], *, deadline_s: float, what: str) -> JSON:
+def bring_back(nodes: Sequence[Node], *, deadline_s: float, task: str) -> JSON:
     """Start the servers that do not run and wait until all serve; idempotent.
 
     `{"observed": True, "nodes": {name: {"seconds", "after": "running"}}}`. Raises HealError, naming the first error of
@@ -93,18 +93,18 @@ def bring_back(nodes: Sequence[Node], *, deadline_s: float, what: str) -> JSON:
         node.start()
         boot = node.await_serving(deadline_s=deadline_s)
         if not boot.served:
-            raise _why(boot, deadline_s)
+            raise _start_error(boot, deadline_s)
         return {"seconds": round(boot.seconds, 3), "after": await_state(node, "running")}
 
-    return {"observed": True, "nodes": on_every(nodes, serve, what=what, error=HealError)}
+    return {"observed": True, "nodes": on_every(nodes, serve, task=task, error=HealError)}
 
 
 def starting(fault: Fault) -> Mapping[str, Sequence[Undo]]:
-    """What `bring_back` does to each node, without waiting for it: the `undo` of whatever takes servers down."""
+    """Return the commands that start each node without waiting for it: the `undo` of faults that take servers down."""
     return {name: [Undo(verb="resume"), Undo(verb="start")] for name in fault.nodes}
 
 
-def _why(boot: Boot, deadline_s: float) -> Exception:
+def _start_error(boot: Boot, deadline_s: float) -> Exception:
     error = boot.first_error or "no error in its log"
     if boot.exit_code is None:
         return StartTimeout(f"it did not serve within {deadline_s:g} s; its log says: {error}")

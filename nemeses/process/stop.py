@@ -27,11 +27,11 @@ class Stop:
 
     targets: tuple[str, ...] = ("one",)
     stop_limit_s: float = 30.0
-    """How long a server may take to end cleanly before it is killed."""
+    """The limit in seconds for a clean shutdown, before the server is killed."""
     serving_limit_s: float = SERVING_LIMIT_S
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Servers are down for 5 to 15 s, and then for as long as they take to start. Raises PlanError."""
+        """Plan stops with 5 to 15 s of downtime plus the time of a start. Raises PlanError."""
         stop = configured(self, context)
         return targeted(
             self.name,
@@ -43,15 +43,15 @@ class Stop:
         )
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """SIGTERM; returns each server's state before and after. Raises ClusterError if one still runs."""
+        """Send SIGTERM, and return each server's state before and after. Raises ClusterError if one still runs."""
         limit_s = float(fault.parameters.get("stop_limit_s", self.stop_limit_s))
-        return take_down(named(cluster, fault.nodes), "stop", stop_limit_s=limit_s, what="stopping servers")
+        return take_down(named(cluster, fault.nodes), "stop", stop_limit_s=limit_s, task="stopping servers")
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it
-        """Start them."""
+        """Return the commands that start the servers."""
         return starting(fault)
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Start them and wait until they serve. Raises HealError naming the first error of one that does not."""
+        """Start the servers and wait until they serve. Raises HealError naming the first error of one that does not."""
         limit_s = float(fault.parameters.get("serving_limit_s", self.serving_limit_s))
-        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, what="bringing stopped servers back")
+        return bring_back(named(cluster, fault.nodes), deadline_s=limit_s, task="bringing stopped servers back")

@@ -1,1 +1,1 @@
-"""What nemeses share: timetables, targets, options."""
+"""Parts that nemeses share: timetables, targets, options."""

@@ -1,4 +1,4 @@
-"""Activity: what a fault goes on doing between its injection and its healing, in a thread of its own."""
+"""Activity: the work of a fault between its injection and its healing, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ R = TypeVar("R")
 
 
 class Activity(Generic[R]):
-    """A thread that works until it is told to finish; what it raises is kept for whoever tells it."""
+    """A thread that works until `finish` is called, which also raises the error that ended the work."""
 
     def __init__(self, work: Callable[[threading.Event], R], *, name: str) -> None:
-        """Begins at once. `work` looks at the event it is given, or waits on it, and ends soon after it is set."""
+        """Start the thread. `work` polls the given event, or waits on it, and ends soon after it is set."""
         self._finishing = threading.Event()
         self._results: list[R] = []
         self._error: BaseException | None = None
@@ -25,13 +25,13 @@ class Activity(Generic[R]):
 
     @property
     def is_running(self) -> bool:
-        """Whether the thread goes on."""
+        """True until the work has ended."""
         return self._thread.is_alive()
 
     def finish(self, *, deadline_s: float) -> R:
-        """Tell it to end, wait for that, and return what it returned.
+        """End the work, wait for the thread, and return the work's result.
 
-        Raises what it raised, and TimeoutError if it goes on.
+        Raises the work's own error, and TimeoutError if it continues.
         """
         self._finishing.set()
         self._thread.join(deadline_s)
@@ -44,7 +44,7 @@ class Activity(Generic[R]):
     def _run(self) -> None:
         try:
             self._results.append(self._work(self._finishing))
-        except BaseException as error:  # noqa: BLE001 - a thread has nobody to raise to: finish() raises it
+        except BaseException as error:  # noqa: BLE001 - finish() raises it in the caller's thread
             self._error = error
 
 
@@ -55,11 +55,11 @@ class Activities(Generic[R]):
         self._running: dict[int, Activity[R]] = {}
 
     def begin(self, fault_id: int, work: Callable[[threading.Event], R], *, name: str) -> None:
-        """Start one for this fault."""
+        """Start an activity for this fault."""
         self._running[fault_id] = Activity(work, name=name)
 
     def finish(self, fault_id: int, *, deadline_s: float) -> R | None:
-        """End the one of this fault and return what it returned; null if there is none. Raises as the activity does."""
+        """End the activity of this fault and return its result; None if there is none. Raises as the activity does."""
         activity = self._running.get(fault_id)
         if activity is None:
             return None

@@ -1,4 +1,4 @@
-"""Every node: the same act on several nodes at once, all of them tried before anything is raised."""
+"""Every node: the same act on several nodes at once, all of them tried before an error is raised."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def on_every(
-    nodes: Sequence[Node], act: Callable[[Node], T], *, what: str, error: type[ClusterError] = ClusterError
+    nodes: Sequence[Node], act: Callable[[Node], T], *, task: str, error: type[ClusterError] = ClusterError
 ) -> dict[str, T]:
-    """What `act` returned for each node, by name; one thread a node, so that far nodes do not wait for one another.
+    """Carry out `act` on each node and return its results by name; one thread a node, so that far nodes do not wait for one another.
 
-    If any raised, raises `error` saying `what` failed, where and why. Its cause is a NodeDied or a StartTimeout only if
-    all that went wrong is that servers do not serve.
+    If any raised, raises `error` naming the task, the nodes and their errors. Its cause is a NodeDied or a StartTimeout only
+    if servers that do not serve are all that went wrong.
     """
     if not nodes:
         return {}
@@ -30,5 +30,5 @@ def on_every(
     if failed:
         text = "; ".join(f"{name}: {raised}" for name, raised in failed.items())
         gravest = min(failed.values(), key=lambda raised: isinstance(raised, NodeDied | StartTimeout))
-        raise error(f"{what}: {text}") from gravest
+        raise error(f"{task}: {text}") from gravest
     return {name: future.result() for name, future in pending.items()}

@@ -1,4 +1,4 @@
-"""Targets: which nodes a fault hits, in Jepsen's words."""
+"""Targets: the nodes that a fault hits, by Jepsen's names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TARGETS: Final = ("one", "minority-third", "minority", "majority", "primaries", 
 
 
 def choose(target: str, context: Context, random: Random) -> tuple[str, ...]:
-    """Nodes of that kind, in random order.
+    """Choose nodes of that kind, in random order.
 
-    Raises PlanError for an unknown word, and where it means nobody (a minority of two nodes).
+    Raises PlanError for an unknown target, and for an empty one (a minority of two nodes).
     """
     nodes = context.nodes
     match target:
@@ -37,12 +37,12 @@ def choose(target: str, context: Context, random: Random) -> tuple[str, ...]:
         case _:
             raise PlanError(f'unknown target "{target}". Known: {", ".join(TARGETS)}.')
     if count == 0:
-        raise PlanError(f'target "{target}" of {len(nodes)} nodes is nobody')
+        raise PlanError(f'target "{target}" of {len(nodes)} nodes is empty')
     return tuple(random.sample(nodes, count))
 
 
 def primaries(context: Context) -> tuple[str, ...]:
-    """The nodes that lead: those of `-O primaries=n1,n2`, else the first, which the others join by.
+    """Return the nodes that lead: those of `-O primaries=n1,n2`, else the first, which the others join by.
 
     Cassandra has no leader before 6.0; there the first node is the first member of the metadata service.
     Raises PlanError for a name that is not a node's.
@@ -58,7 +58,7 @@ def primaries(context: Context) -> tuple[str, ...]:
 
 
 def named(cluster: Cluster, names: Sequence[str]) -> list[Node]:
-    """The cluster's nodes of these names, in this order; raises PlanError if there is none of that name."""
+    """Return the cluster's nodes of these names, in this order. Raises PlanError for an unknown name."""
     nodes = {node.name: node for node in cluster.nodes}
     for name in names:
         if name not in nodes:

@@ -1,4 +1,4 @@
-"""Timetable: when faults begin and end, with quiet between them in which the cluster may recover; and whom they hit."""
+"""Timetable: when faults begin and end, with quiet between them in which the cluster may recover, and which nodes they hit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["spells", "targeted"]
 _FAULT_S: Final = (5.0, 15.0)
 _QUIET_S: Final = (4.0, 10.0)
 _FULL_SIZE_FROM_S: Final = 60.0
-"""Runs shorter than this have the same faults in proportion."""
+"""The run length in seconds from which faults have their full size; shorter runs have them in proportion."""
 
 
 def spells(
@@ -25,7 +25,7 @@ def spells(
     fault_s: tuple[float, float] = _FAULT_S,
     quiet_s: tuple[float, float] = _QUIET_S,
 ) -> list[tuple[float, float]]:
-    """(begins, ends) in seconds of as many faults as fit into `limit_s`, at least one, apart and in order.
+    """Return (begins, ends) in seconds of as many faults as fit into `limit_s`, at least one, apart and in order.
 
     Lengths of faults and of the quiet before each are drawn evenly from the given ranges (s). The last one ends a
     twentieth of the limit before it, so that the run also ends in quiet.
@@ -53,7 +53,7 @@ def targeted(
     quiet_s: tuple[float, float] = _QUIET_S,
     **parameters: JSON,
 ) -> list[Fault]:
-    """A fault for every spell, each on nodes of a target drawn from `targets` (a parameter too). Raises PlanError."""
+    """Plan a fault for every spell, each on nodes of a target drawn from `targets` (a parameter too). Raises PlanError."""
     faults = []
     for number, (begins_s, ends_s) in enumerate(spells(random, context.time_limit_s, fault_s=fault_s, quiet_s=quiet_s)):
         target = random.choice(targets)

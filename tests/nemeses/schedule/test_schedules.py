@@ -142,18 +142,18 @@ def test_offsets_are_within_the_greatest_skew_and_far_enough_from_none(context):
     [
         (Kill(), {"kill.tragets": "one"}, "no such parameter. It has: serving_limit_s, targets"),
         (Kill(), {"kill.targets": "everyone"}, 'unknown target "everyone"'),
-        (Kill(), {"kill.targets": "minority-third"}, "of 3 nodes is nobody"),
+        (Kill(), {"kill.targets": "minority-third"}, "of 3 nodes is empty"),
         (Kill(), {"kill.serving_limit_s": "soon"}, "not a number"),
         (Kill(), {"kill.targets": "primaries", "primaries": "n9"}, 'there is no node "n9"'),
-        (Restart(), {"restart.how": "unplug"}, '"unplug" takes no server down'),
-        (RollingRestart(), {"rolling-restart.how": "unplug"}, '"unplug" takes no server down'),
+        (Restart(), {"restart.how": "unplug"}, '"unplug" is not a way to take a server down'),
+        (RollingRestart(), {"rolling-restart.how": "unplug"}, '"unplug" is not a way to take a server down'),
         (Partition(), {"partition.targets": "half"}, 'unknown kind of partition "half"'),
         (Partition(), {"partition.ports": "7000+cql"}, 'ports "7000\\+cql"'),
         (PacketLoss(), {"packet-loss.loss": "20"}, "between 0 and 1"),
         (PacketLoss(), {"packet-loss.loss": "0"}, "nothing would happen"),
         (PacketLoss(), {"packet-loss.delay_ms": "-1"}, "cannot be negative"),
         (ClockSkew(), {"clock.kinds": "drift"}, 'unknown kind "drift"'),
-        (ClockSkew(), {"clock.max_skew_s": "5"}, "could not be told from none"),
+        (ClockSkew(), {"clock.max_skew_s": "5"}, "lies within the tolerance"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(nemesis, options, complaint):
