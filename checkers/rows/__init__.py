@@ -1,1 +1,1 @@
-"""Checkers of rows: what was acknowledged, what was read, what can be written."""
+"""Checkers of rows: acknowledged rows are read, and tables can be written and read."""

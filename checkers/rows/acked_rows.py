@@ -1,11 +1,11 @@
-"""Acknowledged rows: whether what was written is read, and nothing else.
+"""Acknowledged rows: every acknowledged row is read, and no other row is.
 
 Judges each table's INSERTs against the final reads, after the cluster settled and again after every node was restarted
 (`schemaquake.checkers.rows.row_fates`), and the final reads against the INSERTs (`schemaquake.checkers.rows.row_contents`).
-Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (there when settled, or nobody could
-look, and lost since), `resurrected-rows`. All such rows of one table are one finding.
+Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (lost since the cluster settled, as far as
+the reads of that phase show), `resurrected-rows`. All such rows of one table are one finding.
 
-Unknown: a table with rows that must be there, none of whose final reads can tell of them.
+Unknown: a table with rows that must be there, none of which any final read could show.
 Source: CEP-21, "Racing CREATE TABLE statements" (one of the tables has to discard its data); the 0.7 document, "Handling
 Failure" (an instant database); CASSANDRA-5202.
 """
@@ -22,9 +22,9 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, target
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, phase_text
-from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, changed_cells, strange_rows
+from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
-from schemaquake.checkers.rows.row_operations import RowOperations, consistency, phase
+from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
 from schemaquake.checkers.schema.judge import Case, Findings, judge
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -54,53 +54,57 @@ class AckedRows:
 
 
 def _find(case: Case, rows: RowOperations) -> Findings:
-    took_place = _phases(case, rows)
+    phases = _list_phases(case, rows)
     for table in rows.tables:
-        told = TableRows(case, rows, table)
-        findings = [*_missing(told, took_place), *_changed(told, took_place), *_strange(told, rows, case, took_place)]
+        table_rows = TableRows(case, rows, table)
+        findings = [
+            *_find_missing(table_rows, phases),
+            *_find_changed(table_rows, phases),
+            *_find_strange(table_rows, rows, case, phases),
+        ]
         yield from findings or (None,)
 
 
-def _phases(case: Case, rows: RowOperations) -> Sequence[str]:
-    """The final phases that took place, as schemas or rows that were read in them show."""
-    seen = {phase(read) for reads in rows.reads.values() for read in reads} | set(case.readings.phases)
+def _list_phases(case: Case, rows: RowOperations) -> Sequence[str]:
+    """List the final phases in which a schema or a row was read."""
+    seen = {phase_of(read) for reads in rows.reads.values() for read in reads} | set(case.readings.phases)
     return [name for name in PHASES if name in seen]
 
 
 # ── missing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
+def _find_missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
     gone_before: set[int] = set()
-    for of in phases:
-        due = rows.due(of)
-        fates = {insert.index: rows.fate(insert, of) for insert in due}
-        lost = [i for i in due if fates[i.index].told == "lost" and i.index not in gone_before]
+    for phase in phases:
+        due = rows.due(phase)
+        fates = {insert.index: rows.fate(insert, phase) for insert in due}
+        lost = [i for i in due if fates[i.index].outcome == "lost" and i.index not in gone_before]
         gone_before |= {insert.index for insert in lost}
-        late = [insert for insert in lost if of == "restarted" and phase(insert) != "restarted"]
-        for kind, some in (("lost-rows-after-restart", late), ("lost-rows", [i for i in lost if i not in late])):
-            if some:
-                yield _lost(rows, kind, of, some, due, fates)
-        untold = [insert for insert in due if fates[insert.index].told == "untold"]
-        if untold:
+        late = [insert for insert in lost if phase == "restarted" and phase_of(insert) != "restarted"]
+        for kind, group in (("lost-rows-after-restart", late), ("lost-rows", [i for i in lost if i not in late])):
+            if group:
+                yield _report_missing(rows, kind, phase, group, due, fates)
+        unread = [insert for insert in due if fates[insert.index].outcome == "unread"]
+        if unread:
             yield Doubt(
                 "unread",
-                f"{len(untold)} of {len(due)} acknowledged rows could not be looked for {phase_text(of)}: "
-                f"{_why_untold(rows, of)}",
+                f"{len(unread)} of {len(due)} acknowledged rows could not be looked for {phase_text(phase)}: "
+                f"{_explain_unread(rows, phase)}",
                 (rows.table.key,),
             )
 
 
-def _lost(
+def _report_missing(
     rows: TableRows,
     kind: str,
-    of: str,
+    phase: str,
     lost: Sequence[PairedOperation],
     due: Sequence[PairedOperation],
     fates: Mapping[int, Fate],
 ) -> Anomaly:
-    reads = _distinct(read for insert in lost for read in fates[insert.index].reads)
-    ddl = _racing(rows, lost)
+    reads = _list_distinct(read for insert in lost for read in fates[insert.index].reads)
+    ddl = _list_racing_changes(rows, lost)
     holders = {insert.index: sorted(fates[insert.index].holders) for insert in lost}
     held = Counter(node for nodes in holders.values() for node in nodes)
     first = lost[0]
@@ -111,61 +115,61 @@ def _lost(
         ops=[operation.index for operation in (*lost[:_OPS_MOST], *ddl)],
         evidence={
             "kind": "missing",
-            "phase": of,
+            "phase": phase,
             "lost": len(lost),
             "of": len(due),
-            "written": _by_phase(lost, due),
-            "examples": [_example(insert, held_by=holders[insert.index]) for insert in lost[:_EXAMPLES_MOST]],
+            "written": _count_by_phase(lost, due),
+            "examples": [_describe_insert(insert, held_by=holders[insert.index]) for insert in lost[:_EXAMPLES_MOST]],
             "held_by": dict(sorted(held.items())),
-            "reads": [{"op": r.index, "node": r.node, "consistency": consistency(r)} for r in reads[:_OPS_MOST]],
+            "reads": [{"op": r.index, "node": r.node, "consistency": consistency_of(r)} for r in reads[:_OPS_MOST]],
         },
         explanation=explain(
             [first, *ddl],
-            f"T1 was acknowledged, and nothing possible can have removed its row since; {_rule(reads)}.",
-            f"{phase_text(of)} {_told_reads(reads)} it. So it is with {len(lost)} of {len(due)} acknowledged rows of "
-            f"{rows.table.key} ({_told_written(lost, due)}); {_told_holders(held)}.",
+            f"T1 was acknowledged, and no possible operation can have removed its row since; {_state_rule(reads)}.",
+            f"{phase_text(phase)} {_describe_reads(reads)} its row. The same holds for {len(lost)} of {len(due)} acknowledged rows of "
+            f"{rows.table.key} ({_describe_writes(lost, due)}); {_describe_holders(held)}.",
         ),
     )
 
 
-def _rule(reads: Sequence[PairedOperation]) -> str:
-    asked = {consistency(read) for read in reads}
-    if asked <= {"ONE", "LOCAL_ONE"}:
-        return "some node must have it, and every node answered for itself (no read at ALL succeeded)"
-    return f"a later read at {listing(sorted(asked))} must show it"
+def _state_rule(reads: Sequence[PairedOperation]) -> str:
+    levels = {consistency_of(read) for read in reads}
+    if levels <= {"ONE", "LOCAL_ONE"}:
+        return "some node must have the row, and every node answered for itself (no read at ALL succeeded)"
+    return f"a later read at {listing(sorted(levels))} must show the row"
 
 
-def _told_reads(reads: Sequence[PairedOperation]) -> str:
-    shown = reads[0]
-    through = listing(sorted({read.node or "-" for read in reads}))
-    return f"reads at {consistency(shown)} through {through} (first op {shown.index}) do not show"
+def _describe_reads(reads: Sequence[PairedOperation]) -> str:
+    first = reads[0]
+    nodes = listing(sorted({read.node or "-" for read in reads}))
+    return f"reads at {consistency_of(first)} through {nodes} (first op {first.index}) do not show"
 
 
-def _told_written(lost: Sequence[PairedOperation], due: Sequence[PairedOperation]) -> str:
+def _describe_writes(lost: Sequence[PairedOperation], due: Sequence[PairedOperation]) -> str:
     return ", ".join(
         f"{entry['lost']} of {entry['of']} written while {entry['phase']} at {entry['consistency']}"
-        for entry in _by_phase(lost, due)
+        for entry in _count_by_phase(lost, due)
         if entry["lost"]
     )
 
 
-def _told_holders(held: Counter[str]) -> str:
+def _describe_holders(held: Counter[str]) -> str:
     if not held:
-        return "no node's read at ONE shows any of the lost ones"
-    return f"at ONE {listing(f'{node} still shows {count}' for node, count in sorted(held.items()))} of the lost ones"
+        return "no read at ONE shows any of the lost rows"
+    return f"at ONE {listing(f'{node} still shows {count}' for node, count in sorted(held.items()))} of the lost rows"
 
 
-def _by_phase(lost: Iterable[PairedOperation], due: Iterable[PairedOperation]) -> Sequence[Mapping[str, Any]]:
-    gone = Counter((phase(insert) or "racing", consistency(insert)) for insert in lost)
-    all_due = Counter((phase(insert) or "racing", consistency(insert)) for insert in due)
+def _count_by_phase(lost: Iterable[PairedOperation], due: Iterable[PairedOperation]) -> Sequence[Mapping[str, Any]]:
+    gone = Counter((phase_of(insert) or "racing", consistency_of(insert)) for insert in lost)
+    all_due = Counter((phase_of(insert) or "racing", consistency_of(insert)) for insert in due)
     return [
-        {"phase": written, "consistency": at, "lost": gone[written, at], "of": count}
-        for (written, at), count in all_due.items()
+        {"phase": written, "consistency": level, "lost": gone[written, level], "of": count}
+        for (written, level), count in all_due.items()
     ]
 
 
-def _why_untold(rows: TableRows, of: str) -> str:
-    reads = rows.reads(of)
+def _explain_unread(rows: TableRows, phase: str) -> str:
+    reads = rows.reads(phase)
     if not reads:
         return "the table was not read"
     errors = [read.error for read in reads if read.type != "ok" and read.error]
@@ -175,28 +179,28 @@ def _why_untold(rows: TableRows, of: str) -> str:
 # ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly]:
+def _find_changed(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly]:
     before: set[tuple[int, str]] = set()
-    for of in phases:
+    for phase in phases:
         cells = {
             (cell.inserts[0].index, cell.column): cell
-            for cell in changed_cells(rows, of)
+            for cell in find_changed_cells(rows, phase)
             if (cell.inserts[0].index, cell.column) not in before
         }
         before |= cells.keys()
         # A row that was written after the restart cannot have been lost by it.
-        late = [c for c in cells.values() if of == "restarted" and phase(c.inserts[0]) != "restarted"]
-        for kind, some in (
+        late = [c for c in cells.values() if phase == "restarted" and phase_of(c.inserts[0]) != "restarted"]
+        for kind, group in (
             ("lost-rows-after-restart", late),
             ("lost-rows", [c for c in cells.values() if c not in late]),
         ):
-            if some:
-                yield _altered(rows, kind, of, some)
+            if group:
+                yield _report_changed(rows, kind, phase, group)
 
 
-def _altered(rows: TableRows, kind: str, of: str, cells: Sequence[ChangedCell]) -> Anomaly:
-    inserts = _distinct(insert for cell in cells for insert in cell.inserts)
-    ddl = _racing(rows, inserts, types=True)
+def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[ChangedCell]) -> Anomaly:
+    inserts = _list_distinct(insert for cell in cells for insert in cell.inserts)
+    ddl = _list_racing_changes(rows, inserts, types=True)
     first = cells[0]
     return anomaly(
         kind,
@@ -205,11 +209,16 @@ def _altered(rows: TableRows, kind: str, of: str, cells: Sequence[ChangedCell]) 
         ops=[operation.index for operation in (*inserts[:_OPS_MOST], *ddl)],
         evidence={
             "kind": "changed",
-            "phase": of,
+            "phase": phase,
             "lost": len(cells),
             "columns": sorted({cell.column for cell in cells}),
             "examples": [
-                {**_example(cell.inserts[0]), "column": cell.column, "read": cell.value, "read_op": cell.read.index}
+                {
+                    **_describe_insert(cell.inserts[0]),
+                    "column": cell.column,
+                    "read": cell.value,
+                    "read_op": cell.read.index,
+                }
                 for cell in cells[:_EXAMPLES_MOST]
             ],
         },
@@ -217,8 +226,8 @@ def _altered(rows: TableRows, kind: str, of: str, cells: Sequence[ChangedCell]) 
             [*first.inserts[:2], *ddl],
             f"nothing but {'T1' if len(first.inserts) == 1 else f'{len(first.inserts)} INSERTs, T1 the first,'} wrote "
             f"this row, and column {first.column} cannot have been dropped since: it must read as it was written.",
-            f"{phase_text(of)} a read at {consistency(first.read)} through {first.read.node} (op {first.read.index}) "
-            f"shows {first.column} = {first.value}. {len(cells)} cells of {rows.table.key} read so.",
+            f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
+            f"shows {first.column} = {first.value}. {len(cells)} cells of {rows.table.key} differ from what was written.",
         ),
     )
 
@@ -226,44 +235,44 @@ def _altered(rows: TableRows, kind: str, of: str, cells: Sequence[ChangedCell]) 
 # ── strange ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _strange(rows: TableRows, operations: RowOperations, case: Case, phases: Sequence[str]) -> Iterator[Anomaly]:
-    found = [(of, row) for of in phases for row in strange_rows(rows, operations, case, of)]
-    revived = [(of, row) for of, row in found if row.removal is not None]
-    unwritten = [(of, row) for of, row in found if row.removal is None]
+def _find_strange(rows: TableRows, operations: RowOperations, case: Case, phases: Sequence[str]) -> Iterator[Anomaly]:
+    found = [(phase, row) for phase in phases for row in find_strange_rows(rows, operations, case, phase)]
+    revived = [(phase, row) for phase, row in found if row.removal is not None]
+    unwritten = [(phase, row) for phase, row in found if row.removal is None]
     if revived:
-        yield _revived(rows, revived)
+        yield _report_revived(rows, revived)
     if unwritten:
-        yield _unwritten(rows, unwritten)
+        yield _report_unwritten(rows, unwritten)
 
 
-def _revived(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) -> Anomaly:
-    inserts = _distinct(insert for _, strange in found for insert in strange.inserts)
-    of, first = found[0]
+def _report_revived(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) -> Anomaly:
+    inserts = _list_distinct(insert for _, strange in found for insert in strange.inserts)
+    phase, first = found[0]
     removal = first.removal
     assert removal is not None
-    again = [c for c in rows.changes if c.f == "create-table" and c.acknowledged and can_follow(c, removal)][:2]
+    recreates = [c for c in rows.changes if c.f == "create-table" and c.acknowledged and can_follow(c, removal)][:2]
     return anomaly(
         "resurrected-rows",
         objects=[rows.table.key],
         nodes=(strange.read.node for _, strange in found if strange.read.node),
-        ops=[operation.index for operation in (*inserts[:_OPS_MOST], removal, *again)],
+        ops=[operation.index for operation in (*inserts[:_OPS_MOST], removal, *recreates)],
         evidence={
             "kind": "removed",
             "rows": len(inserts),
-            "examples": [_example(insert) for insert in inserts[:_EXAMPLES_MOST]],
-            **_sighting(found),
+            "examples": [_describe_insert(insert) for insert in inserts[:_EXAMPLES_MOST]],
+            **_describe_sightings(found),
         },
         explanation=explain(
-            [first.inserts[0], removal, *again],
-            "whatever was written under this key had ended before T2 began, and T2 was acknowledged: the row is gone.",
-            f"{phase_text(of)} a read at {consistency(first.read)} through {first.read.node} (op {first.read.index}) "
-            f"shows it; so it is with {len(inserts)} rows of {rows.table.key}.",
+            [first.inserts[0], removal, *recreates],
+            "every write of this key had ended before T2 began, and T2 was acknowledged: the row must be gone.",
+            f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
+            f"shows the row. The same holds for {len(inserts)} rows of {rows.table.key}.",
         ),
     )
 
 
-def _unwritten(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) -> Anomaly:
-    of, first = found[0]
+def _report_unwritten(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) -> Anomaly:
+    phase, first = found[0]
     count = len({str(strange.row) for _, strange in found})
     return anomaly(
         "resurrected-rows",
@@ -274,61 +283,63 @@ def _unwritten(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) -> Anom
             "kind": "nobody wrote it",
             "rows": count,
             "examples": [dict(strange.row) for _, strange in found[:_EXAMPLES_MOST]],
-            **_sighting(found),
+            **_describe_sightings(found),
         },
         explanation=explain(
             [first.read],
-            f"every row of {rows.table.key} has a key that some INSERT of this history was given.",
-            f"{phase_text(of)} T1, a read at {consistency(first.read)}, shows the row {dict(first.row)}, and no INSERT has "
-            f"its key. {count} rows were read so.",
+            f"every row of {rows.table.key} has a key that some INSERT of this history wrote.",
+            f"{phase_text(phase)} T1, a read at {consistency_of(first.read)}, shows the row {dict(first.row)}, and no INSERT has "
+            f"its key. The same holds for {count} rows.",
         ),
     )
 
 
-def _sighting(found: Sequence[tuple[str, StrangeRow]]) -> Mapping[str, JSON]:
+def _describe_sightings(found: Sequence[tuple[str, StrangeRow]]) -> Mapping[str, JSON]:
     return {
-        "phases": sorted({of for of, _ in found}, key=PHASES.index),
-        "read_at": sorted({consistency(strange.read) for _, strange in found}),
+        "phases": sorted({phase for phase, _ in found}, key=PHASES.index),
+        "read_at": sorted({consistency_of(strange.read) for _, strange in found}),
     }
 
 
-# ── what stands beside the rows ──────────────────────────────────────────────────────────────────────────────────────
+# ── context of the findings ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _racing(rows: TableRows, inserts: Sequence[PairedOperation], *, types: bool = False) -> Sequence[PairedOperation]:
-    """The changes of the table (and of types in its keyspace) that were not over before the first row was written.
+def _list_racing_changes(
+    rows: TableRows, inserts: Sequence[PairedOperation], *, types: bool = False
+) -> Sequence[PairedOperation]:
+    """List the changes of the table (with `types`, of its keyspace's types too) that the first insert may have raced with.
 
-    Before them the table's last DROP and CREATE, if they were over: they say which table the row was written to.
+    The table's last DROP and CREATE from before the insert come first: they show which table the row was written to.
     """
     kinds = {"table", "type"} if types else {"table"}
     first = min(inserts, key=lambda insert: insert.invoked)
     drops = [drop for drop in rows.case.changes.drops(rows.table) if not can_follow(drop, first)]
     creates = [create for create in rows.case.changes.creates(rows.table) if not can_follow(create, first)]
-    together = [
+    concurrent = [
         change
         for change in rows.case.changes.possible
         if can_follow(change, first)
         and target(change).kind in kinds
-        and (target(change) == rows.table or (target(change).kind == "type" and _same_keyspace(change, rows)))
+        and (target(change) == rows.table or (target(change).kind == "type" and _is_same_keyspace(change, rows)))
     ]
-    return _distinct([*drops[-1:], *creates[-1:], *together])[:_DDL_MOST]
+    return _list_distinct([*drops[-1:], *creates[-1:], *concurrent])[:_DDL_MOST]
 
 
-def _same_keyspace(change: PairedOperation, rows: TableRows) -> bool:
+def _is_same_keyspace(change: PairedOperation, rows: TableRows) -> bool:
     return target(change).keyspace == rows.table.keyspace
 
 
-def _example(insert: PairedOperation, **more: JSON) -> Mapping[str, JSON]:
+def _describe_insert(insert: PairedOperation, **more: JSON) -> Mapping[str, JSON]:
     return {
         "op": insert.index,
         "row": insert.argument["row"],
         "through": insert.node,
-        "consistency": consistency(insert),
-        "phase": phase(insert),
+        "consistency": consistency_of(insert),
+        "phase": phase_of(insert),
         **more,
     }
 
 
-def _distinct(operations: Iterable[PairedOperation]) -> list[PairedOperation]:
-    """Each once, in order of invocation."""
+def _list_distinct(operations: Iterable[PairedOperation]) -> list[PairedOperation]:
+    """List each operation once, in order of invocation."""
     return [operation for _, operation in sorted({o.index: o for o in operations}.items())]

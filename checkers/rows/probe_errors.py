@@ -1,7 +1,7 @@
-"""Probe errors: what a server's error to a read or a write says about the table.
+"""Probe errors: the fault behind a server's error to a read or a write.
 
-From the error as the client tells it: `Class: words of the server`. Texts were seen on Cassandra 0.7 to 6.0 and are in
-the sources of ScyllaDB.
+Judges the error as the client records it: `Class: message of the server`. The messages were seen on Cassandra 0.7 to 6.0
+and are in the sources of ScyllaDB.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-__all__ = ["Fault", "fault_of", "in_short", "missing_column"]
+__all__ = ["ProbeFault", "classify_error", "find_missing_column", "shorten_error"]
 
 
-class Fault(Enum):
-    """What is wrong, as far as the error tells."""
+class ProbeFault(Enum):
+    """The kind of fault that an error shows."""
 
     NO_TABLE = auto()
     """The coordinator does not know the table or its keyspace."""
     NO_COLUMN = auto()
-    """The coordinator does not know a column; `missing_column` tells which."""
+    """The coordinator does not know a column; `find_missing_column` returns its name."""
     STATEMENT = auto()
     """The statement does not fit the table as the coordinator knows it."""
     MEMBERSHIP = auto()
-    """Too few replicas were alive, in the coordinator's opinion: no matter of schema."""
+    """Too few replicas were alive in the coordinator's view, which is no matter of schema."""
     SILENCE = auto()
-    """No connection, or no answer in time, of the coordinator or of its replicas."""
+    """No connection to the coordinator, or no answer in time from it or its replicas."""
     EXECUTION = auto()
-    """It was understood, and went wrong."""
+    """The server understood the statement, and failed to execute it."""
 
 
 _LENGTH_MOST: Final = 300
@@ -45,27 +45,27 @@ _SILENT: Final = re.compile(
 )
 
 
-def fault_of(error: str) -> Fault:
-    """Class an error."""
+def classify_error(error: str) -> ProbeFault:
+    """Classify an error of a read or a write."""
     if _SILENT.search(error):
-        return Fault.SILENCE
+        return ProbeFault.SILENCE
     if error.startswith("Unavailable"):
-        return Fault.MEMBERSHIP
+        return ProbeFault.MEMBERSHIP
     if _NO_TABLE.search(error):
-        return Fault.NO_TABLE
+        return ProbeFault.NO_TABLE
     if _NO_COLUMN.search(error):
-        return Fault.NO_COLUMN
-    return Fault.STATEMENT if _REFUSED.search(error) else Fault.EXECUTION
+        return ProbeFault.NO_COLUMN
+    return ProbeFault.STATEMENT if _REFUSED.search(error) else ProbeFault.EXECUTION
 
 
-def missing_column(error: str) -> str | None:
-    """The column that the coordinator says it does not know."""
+def find_missing_column(error: str) -> str | None:
+    """Find the name of the column that the coordinator does not know; None: the error names none."""
     found = _NO_COLUMN.search(error)
     return None if found is None else found[1]
 
 
-def in_short(error: str) -> str:
-    """The error without what repeats it (codes, and the list of what the server counted), at most 300 characters."""
-    told = re.sub(r"<?Error from server: code=\S+ \[[^\]]*\] message=", "", error)
-    told = re.sub(r"\s+info=\{.*", "", told).rstrip(">")
-    return told if len(told) <= _LENGTH_MOST else f"{told[:_LENGTH_MOST]} …"
+def shorten_error(error: str) -> str:
+    """Shorten an error to at most 300 characters, without the driver's codes and counts."""
+    text = re.sub(r"<?Error from server: code=\S+ \[[^\]]*\] message=", "", error)
+    text = re.sub(r"\s+info=\{.*", "", text).rstrip(">")
+    return text if len(text) <= _LENGTH_MOST else f"{text[:_LENGTH_MOST]} …"

@@ -1,11 +1,11 @@
-"""Row contents: what the final reads of one table show that nothing which was written explains.
+"""Row contents: cells and rows in the final reads of one table that no write explains.
 
-- *changed*: a cell reads as a value that no INSERT of its row put there, or as null although one that was acknowledged
-  did. Not judged: static columns, columns that may have been dropped or renamed since, types whose values have several
+- *changed*: a cell reads as a value that no INSERT of its row wrote, or as null although an acknowledged INSERT wrote
+  a value. Not judged: static columns, columns that may have been dropped or renamed since, types whose values have several
   spellings. A null counts only in a read that overlaps with the write.
-- *revived*: everything that was ever written under this key had ended before a DROP of the table (or its keyspace, or a
+- *revived*: every write of this key had ended before a DROP of the table (or its keyspace, or a
   delete of the key) began, which was acknowledged before the read began; and the table was created anew.
-- *unwritten*: nobody ever wrote under this key.
+- *unwritten*: no INSERT of the history has this key.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_fates import TableRows, overlaps
-from schemaquake.checkers.rows.row_operations import RowOperations, frozen_value
-from schemaquake.checkers.rows.same_values import comparable, same_value
+from schemaquake.checkers.rows.row_operations import RowOperations, freeze_columns
+from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.checkers.schema.judge import Case
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["ChangedCell", "StrangeRow", "changed_cells", "strange_rows"]
+__all__ = ["ChangedCell", "StrangeRow", "find_changed_cells", "find_strange_rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedCell:
-    """A cell that reads otherwise than it was written; `inserts` are those of its row."""
+    """A cell whose value differs from every written one; `inserts` are those of its row."""
 
     read: PairedOperation
     inserts: tuple[PairedOperation, ...]
@@ -38,7 +38,7 @@ class ChangedCell:
 
 @dataclass(frozen=True, slots=True)
 class StrangeRow:
-    """A row that was read and should not be: `removal` is what ended it, None if nobody wrote it."""
+    """A row that was read and should not exist. `removal` ended it; None: no INSERT has its key."""
 
     read: PairedOperation
     row: Mapping[str, Any]
@@ -46,39 +46,39 @@ class StrangeRow:
     removal: PairedOperation | None
 
 
-def changed_cells(rows: TableRows, of: str) -> Iterator[ChangedCell]:
-    """Every cell that the reads of this phase show changed, once for each read."""
+def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
+    """Yield every changed cell in the reads of this phase, once for each read."""
     if rows.texts:
         return
-    types = _exact_types(rows)
-    for read, row, key, inserts in _matched(rows, of):
+    types = _list_exact_types(rows)
+    for read, row, key, inserts in _match_rows(rows, phase):
         for column in sorted(types.keys() & row.keys() - set(key)):
-            if not _explained(rows, read, inserts, column, row[column], types[column]):
+            if not _is_explained(rows, read, inserts, column, row[column], types[column]):
                 yield ChangedCell(read, inserts, column, row[column])
 
 
-def strange_rows(rows: TableRows, operations: RowOperations, case: Case, of: str) -> Iterator[StrangeRow]:
-    """Every row that the reads of this phase should not show, once for each read."""
+def find_strange_rows(rows: TableRows, operations: RowOperations, case: Case, phase: str) -> Iterator[StrangeRow]:
+    """Yield every row that the reads of this phase should not show, once for each read."""
     if rows.texts or rows.table.key in operations.strangers or not case.changes.creates(rows.table):
         return
-    for read, row, _key, inserts in _matched(rows, of):
-        removal = _end(rows, case, read, inserts, row)
+    for read, row, _key, inserts in _match_rows(rows, phase):
+        removal = _find_removal(rows, case, read, inserts, row)
         if removal is not None:
             yield StrangeRow(read, row, inserts, removal)
-    yield from _unwritten(rows, of)
+    yield from _find_unwritten(rows, phase)
 
 
-def _matched(
-    rows: TableRows, of: str
+def _match_rows(
+    rows: TableRows, phase: str
 ) -> Iterator[tuple[PairedOperation, Mapping[str, Any], tuple[str, ...], tuple[PairedOperation, ...]]]:
-    """(read, row, key, inserts under this key) of all that was read and somebody tried to write."""
+    """Yield (read, row, key columns, inserts of the same key) for every row read whose key some INSERT has."""
     written: dict[tuple[str, ...], dict[bytes, list[PairedOperation]]] = {}
     for insert in rows.inserts:
         written.setdefault(rows.keys[insert.index], {}).setdefault(rows.key(insert), []).append(insert)
-    for read in rows.reads(of):
+    for read in rows.reads(phase):
         for row in read.value["rows"] if read.type == "ok" else ():
             for key, inserts in written.items():
-                found = inserts.get(frozen_value(row, key)) if key and row.keys() >= set(key) else None
+                found = inserts.get(freeze_columns(row, key)) if key and row.keys() >= set(key) else None
                 if found:
                     yield read, row, key, tuple(found)
 
@@ -86,8 +86,8 @@ def _matched(
 # ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _exact_types(rows: TableRows) -> Mapping[str, str]:
-    """The type of every column that was declared with one type only, and whose values can be compared."""
+def _list_exact_types(rows: TableRows) -> Mapping[str, str]:
+    """Map each column with a single declared type, whose values can be compared, to that type."""
     declared: dict[str, set[str]] = {}
     renamed_fields = any(
         change.f == "rename-field" and change.argument["keyspace"] == rows.table.keyspace
@@ -103,11 +103,11 @@ def _exact_types(rows: TableRows) -> Mapping[str, str]:
     return {
         name: next(iter(types))
         for name, types in declared.items()
-        if len(types) == 1 and "static " not in types and all(map(comparable, types)) and not renamed_fields
+        if len(types) == 1 and "static " not in types and all(map(is_comparable, types)) and not renamed_fields
     }
 
 
-def _explained(
+def _is_explained(
     rows: TableRows,
     read: PairedOperation,
     inserts: Sequence[PairedOperation],
@@ -115,12 +115,12 @@ def _explained(
     value: JSON,
     cql_type: str,
 ) -> bool:
-    """Whether some order of these INSERTs explains that the cell was read so."""
+    """Check that some order of these INSERTs explains the value of the cell."""
     if any(rows.may_be_dropped(column, insert) for insert in inserts):
         return True
-    # One that failed is taken along: if it did write, then its outcome was classed wrongly, not its row damaged.
+    # Failed INSERTs count too: if one did write, its outcome was classified wrongly, and the row is not damaged.
     values = [insert.argument["row"].get(column) for insert in inserts]
-    must_be_there = [
+    required = [
         insert
         for insert, written in zip(inserts, values, strict=True)
         if insert.type == "ok"
@@ -130,10 +130,12 @@ def _explained(
         and not rows.may_be_gone(insert)
     ]
     if value is None:
-        nulled = any(column in i.argument["row"] and i.argument["row"][column] in (None, [], {}) for i in inserts)
-        return nulled or not must_be_there
+        written_as_null = any(
+            column in i.argument["row"] and i.argument["row"][column] in (None, [], {}) for i in inserts
+        )
+        return written_as_null or not required
     return any(
-        same_value(value, written, cql_type=cql_type, nulls_match=not must_be_there)
+        same_value(value, written, cql_type=cql_type, nulls_match=not required)
         for written in values
         if written is not None
     )
@@ -142,18 +144,18 @@ def _explained(
 # ── revived, unwritten ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _end(
+def _find_removal(
     rows: TableRows,
     case: Case,
     read: PairedOperation,
     inserts: Sequence[PairedOperation],
     row: Mapping[str, Any],
 ) -> PairedOperation | None:
-    """What certainly removed the row after everything that was written under its key, and before the read."""
+    """Find an operation that certainly removed the row, after every write of its key and before the read."""
     if not any(insert.type == "ok" for insert in inserts):
         return None
-    ends = [drop for drop in _certain_ends(case, rows.table) if drop.entirely_before(read)]
-    ends += [
+    removals = [drop for drop in _list_certain_drops(case, rows.table) if drop.entirely_before(read)]
+    removals += [
         delete
         for delete in (() if _forgets_deletes(rows) else rows.deletes)
         if delete.type == "ok"
@@ -161,48 +163,51 @@ def _end(
         and overlaps(delete, read)
         and all(column in row and row[column] == value for column, value in delete.argument["where"].items())
     ]
-    return next((end for end in ends if all(insert.entirely_before(end) for insert in inserts)), None)
+    return next((removal for removal in removals if all(insert.entirely_before(removal) for insert in inserts)), None)
 
 
 def _forgets_deletes(rows: TableRows) -> bool:
-    """Whether the time for which deletes are remembered was set: then a deleted row may come back by design."""
+    """Check whether `gc_grace_seconds` was set: then a deleted row may come back by design."""
     return any("gc_grace_seconds" in (change.argument.get("options") or {}) for change in rows.changes)
 
 
-def _certain_ends(case: Case, table: SchemaObject) -> Sequence[PairedOperation]:
-    """The DROPs that certainly removed the table, and after which it was certainly created anew."""
+def _list_certain_drops(case: Case, table: SchemaObject) -> Sequence[PairedOperation]:
+    """List the DROPs that certainly removed the table, and after which it was certainly created again."""
     creates = [create for create in case.changes.creates(table) if create.acknowledged]
     return [
         drop
         for drop in case.changes.drops(table)
-        if _certainly_dropped(drop) and any(create.type == "ok" and can_follow(create, drop) for create in creates)
+        if _is_certain_drop(drop) and any(create.type == "ok" and can_follow(create, drop) for create in creates)
     ]
 
 
-def _certainly_dropped(drop: PairedOperation) -> bool:
+def _is_certain_drop(drop: PairedOperation) -> bool:
     if not drop.acknowledged:
         return False
-    told = drop.value if isinstance(drop.value, dict) else {}
-    return not drop.argument.get("if_exists") or told.get("applied") is True
+    answer = drop.value if isinstance(drop.value, dict) else {}
+    return not drop.argument.get("if_exists") or answer.get("applied") is True
 
 
-def _unwritten(rows: TableRows, of: str) -> Iterator[StrangeRow]:
-    """Only where every row has the same key: the rows of several definitions of one name may be read mixed up."""
-    keys = set(rows.keys.values()) | {_declared_key(create) for create in _creates(rows)}
+def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
+    """Yield rows whose key no INSERT has.
+
+    Only where all definitions of the table have the same key: the rows of several may be read mixed up.
+    """
+    keys = set(rows.keys.values()) | {_find_declared_key(create) for create in _list_creates(rows)}
     if len(keys) != 1 or not next(iter(keys)):
         return
     (key,) = keys
     written = {rows.key(insert) for insert in rows.inserts}
-    for read in rows.reads(of):
+    for read in rows.reads(phase):
         for row in read.value["rows"] if read.type == "ok" else ():
-            if row.keys() >= set(key) and frozen_value(row, key) not in written:
+            if row.keys() >= set(key) and freeze_columns(row, key) not in written:
                 yield StrangeRow(read, row, (), None)
 
 
-def _creates(rows: TableRows) -> Sequence[PairedOperation]:
+def _list_creates(rows: TableRows) -> Sequence[PairedOperation]:
     return [change for change in rows.changes if change.f == "create-table"]
 
 
-def _declared_key(create: PairedOperation) -> tuple[str, ...]:
+def _find_declared_key(create: PairedOperation) -> tuple[str, ...]:
     kinds = {"partition_key", "clustering"}
     return tuple(sorted(name for name, _, kind in create.argument["columns"] if kind in kinds))

@@ -1,8 +1,8 @@
-"""Row operations: inserts, reads and deletes of a history, by table, with what identifies a row in each.
+"""Row operations: inserts, reads and deletes of a history, by table, and the primary key of each row.
 
-From operations of `schemaquake.harness.ddl.rows` and the possible CREATEs. A row is known by its primary key: the key columns of the
-possible CREATE TABLEs that the row has all columns of; where no CREATE tells, the column `k`. Of several definitions of
-one name that were all tried, each row has the key of the one it was written for.
+From operations of `schemaquake.harness.ddl.rows` and the possible CREATEs. The primary key of a row is made of the key
+columns of the possible CREATE TABLEs all of whose key columns the row has; the column `k` where no CREATE is known. Where
+several definitions of one name were tried, each row has the key of the one it was written for.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from schemaquake.harness.model.records import plain
 __all__ = [
     "PHASE_ORDER",
     "RowOperations",
-    "consistency",
-    "frozen_value",
-    "key_columns",
-    "phase",
+    "consistency_of",
+    "find_key_columns",
+    "freeze_columns",
+    "phase_of",
     "table_of",
 ]
 
 PHASE_ORDER: Final[Mapping[str | None, int]] = {"prepared": 0, "racing": 1, None: 1, "settled": 2, "restarted": 3}
-"""When a row was written or read; without a label it was while the races went on."""
+"""The order of the phases in which rows are written and read. Operations without a label belong to the races."""
 
 _KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
 _FALLBACK_KEY: Final = ("k",)
@@ -41,67 +41,67 @@ class RowOperations:
     """The row operations of a history, each kind by table in order of invocation."""
 
     def __init__(self, history: pa.Table) -> None:
-        """Read them from a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
-        told = plain(history)
-        concerned = pc.is_in(told["f"], value_set=pa.array(["insert", "read-rows", "delete-row"]))
+        """Read the row operations of a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
+        events = plain(history)
+        is_row_operation = pc.is_in(events["f"], value_set=pa.array(["insert", "read-rows", "delete-row"]))
         self.inserts: dict[SchemaObject, list[PairedOperation]] = {}
         self.reads: dict[SchemaObject, list[PairedOperation]] = {}
         self.deletes: dict[SchemaObject, list[PairedOperation]] = {}
-        self.nodes: frozenset[str] = frozenset(n for n in pc.unique(told["node"]).to_pylist() if n is not None)
+        self.nodes: frozenset[str] = frozenset(n for n in pc.unique(events["node"]).to_pylist() if n is not None)
         """Every node that the history names."""
-        self.strangers = _otherwise_used(told)
-        """Keys on which there are operations of other kinds, which may write rows too."""
+        self.strangers = _find_shared_keys(events)
+        """Keys with operations of other kinds, which may write rows too."""
         kinds = {"insert": self.inserts, "read-rows": self.reads, "delete-row": self.deletes}
-        for operation in operations(told.filter(concerned)):
+        for operation in operations(events.filter(is_row_operation)):
             kinds[operation.f].setdefault(table_of(operation), []).append(operation)
 
     @property
     def tables(self) -> Sequence[SchemaObject]:
-        """Every table that a row operation is about, sorted."""
+        """Every table with a row operation, sorted."""
         return sorted({*self.inserts, *self.reads, *self.deletes})
 
 
-def _otherwise_used(told: pa.Table) -> frozenset[str]:
+def _find_shared_keys(events: pa.Table) -> frozenset[str]:
     known = pa.array(sorted({"insert", "read-rows", "delete-row", "know-table", "cql"} | SCHEMA_CHANGES))
-    others = told.filter(
-        pc.and_(pc.not_equal(told["process"], NEMESIS), pc.invert(pc.is_in(told["f"], value_set=known)))
+    others = events.filter(
+        pc.and_(pc.not_equal(events["process"], NEMESIS), pc.invert(pc.is_in(events["f"], value_set=known)))
     )
     return frozenset(key for key in pc.unique(others["key"]).to_pylist() if key is not None)
 
 
 def table_of(operation: PairedOperation) -> SchemaObject:
-    """The table (or view, which is read like one) that a row operation is about."""
+    """Return the table (or view, which is read like one) of a row operation."""
     return SchemaObject("table", operation.argument["keyspace"], operation.argument["table"])
 
 
-def phase(operation: PairedOperation) -> str | None:
-    """The phase that the operation says it belongs to."""
-    told: str | None = operation.argument.get("phase")
-    return told
+def phase_of(operation: PairedOperation) -> str | None:
+    """Return the phase in which the operation was invoked; None: without a label."""
+    phase: str | None = operation.argument.get("phase")
+    return phase
 
 
-def consistency(operation: PairedOperation) -> str:
-    """The driver's name of the consistency that was asked for."""
-    told: str = operation.argument["consistency"]
-    return told
+def consistency_of(operation: PairedOperation) -> str:
+    """Return the consistency level of the operation, by the driver's name."""
+    level: str = operation.argument["consistency"]
+    return level
 
 
-def key_columns(changes: SchemaChanges, table: SchemaObject, row: Iterable[str]) -> tuple[str, ...]:
-    """The primary key of a row with these columns, in order of names; empty if nothing tells which they are."""
+def find_key_columns(changes: SchemaChanges, table: SchemaObject, row: Iterable[str]) -> tuple[str, ...]:
+    """Find the primary key of a row with these columns, in order of names; empty: unknown."""
     columns = frozenset(row)
-    keys = [key for key in _declared_keys(changes, table) if key <= columns]
+    keys = [key for key in _list_declared_keys(changes, table) if key <= columns]
     if not keys:
         return _FALLBACK_KEY if columns.issuperset(_FALLBACK_KEY) else ()
-    # A longer key tells rows apart that a shorter one of another definition takes for one.
+    # A longer key distinguishes rows that the shorter key of another definition would merge.
     return tuple(sorted(frozenset().union(*keys)))
 
 
-def _declared_keys(changes: SchemaChanges, table: SchemaObject) -> Iterable[frozenset[str]]:
+def _list_declared_keys(changes: SchemaChanges, table: SchemaObject) -> Iterable[frozenset[str]]:
     for create in changes.creates(table):
         yield frozenset(name for name, _, kind in create.argument["columns"] if kind in _KEY_KINDS)
 
 
-def frozen_value(row: Mapping[str, JSON], columns: Iterable[str]) -> bytes:
-    """These columns of a row as one value that can be compared and looked up."""
+def freeze_columns(row: Mapping[str, JSON], columns: Iterable[str]) -> bytes:
+    """Serialize these columns of a row into one value that can be compared and looked up."""
     picked: dict[str, Any] = {column: row[column] for column in columns}
     return orjson.dumps(picked, option=orjson.OPT_SORT_KEYS)

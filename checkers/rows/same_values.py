@@ -1,4 +1,4 @@
-"""Same values: whether a value that was read can be the one that was written.
+"""Same values: the comparison of a value that was read with the one that was written.
 
 A value of a user-defined type is written and read as a map of its fields; a field that was not written, or that the
 type got only later, reads as null. An empty collection is null to the server. Sets have no order.
@@ -13,21 +13,21 @@ import orjson
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["comparable", "same_value"]
+__all__ = ["is_comparable", "same_value"]
 
-# What a server may give back in another spelling or precision than it was written in, or may add to by itself.
+# Types whose values a server may return in another spelling or precision than they were written in, or may change itself.
 _INEXACT: Final = re.compile(
     r"\b(blob|counter|date|decimal|double|duration|float|inet|time|timestamp|timeuuid|uuid|vector)\b|org\.apache"
 )
 
 
-def comparable(cql_type: str) -> bool:
-    """Whether values of this type read back in the very spelling in which they were written."""
+def is_comparable(cql_type: str) -> bool:
+    """Check that values of this type are read in the spelling in which they were written."""
     return _INEXACT.search(cql_type) is None
 
 
 def same_value(read: JSON, written: JSON, *, cql_type: str, nulls_match: bool = False) -> bool:
-    """Whether `read` can be what is left of `written` when nothing happened to it.
+    """Check that `read` can be the undamaged value `written`.
 
     `nulls_match`: a null, also of a single field, may stand for anything, as on a replica that is behind.
     """
@@ -40,13 +40,15 @@ def same_value(read: JSON, written: JSON, *, cql_type: str, nulls_match: bool = 
         )
     if isinstance(read, list) and isinstance(written, list):
         unordered = "set<" in cql_type
-        ours, theirs = (sorted(values, key=_text) if unordered else values for values in (read, written))
-        return len(ours) == len(theirs) and all(
+        read_values, written_values = (
+            sorted(values, key=_serialize) if unordered else values for values in (read, written)
+        )
+        return len(read_values) == len(written_values) and all(
             same_value(one, other, cql_type=cql_type, nulls_match=nulls_match)
-            for one, other in zip(ours, theirs, strict=True)
+            for one, other in zip(read_values, written_values, strict=True)
         )
     return bool(read == written)
 
 
-def _text(value: JSON) -> bytes:
+def _serialize(value: JSON) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -1,4 +1,4 @@
-"""Serving: which nodes are known not to have served in a final phase.
+"""Serving: the nodes known not to have served in a final phase.
 
 From the notes of node starts (f = "node-start"): a node whose last start before the end of a phase's probes failed was
 not there to take part.
@@ -17,20 +17,22 @@ from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
-__all__ = ["without_service"]
+__all__ = ["find_nodes_without_service"]
 
 
-def without_service(history: pa.Table) -> Mapping[str, frozenset[str]]:
-    """Final phase → nodes that had been started for it, or before, and did not serve."""
-    told = plain(history)
-    starts = told.filter(pc.and_(pc.equal(told["process"], NEMESIS), pc.equal(told["f"], "node-start"))).to_pylist()
+def find_nodes_without_service(history: pa.Table) -> Mapping[str, frozenset[str]]:
+    """Map each final phase to the nodes whose last start by then failed."""
+    events = plain(history)
+    starts = events.filter(
+        pc.and_(pc.equal(events["process"], NEMESIS), pc.equal(events["f"], "node-start"))
+    ).to_pylist()
     served: dict[str, bool] = {}
-    found: dict[str, frozenset[str]] = {}
-    for of in PHASES:
+    absent: dict[str, frozenset[str]] = {}
+    for phase in PHASES:
         for start in starts:
             value: dict[str, Any] = {} if start["value"] is None else orjson.loads(start["value"])
             after_restart = value.get("phase") == "restart"
-            if start["node"] is not None and after_restart == (of == "restarted"):
+            if start["node"] is not None and after_restart == (phase == "restarted"):
                 served[start["node"]] = bool(value.get("served"))
-        found[of] = frozenset(node for node, serves in served.items() if not serves)
-    return found
+        absent[phase] = frozenset(node for node, serves in served.items() if not serves)
+    return absent

@@ -1,14 +1,14 @@
-"""Writability: whether every table that is there can be written and read through every coordinator.
+"""Writability: every table that is there can be written and read through every coordinator.
 
 Judges the INSERTs and reads of the final phases (probes, after the cluster settled and after every node was restarted).
 A table is *there* for a coordinator if its own final reading of that phase shows it whole, or if its CREATE was
 acknowledged and nothing possible can have undone it. A probe of such a table that ends in an error is a finding:
-`unwritable-table`, `unreadable-table`, one of each for a table, equal errors told once.
+`unwritable-table`, `unreadable-table`, one of each for a table, with equal errors grouped.
 
-Excused: an error that says that the table, or a column, does not exist, where that may be so; a statement that does not
-fit the table, unless it fits a definition that was acknowledged and never undone; above ONE, too few nodes that serve.
-Unknown: what the nodes' knowledge of one another explains; and a silence (a timeout, a broken connection), if the same
-coordinator served the table otherwise or was silent only once.
+Excused: an error about a missing table or column that may really be missing; an error about a statement that does not
+fit the table, unless it fits a definition that was acknowledged and never undone; above ONE, too few serving nodes.
+Unknown: an error that the coordinator's view of live replicas explains; and a silence (a timeout, a broken connection),
+if the same coordinator served the table otherwise or was silent only once.
 Source: CASSANDRA-10699, 13004, 15899; the ScyllaDB talk (the contents of the table become inaccessible).
 """
 
@@ -23,9 +23,9 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, phase_text
-from schemaquake.checkers.rows.probe_errors import Fault, fault_of, in_short
-from schemaquake.checkers.rows.row_operations import RowOperations, consistency, phase
-from schemaquake.checkers.rows.serving import without_service
+from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
+from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
+from schemaquake.checkers.rows.serving import find_nodes_without_service
 from schemaquake.checkers.rows.table_certainty import TableCertainty
 from schemaquake.checkers.schema.judge import Case, Findings, judge
 from schemaquake.harness.model.records import Records
@@ -42,7 +42,7 @@ _VERBS: Final = {"insert": "write", "read-rows": "read"}
 
 
 class Writability:
-    """Every table that is there takes writes and answers reads, whoever coordinates them."""
+    """Every table that is there takes writes and answers reads through every coordinator."""
 
     name = "writability"
     scope: Literal["keyspace", "run"] = "keyspace"
@@ -54,124 +54,134 @@ class Writability:
         rows = RowOperations(records.history)
         probes: dict[SchemaObject, list[PairedOperation]] = {}
         for table in rows.tables:
-            told = [*rows.inserts.get(table, ()), *rows.reads.get(table, ())]
-            mine = [operation for operation in told if phase(operation) in PHASES]
-            if mine:
-                probes[table] = sorted(mine, key=lambda operation: operation.index)
+            operations = [*rows.inserts.get(table, ()), *rows.reads.get(table, ())]
+            finals = [operation for operation in operations if phase_of(operation) in PHASES]
+            if finals:
+                probes[table] = sorted(finals, key=lambda operation: operation.index)
         if not probes:
-            nothing = Doubt("nothing-to-judge", "no table was probed after the cluster settled")
-            return Verdict.unknown(self.name, nothing)
-        absent = without_service(records.history)
+            doubt = Doubt("nothing-to-judge", "no table was probed after the cluster settled")
+            return Verdict.unknown(self.name, doubt)
+        absent = find_nodes_without_service(records.history)
         return judge(self.name, records, partial(_find, probes=probes, absent=absent), limit_s=limit_s)
 
 
 def _find(
     case: Case, probes: Mapping[SchemaObject, Sequence[PairedOperation]], absent: Mapping[str, frozenset[str]]
 ) -> Findings:
-    for table, mine in probes.items():
+    for table, table_probes in probes.items():
         certainty = TableCertainty(case, table)
         for f in _TYPES:
-            some = [probe for probe in mine if probe.f == f]
+            kind_probes = [probe for probe in table_probes if probe.f == f]
             failed: list[PairedOperation] = []
             undecided: list[PairedOperation] = []
-            for probe in some:
-                match _judgement(certainty, probe, mine, absent):
+            for probe in kind_probes:
+                match _judge_probe(certainty, probe, table_probes, absent):
                     case "broken":
                         failed.append(probe)
                     case "undecided":
                         undecided.append(probe)
             if failed:
-                yield _broken(certainty, f, failed, some)
+                yield _report_failure(certainty, f, failed, kind_probes)
             elif undecided:
-                yield _undecided(table, f, undecided)
+                yield _report_doubt(table, f, undecided)
             else:
                 yield None
 
 
-def _judgement(
+def _judge_probe(
     table: TableCertainty,
     probe: PairedOperation,
-    others: Sequence[PairedOperation],
+    probes: Sequence[PairedOperation],
     absent: Mapping[str, frozenset[str]],
 ) -> Literal["fine", "broken", "undecided"]:
-    of = str(phase(probe))
-    missing = absent.get(of, frozenset()) | table.unread(of)
-    if probe.type == "ok" or (missing and (consistency(probe) not in _ALONE or probe.node in missing)):
+    phase = str(phase_of(probe))
+    missing = absent.get(phase, frozenset()) | table.unread(phase)
+    if probe.type == "ok" or (missing and (consistency_of(probe) not in _ALONE or probe.node in missing)):
         return "fine"
     if probe.error is None:
-        return "undecided"  # cut off by the end of the run
-    if table.may_yet_change or not table.is_there(of, probe.node):
+        return "undecided"  # The end of the run cut the probe off.
+    if table.may_yet_change or not table.is_there(phase, probe.node):
         return "fine"
-    fault = fault_of(probe.error)
-    if fault is Fault.MEMBERSHIP:
+    fault = classify_error(probe.error)
+    if fault is ProbeFault.MEMBERSHIP:
         return "fine" if missing else "undecided"
-    if fault is Fault.SILENCE:
-        # One that was slow once, on a busy machine, is not broken.
-        beside = [p for p in others if p is not probe and p.node == probe.node and phase(p) == of]
-        served = any(p.type == "ok" and p.f == probe.f for p in beside)
-        return "broken" if not served and any(p.type != "ok" for p in beside) else "undecided"
+    if fault is ProbeFault.SILENCE:
+        # One slow answer, on a busy machine, does not make a table broken.
+        same_node = [p for p in probes if p is not probe and p.node == probe.node and phase_of(p) == phase]
+        served = any(p.type == "ok" and p.f == probe.f for p in same_node)
+        return "broken" if not served and any(p.type != "ok" for p in same_node) else "undecided"
     return "broken" if table.must_serve(probe, fault) else "fine"
 
 
-def _undecided(table: SchemaObject, f: str, probes: Sequence[PairedOperation]) -> Doubt:
+def _report_doubt(table: SchemaObject, f: str, probes: Sequence[PairedOperation]) -> Doubt:
     first = probes[0]
     return Doubt(
         "undecided",
-        f"{len(probes)} probes could not {_VERBS[f]} the table, which its schema need not explain; the first, through "
-        f"{first.node}: {in_short(first.error or 'no answer before the run ended')}",
+        f"{len(probes)} probes could not {_VERBS[f]} the table, for a reason that may lie outside its schema; the first, through "
+        f"{first.node}: {shorten_error(first.error or 'no answer before the run ended')}",
         (table.key,),
     )
 
 
-def _broken(
+def _report_failure(
     table: TableCertainty, f: str, failed: Sequence[PairedOperation], probes: Sequence[PairedOperation]
 ) -> Anomaly:
     key = table.subject.key
     first = failed[0]
     nodes = sorted({probe.node or "-" for probe in failed})
     create = table.create
-    ddl = [*([create] if create else []), *_racing(table, create)]
-    why = "its CREATE was acknowledged and nothing can have undone it" if create else "its own schema shows the table"
+    ddl = [*([create] if create else []), *_list_racing_changes(table, create)]
+    why = (
+        "its CREATE was acknowledged and no operation can have undone it"
+        if create
+        else "its own schema shows the table"
+    )
     return anomaly(
         _TYPES[f],
         objects=[key],
         nodes=nodes,
         ops=[operation.index for operation in (*failed[:_OPS_MOST], *ddl)],
-        evidence={"failed": len(failed), "of": len(probes), "errors": list(_errors(failed))[:_ERRORS_MOST]},
+        evidence={"failed": len(failed), "of": len(probes), "errors": list(_group_errors(failed))[:_ERRORS_MOST]},
         explanation=explain(
             ddl,
             f"every coordinator must {_VERBS[f]} {key}: {why}.",
-            f"{phase_text(str(phase(first)))} op {first.index}, a {_VERBS[f]} at {consistency(first)} through "
-            f"{first.node}, ended in {first.type}: {in_short(first.error or '')}. Of {len(probes)} such probes "
-            f"{len(failed)} failed, through {listing(nodes)}; {_others(failed, probes, nodes)}.",
+            f"{phase_text(str(phase_of(first)))} op {first.index}, a {_VERBS[f]} at {consistency_of(first)} through "
+            f"{first.node}, ended in {first.type}: {shorten_error(first.error or '')}. Of {len(probes)} such probes "
+            f"{len(failed)} failed, through {listing(nodes)}; {_describe_other_coordinators(failed, probes, nodes)}.",
         ),
     )
 
 
-def _others(failed: Sequence[PairedOperation], probes: Sequence[PairedOperation], nodes: Sequence[str]) -> str:
+def _describe_other_coordinators(
+    failed: Sequence[PairedOperation], probes: Sequence[PairedOperation], nodes: Sequence[str]
+) -> str:
     fine = sorted({probe.node or "-" for probe in probes if probe.type == "ok"} - set(nodes))
-    silent = all(fault_of(probe.error or "") is Fault.SILENCE for probe in failed)
-    told = f"none through {listing(fine)}" if fine else "no coordinator was spared"
-    return f"{told}; it gave no answer, which may be all of that node and not this table alone" if silent else told
+    silent = all(classify_error(probe.error or "") is ProbeFault.SILENCE for probe in failed)
+    text = f"none through {listing(fine)}" if fine else "no coordinator was spared"
+    return (
+        f"{text}; the coordinator gave no answer, so the whole node may be at fault and not only this table"
+        if silent
+        else text
+    )
 
 
-def _errors(failed: Sequence[PairedOperation]) -> Iterator[Mapping[str, Any]]:
-    """Equal errors together, the most frequent first."""
+def _group_errors(failed: Sequence[PairedOperation]) -> Iterator[Mapping[str, Any]]:
+    """Yield each distinct error with its probes, the most frequent first."""
     groups: dict[str, list[PairedOperation]] = {}
     for probe in failed:
-        groups.setdefault(in_short(probe.error or ""), []).append(probe)
-    for error, some in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        groups.setdefault(shorten_error(probe.error or ""), []).append(probe)
+    for error, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         yield {
             "error": error,
-            "count": len(some),
-            "through": sorted({probe.node or "-" for probe in some}),
-            "consistency": sorted({consistency(probe) for probe in some}),
-            "phases": sorted({str(phase(probe)) for probe in some}, key=PHASES.index),
-            "example": some[0].index,
+            "count": len(group),
+            "through": sorted({probe.node or "-" for probe in group}),
+            "consistency": sorted({consistency_of(probe) for probe in group}),
+            "phases": sorted({str(phase_of(probe)) for probe in group}, key=PHASES.index),
+            "example": group[0].index,
         }
 
 
-def _racing(table: TableCertainty, create: PairedOperation | None) -> Sequence[PairedOperation]:
-    """The changes of the table that may have come after its CREATE; if none was certain, the last ones."""
+def _list_racing_changes(table: TableCertainty, create: PairedOperation | None) -> Sequence[PairedOperation]:
+    """List the last changes of the table that may have followed its CREATE; without a certain CREATE, its last changes."""
     changes = [change for change in table.changes if change is not create]
     return [c for c in changes if create is None or can_follow(c, create)][-_DDL_MOST:]
