@@ -1,9 +1,7 @@
-"""Rewrites what the pages say after the code: whats-here.md, anomalies.md, outcomes.md (`python docs/generate.py`)."""
+"""Rewrites the pages that are made from the code: anomalies.md and outcomes.md (`python docs/generate.py`)."""
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from schemaquake.checkers.findings.catalogue import CATALOGUE, AnomalyType, find
 from schemaquake.clusters.systems.outcome import Outcome
 from schemaquake.harness.registry import load_all
 
-__all__ = ["PAGES", "anomalies", "outcomes", "whats_here"]
+__all__ = ["PAGES", "anomalies", "outcomes"]
 
 _DOCS = Path(__file__).parent
 _ROOT = _DOCS.parent
@@ -22,19 +20,6 @@ _CLIENTS = {
     "group0": "ScyllaDB: before the table of CQL",
 }
 _MARK = "<!-- From here on written by docs/generate.py. -->\n\n"
-_MODULE = re.compile(r"^- \[((\w+)/[\w/]+\.py)\].*\n", re.MULTILINE)
-
-
-def whats_here() -> str:
-    """whats-here.md: its paragraphs and its order as they stand, each module's own first line, new modules last."""
-    text = (_DOCS / "whats-here.md").read_text(encoding="utf-8")
-    listed = _MODULE.findall(text)
-    for package in dict.fromkeys(package for _, package in listed):
-        last = [path for path, of in listed if of == package][-1]
-        there = sorted(str(file.relative_to(_ROOT)) for file in (_ROOT / package).rglob("*.py"))
-        new = [path for path in there if not path.endswith("__init__.py") and (path, package) not in listed]
-        text = re.sub(rf"(?m)^- \[{last}\].*\n", lambda found, new=new: found[0] + "".join(map(_line, new)), text)
-    return _MODULE.sub(lambda found: _line(found[1]) if (_ROOT / found[1]).exists() else "", text)
 
 
 def anomalies() -> str:
@@ -54,19 +39,12 @@ def _table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
-PAGES = {"whats-here.md": whats_here, "anomalies.md": anomalies, "outcomes.md": outcomes}
+PAGES = {"anomalies.md": anomalies, "outcomes.md": outcomes}
 
 
 def _opening(page: str) -> str:
     """What was written by hand."""
     return (_DOCS / page).read_text(encoding="utf-8").partition(_MARK)[0] + _MARK
-
-
-def _line(path: str) -> str:
-    """A module with the first line of what it says of itself."""
-    said = ast.get_docstring(ast.parse((_ROOT / path).read_text(encoding="utf-8"))) or ""
-    first, _, _ = said.partition("\n")
-    return f"- [{path}](../{path}) – {first}\n"
 
 
 def _anomaly(kind: AnomalyType) -> str:

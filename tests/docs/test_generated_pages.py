@@ -15,7 +15,3 @@ RENDER: dict[str, Callable[[], str]] = runpy.run_path(str(pages.DOCS / "generate
 @pytest.mark.parametrize("page", RENDER)
 def test_a_generated_page_says_what_the_code_says(page: str) -> None:
     assert pages.text_of(page) == RENDER[page](), f"run: {GENERATE}"
-
-
-def test_the_page_of_modules_says_how_to_bring_it_up_to_date() -> None:
-    assert f"`{GENERATE}`" in pages.text_of("whats-here.md")

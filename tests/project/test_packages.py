@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -41,9 +42,25 @@ def test_every_module_says_what_it_is(path: Path) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_package_is_typed_and_described(package: str) -> None:
+def test_every_package_is_typed(package: str) -> None:
     assert (pages.ROOT / package / "py.typed").exists()
-    assert pages.section("whats-here.md", package).strip()
+
+
+def test_every_room_is_on_the_page_of_what_is_here() -> None:
+    page = pages.text_of("whats-here.md")
+    for package in PACKAGES:
+        rooms = [path.parent.name for path in (pages.ROOT / package).glob("*/__init__.py")]
+        assert rooms
+        assert [room for room in rooms if f"{package}/{room}" not in page] == []
+
+
+def test_the_page_of_what_is_here_names_no_file_that_is_gone() -> None:
+    named = re.findall(
+        r"`((?:harness|clusters|workloads|nemeses|checkers|results|tests|docs)/[\w/.-]+)`",
+        pages.text_of("whats-here.md"),
+    )
+    assert len(named) > 40
+    assert [path for path in named if not (pages.ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("kind", ["workloads", "nemeses", "checkers"])
