@@ -74,20 +74,20 @@ def _refuse(error: type[PlanError], sentences: Iterator[str] | Sequence[str]) ->
 
 def _contradictions(plan: Plan, file: ClusterFile) -> Iterator[str]:
     """Compare the plan with the file. The command line refuses these, too, but a plan may come from elsewhere."""
-    for what, planned, written in (
+    for aspect, planned, written in (
         ("the cluster", plan.cluster, file.provider),
         ("the system", plan.system, file.system),
         ("the number of nodes", plan.nodes, file.node_count),
         ("the keyspace prefix", plan.keyspace_prefix, file.keyspace_prefix),
     ):
         if written is not None and planned != written:
-            yield f"{what} of the plan is {planned}, and that of the cluster file {written}: change one of them"
+            yield f"{aspect} of the plan is {planned}, and that of the cluster file {written}: change one of them"
     if file.provider == "ssh":
         for option in plan.options:
             if option.startswith(server_options.PREFIXES):
                 yield f"-O {option} is for servers that the harness makes itself, not for those of a deployed cluster: leave it out"
         if plan.distribution is not None:
-            yield "--distribution is for servers that the harness makes itself: what runs on those hosts runs there already"
+            yield "--distribution is for servers that the harness makes itself: a deployed cluster runs its own"
 
 
 def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
 
 
 def _too_long(plan: Plan, file: ClusterFile) -> Iterator[str]:
-    """Find faults that last longer than the nodes let them: undone early, they are not the planned faults."""
+    """Find faults that last longer than the nodes allow: undone early, they are not the planned faults."""
     limit_s = file.max_fault_seconds
     context = plan.context(frozenset())
     for nemesis in _nemeses(plan):

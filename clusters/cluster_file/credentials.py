@@ -1,7 +1,7 @@
 """Credentials: references to a user name and a password, never the secrets themselves.
 
-A cluster file, a plan, a pickle and a log hold references only. The process that opens a session reads the secrets when
-it does, and removes them from every text that the session returns.
+A cluster file, a plan, a pickle and a log hold references only. The process that opens a session reads the secrets
+then, and removes them from every text that the session returns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CredentialReference(BaseModel):
         return self
 
     def resolve(self) -> str:
-        """Read the secret, without the line's end of a file. Raises EnvironmentLacks, which names the place only."""
+        """Read the secret, without a file's final newline. Raises EnvironmentLacks, which names the place only."""
         return self._from_environment(self.env) if self.env is not None else self._from_file(Path(str(self.file)))
 
     def _from_environment(self, name: str) -> str:
@@ -54,7 +54,7 @@ class CredentialReference(BaseModel):
     def _from_file(self, path: Path) -> str:
         try:
             with path.open("rb") as file:
-                # The mode of the opened file: its name may be another file's by now.
+                # The mode of the opened file, because the name may point to another file by now.
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 content = file.read()
         except OSError as error:
@@ -101,9 +101,9 @@ class Login:
     password: str = field(repr=False)
 
     def hide(self, text: str) -> str:
-        """Replace them in a text where they stand as words of their own.
+        """Replace the user name and the password in a text where they stand as separate words.
 
-        As words: with the superuser's default, `cassandra`, the name of every Java class would be taken out, too, and
+        As words: with the superuser's default, `cassandra`, the name of every Java class would be removed, too, and
         errors are distinguished by those names.
         """
         for secret in (self.password, self.username):

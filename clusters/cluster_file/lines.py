@@ -1,6 +1,6 @@
 """Key lines: the line of a TOML text on which each key and each table begins, which the standard parser does not give.
 
-For texts that `tomllib` has accepted: this scanner looks where things are, and not whether they are right.
+For texts that `tomllib` has accepted: this scanner locates keys, and does not validate them.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class _Scanner:
                 self._pair(table)
         return self._lines
 
-    def _skip(self, what: re.Pattern[str]) -> bool:
-        """Return True if text is left."""
-        found = what.match(self._text, self._at)
+    def _skip(self, pattern: re.Pattern[str]) -> bool:
+        """Advance over the pattern, and return True if text is left."""
+        found = pattern.match(self._text, self._at)
         self._at = found.end() if found else self._at
         return self._at < len(self._text)
 

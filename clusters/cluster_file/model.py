@@ -1,7 +1,7 @@
 """Cluster file: the tables in which an owner describes a deployed cluster, access to it, and the faults it allows.
 
-TOML, checked as a whole: all errors are reported at once, with their lines and what to write instead. It holds no
-secret, only where one is, so it may lie in a run's folder. Nothing is ever injected that `allow` does not list.
+TOML, checked as a whole: all errors are reported at once, with their lines and remedies. It holds no secret, only
+references, so it may be copied into a run's folder. Faults that `allow` does not list are never injected.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _address(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         raise ValueError(
-            "a packet filter knows nodes by number, not by name; write the IP address at which the other nodes know it"
+            "a packet filter knows nodes by number, not by name; write the IP address that the other nodes use for it"
         ) from None
 
 
@@ -79,7 +79,7 @@ def _plain_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
 def _word(text: str) -> str:
     if text in WORDS:
         return text
-    # Only for a word that is not ours: every nemesis there is has to be imported.
+    # Only for other words, because this imports every installed nemesis.
     brought = {nemesis_traits(nemesis).allowed_by for nemesis in load_all("nemeses").values()}
     if text in brought:
         return text
@@ -106,7 +106,7 @@ class _Table(BaseModel):
 
 
 class Jump(_Table):
-    """A host through which the nodes are reached. Other keys than host, port and fingerprint default to the nodes'."""
+    """A host through which the nodes are reached. Keys other than host, port and fingerprint default to the nodes'."""
 
     host: Text
     port: Port = 22
@@ -133,13 +133,13 @@ class Ssh(_Table):
 
 
 class Become(_Table):
-    """The way in which commands become root's."""
+    """The way in which commands run as root."""
 
     method: Literal["sudo", "none"] = "sudo"
-    """The method; `none` is for connections of root's own."""
+    """The method; `none` is for connections that log in as root."""
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """Make the command run as root, without asking for a password."""
+        """Prefix the command so that it runs as root, without asking for a password."""
         return [*(["sudo", "-n", "--"] if self.method == "sudo" else []), *command]
 
 
@@ -151,7 +151,7 @@ class Systemd(_Table):
 
 
 class Commands(_Table):
-    """A server that is started, stopped, killed and looked for by the owner's commands, each an argument vector."""
+    """A server that is started, stopped, killed and found by the owner's commands, each an argument vector."""
 
     kind: Literal["commands"]
     start: Argv
@@ -239,7 +239,7 @@ def _usual_clock(document: Mapping[str, Any]) -> Clock:
 
 
 class ClusterFile(_Table):
-    """The whole file."""
+    """The content of a cluster file."""
 
     provider: Literal["ssh", "docker"]
     system: Annotated[str, Field(pattern=r"^[a-z]+:[0-9]+\.[0-9]+[\w.+-]*$")] | None = None
@@ -264,7 +264,7 @@ class ClusterFile(_Table):
 
     @cached_property
     def addresses(self) -> Mapping[str, str]:
-        """The addresses by name (n1, n2, … in the order of the file); empty for containers, which get theirs from the engine."""
+        """The addresses by name (n1, n2, … in the order of the file); empty for containers, which the engine assigns."""
         return {f"n{number}": node.address for number, node in enumerate(self.nodes, 1)}
 
     def access(self, name: str) -> SshAccess:

@@ -1,6 +1,6 @@
 """Cluster file parsing: from a TOML text to a checked `ClusterFile`, or to every error with its line and remedy.
 
-The parser tells of types and tables; what contradicts what is asked of the text as it is, so that one wrong key hides
+The parser reports types and tables; contradictions are found in the text as it is, so that one wrong key hides
 no other error. No sentence repeats a value that could be a secret.
 """
 
@@ -117,17 +117,19 @@ def read_cluster_file(path: Path) -> ClusterFile:
     problems = [_problem(error, document) for error in _errors(document)] + list(_contradictions(document))
     if problems:
         lines = key_lines(text)
-        sentences = sorted({(line_of(lines, where), what) for where, what in problems})
-        raise PlanError("\n".join(f"{path}:{line}: {what}" for line, what in sentences))
+        sentences = sorted({(line_of(lines, key_path), sentence) for key_path, sentence in problems})
+        raise PlanError("\n".join(f"{path}:{line}: {sentence}" for line, sentence in sentences))
     return ClusterFile.model_validate(_frozen(document))
 
 
 def _no_toml(path: Path, text: str, message: str) -> str:
     found = re.search(r"\(at line (\d+), column \d+\)$|\(at end of document\)$", message)
     line = int(found[1]) if found and found[1] else max(1, len(text.splitlines()))
-    what = message[: found.start()].strip() if found else message
-    # The parser's message ends in the text at which it failed.
-    return f"{path}:{line}: this is not TOML: {re.split(r'[:(]', what)[0].strip()}; see the example in docs/deployed.md"
+    reason = message[: found.start()].strip() if found else message
+    # The parser's message ends with the text at which it failed.
+    return (
+        f"{path}:{line}: this is not TOML: {re.split(r'[:(]', reason)[0].strip()}; see the example in docs/deployed.md"
+    )
 
 
 def _frozen(value: Any) -> Any:
@@ -152,50 +154,50 @@ def _errors(document: Mapping[str, Any]) -> Sequence[ErrorDetails]:
 
 def _problem(error: ErrorDetails, document: Mapping[str, Any]) -> tuple[KeyPath, str]:
     """Return the key of an error and its sentence."""
-    where = _place(error["loc"])
+    key_path = _place(error["loc"])
     kind, context = error["type"], error.get("ctx", {})
-    name = _spelled(where)
-    if (secret := _written_out(where, kind, document)) is not None:
-        return where, secret
+    name = _spelled(key_path)
+    if (secret := _written_out(key_path, kind, document)) is not None:
+        return key_path, secret
     match kind:
         case "extra_forbidden":
-            return where, _unknown_key(where, document)
+            return key_path, _unknown_key(key_path, document)
         case "missing":
-            return where, f"{name} is missing; add {_example(where)}"
+            return key_path, f"{name} is missing; add {_example(key_path)}"
         case "literal_error":
-            value = _value_at(document, where)
+            value = _value_at(document, key_path)
             problem = f"{name} cannot be {value!r}" if isinstance(value, str) else f"{name} is of no known kind"
-            return where, f"{problem}; write {context['expected']}"
+            return key_path, f"{problem}; write {context['expected']}"
         case "value_error":
-            return where, f"{name}: {context['error']}"
+            return key_path, f"{name}: {context['error']}"
         case _ if kind in _TYPES:
-            return where, f"{name} {_TYPES[kind]}; write it like {_example(where)}"
-    return where, f"{name}: {error['msg'][:1].lower()}{error['msg'][1:]}; write it like {_example(where)}"
+            return key_path, f"{name} {_TYPES[kind]}; write it like {_example(key_path)}"
+    return key_path, f"{name}: {error['msg'][:1].lower()}{error['msg'][1:]}; write it like {_example(key_path)}"
 
 
 def _place(location: tuple[str | int, ...]) -> KeyPath:
-    """Drop the kind of service, which the parser puts into the place."""
+    """Drop the kind of service, which the parser inserts into the location."""
     if location[:1] == ("service",) and len(location) > 1 and location[1] in _SERVICES:
         return (location[0], *location[2:])
     return location
 
 
-def _spelled(where: KeyPath) -> str:
+def _spelled(key_path: KeyPath) -> str:
     """Write a key as `nodes[3].ssh.port`, counted from one."""
     text = ""
-    for part in where:
+    for part in key_path:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 
-def _example(where: KeyPath) -> str:
-    named = [part for part in where if isinstance(part, str)]
+def _example(key_path: KeyPath) -> str:
+    named = [part for part in key_path if isinstance(part, str)]
     return _EXAMPLES.get(named[-1], f"{named[-1]} = …") if named else "…"
 
 
-def _value_at(document: Any, where: KeyPath) -> Any:
-    """Find the value of a key; None if there is none."""
-    for part in where:
+def _value_at(document: Any, key_path: KeyPath) -> Any:
+    """Return the value of a key; None if there is none."""
+    for part in key_path:
         if isinstance(document, dict) and isinstance(part, str):
             document = document.get(part)
         elif isinstance(document, list) and isinstance(part, int) and part < len(document):
@@ -205,36 +207,38 @@ def _value_at(document: Any, where: KeyPath) -> Any:
     return document
 
 
-def _written_out(where: KeyPath, kind: str, document: Mapping[str, Any]) -> str | None:
+def _written_out(key_path: KeyPath, kind: str, document: Mapping[str, Any]) -> str | None:
     """Describe a secret that is written out; None for another error."""
-    key = where[-1] if where else ""
-    is_login = where[:1] == ("credentials",) and key in {"username", "password"}
-    if kind == "missing" or not isinstance(key, str) or isinstance(_value_at(document, where), dict | list):
+    key = key_path[-1] if key_path else ""
+    is_login = key_path[:1] == ("credentials",) and key in {"username", "password"}
+    if kind == "missing" or not isinstance(key, str) or isinstance(_value_at(document, key_path), dict | list):
         return None
     if is_login:
-        return f"{_spelled(where)} is written out, and this file is copied into every run; write {_example(where)}"
+        return (
+            f"{_spelled(key_path)} is written out, and this file is copied into every run; write {_example(key_path)}"
+        )
     if kind == "extra_forbidden" and _SECRET.search(key):
         remedy = (
             "take it out: SSH gets in by a key or an agent, and sudo without a password"
-            if "ssh" in where or "become" in where
+            if "ssh" in key_path or "become" in key_path
             else f"write, in [credentials], {_EXAMPLES['password']}"
         )
-        return f"{_spelled(where)} is written out, and this file is copied into every run; {remedy}"
+        return f"{_spelled(key_path)} is written out, and this file is copied into every run; {remedy}"
     return None
 
 
-def _unknown_key(where: KeyPath, document: Mapping[str, Any]) -> str:
-    table, key = _spelled(where[:-1]), str(where[-1])
-    known = _keys_of(where[:-1], document)
+def _unknown_key(key_path: KeyPath, document: Mapping[str, Any]) -> str:
+    table, key = _spelled(key_path[:-1]), str(key_path[-1])
+    known = _keys_of(key_path[:-1], document)
     near = difflib.get_close_matches(key, known, n=1)
     remedy = f'did you mean "{near[0]}"?' if near else "take it out."
     return f'{table or "the file"} has no key "{key}"; {remedy} Known: {", ".join(known)}'
 
 
-def _keys_of(where: KeyPath, document: Mapping[str, Any]) -> list[str]:
+def _keys_of(key_path: KeyPath, document: Mapping[str, Any]) -> list[str]:
     """List the keys that the table at that place may have."""
     model: type[BaseModel] = ClusterFile
-    for part in where:
+    for part in key_path:
         if part == "service":
             kind = _value_at(document, ("service", "kind"))
             model = _SERVICES.get(str(kind), Systemd)
@@ -299,8 +303,8 @@ def _repeated(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             last = len(addresses) - 1 - addresses[::-1].index(address)
             yield ("nodes", last, "address"), f"{address} is the address of {times} nodes; give each its own"
     allowed = document.get("allow")
-    words = allowed if isinstance(allowed, list) else []
-    for word in dict.fromkeys(each for each in words if isinstance(each, str)):
-        if (times := words.count(word)) > 1:
-            last = len(words) - 1 - words[::-1].index(word)
+    allowed_words = allowed if isinstance(allowed, list) else []
+    for word in dict.fromkeys(each for each in allowed_words if isinstance(each, str)):
+        if (times := allowed_words.count(word)) > 1:
+            last = len(allowed_words) - 1 - allowed_words[::-1].index(word)
             yield ("allow", last), f'allow has "{word}" {times} times; once is enough'

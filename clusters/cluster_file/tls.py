@@ -33,7 +33,7 @@ class Tls(BaseModel):
         return self
 
     def context(self) -> ssl.SSLContext:
-        """Load the files in the process that opens sessions. Raises EnvironmentLacks, naming the file that cannot be used."""
+        """Load the files in the process that opens sessions. Raises EnvironmentLacks, naming the unusable file."""
         try:
             context = ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
@@ -43,7 +43,7 @@ class Tls(BaseModel):
         context.check_hostname = self.verify_hostname
         if self.certificate is not None:
             try:
-                # Without a password: a key that needs one would be asked for on the terminal.
+                # An empty password, so that an encrypted key fails instead of prompting on the terminal.
                 context.load_cert_chain(self.certificate, self.key, password="")
             except (OSError, ssl.SSLError) as error:
                 raise EnvironmentLacks(

@@ -1,1 +1,1 @@
-"""The CQL client, what its errors mean, and how a node's schema is read through it."""
+"""The CQL client, the meaning of its errors, and the reading of a node's schema."""

@@ -1,11 +1,11 @@
 """CQL client: one session with one coordinator over the native protocol.
 
-A driver that helps would destroy the experiment, so every kindness is off: one contact point that is also the only
+A helpful driver would destroy the experiment, so every convenience is off: one contact point that is also the only
 allowed host, no retries, no speculative execution, no metadata refresh, no wait for schema agreement, a fixed protocol
-version. What remains tells exactly what one coordinator answered to one statement.
+version. A completion is the answer of one coordinator to one statement.
 
 Version 1 of the protocol is Cassandra 1.2's, 2 is 2.0's, 3 is 2.1's, 4 is 2.2's and later. Values are written into the
-statements, for version 1 cannot bind them in a query, and nothing is fetched in pages, which version 1 does not know.
+statements, because version 1 cannot bind them in a query, and results are not paged, which version 1 does not know.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _SECONDS_FOR_A_MERGE: Final = 0.5
 
 
 class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is untyped
-    """Tells a schema change from a no-op: IF NOT EXISTS on what exists comes back without a schema_change result.
+    """A protocol handler that tells a schema change from a no-op: IF NOT EXISTS on an existing object returns no schema_change.
 
-    The driver forgets the kind of a result; the payload of a response is the one thing it hands through, and here it is
-    filled in after decoding, so that it serves in protocol versions which have no payloads, too.
+    The driver drops the kind of a result. The payload of a response is the one field it passes through. It is filled in
+    after decoding, so this also works in protocol versions without payloads.
     """
 
     @classmethod
@@ -73,7 +73,7 @@ class _SchemaChangeSeen(ProtocolHandler):  # type: ignore[misc]  # the driver is
 
 @dataclass(frozen=True, slots=True)
 class CqlConnector:
-    """Where the nodes are, and which dialect they speak; picklable. Of secrets it knows where they are, no more."""
+    """The addresses of the nodes, and their dialect; picklable. It holds the places of secrets, never the secrets."""
 
     addresses: Mapping[str, str]
     port: int
@@ -82,7 +82,7 @@ class CqlConnector:
     tls: Tls | None = None
 
     def connect(self, node: str, *, request_timeout_s: float) -> CqlClient:
-        """A session pinned to that node; raises NodeUnreachable after 20 s, EnvironmentLacks for a secret that is not there."""
+        """Open a session pinned to that node. Raises NodeUnreachable after 20 s, EnvironmentLacks for a missing secret."""
         return CqlClient(
             node,
             self.addresses[node],
@@ -95,7 +95,7 @@ class CqlConnector:
 
 
 class CqlClient:
-    """The session. Not thread-safe: a worker's own. Whatever it says, it says without its login."""
+    """A session with one coordinator. Not thread-safe: each worker has its own. Error texts never contain the login."""
 
     def __init__(
         self,
@@ -114,7 +114,9 @@ class CqlClient:
         self._credentials = credentials
         self._login = None if credentials is None else credentials.resolve()
         self._timeout_s = request_timeout_s
-        logging.getLogger("cassandra").setLevel(logging.CRITICAL)  # a dying node is our subject, not the driver's news
+        logging.getLogger("cassandra").setLevel(
+            logging.CRITICAL
+        )  # nodes die on purpose, so the driver's warnings are noise
         profile = ExecutionProfile(
             load_balancing_policy=WhiteListRoundRobinPolicy([address]),
             retry_policy=FallthroughRetryPolicy(),
@@ -135,7 +137,7 @@ class CqlClient:
             schema_event_refresh_window=-1,
             topology_event_refresh_window=-1,
             status_event_refresh_window=-1,
-            idle_heartbeat_interval=0,  # a paused node is not a dead one
+            idle_heartbeat_interval=0,  # the driver must not take a paused node for a dead one
             monitor_reporting_enabled=False,
             connect_timeout=5,
             control_connection_timeout=5,
@@ -152,7 +154,7 @@ class CqlClient:
 
         def attempt() -> tuple[Cluster, Session] | None:
             nonlocal refusal
-            cluster = driver()  # anew every time: one whose first connection fails has shut itself down
+            cluster = driver()  # a new one each time: a driver whose first connection fails has shut itself down
             try:
                 return cluster, cluster.connect()
             except (NoHostAvailable, OperationTimedOut) as error:
@@ -175,26 +177,26 @@ class CqlClient:
         return cluster, session
 
     def invoke(self, operation: Invoke) -> Completion:
-        """Send it, and class what comes back; an error of any kind becomes a completion."""
+        """Send the operation and classify the result. Every error becomes a completion."""
         try:
             return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
         except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
-            outcome = classify(error, on=_kind(operation), own=self._dialect.outcomes)
-            words = self._without_login(error_words(error))
-            return Completion(type=outcome.means, error=words, already_there=is_already_there(words))
+            outcome = classify(error, on=_kind(operation), system_outcomes=self._dialect.outcomes)
+            text = self._without_login(error_words(error))
+            return Completion(type=outcome.means, error=text, already_there=is_already_there(text))
 
     def _without_login(self, text: str) -> str:
-        """Servers name the user in what they refuse."""
+        """Remove the user name, which servers put into refusals."""
         return text if self._login is None else self._login.hide(text)
 
     def read(self, text: str) -> Sequence[Mapping[str, Any]]:
-        """The rows of a statement that only reads. Raises NodeUnreachable in the words of whatever the node answered instead."""
+        """Return the rows of a statement that only reads. Raises NodeUnreachable with the node's error otherwise."""
         try:
             self._await_connection()
             return self._rows(text)
         except Exception as error:  # noqa: BLE001 - whatever a broken node answers, it is not this
-            words = self._without_login(error_words(error))
-            raise NodeUnreachable(f"node {self._node} did not answer `{text}`: {words}") from None
+            text = self._without_login(error_words(error))
+            raise NodeUnreachable(f"node {self._node} did not answer `{text}`: {text}") from None
 
     def _invoke(self, operation: Invoke) -> Completion:
         self._await_connection()
@@ -212,7 +214,7 @@ class CqlClient:
         return Completion(type="ok", value=value)
 
     def _ask(self, operation: Invoke, query: Query) -> Completion:
-        """A data workload's own CQL. Its writes are stamped by the coordinator: its clock is what faults skew."""
+        """Run a data workload's own CQL. The coordinator stamps its writes, because its clock is the one that faults skew."""
         self._await_connection()
         self._session.use_client_timestamp = False
         try:
@@ -222,7 +224,7 @@ class CqlClient:
         return completion_of(operation, list(future.result()))
 
     def _await_connection(self) -> None:
-        """Give a broken connection a moment to come back before sending; nothing was sent yet, so this is no retry.
+        """Wait a moment for a broken connection to come back. The operation has sent nothing yet, so this is no retry.
 
         It also keeps a worker whose node is down from failing thousands of operations a second.
         """
@@ -234,7 +236,7 @@ class CqlClient:
             until(connected, deadline_s=_SECONDS_TO_RECONNECT, what="a connection", every_s=0.1)
 
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
-        """The node's account of its schema; see `schemaquake.clusters.cql.schema`."""
+        """Read the node's account of its schema; see `schemaquake.clusters.cql.schema`."""
         try:
             self._await_connection()
             if not complete:
@@ -255,7 +257,7 @@ class CqlClient:
         return barrier.wait(self._address, timeout_s=min(self._timeout_s, _SECONDS_TO_READ)).to_json()
 
     def _read_schema(self, phase: str, sample: int, *, complete: bool, barrier: JSON) -> Sequence[Observation]:
-        """A reading during which the node's schema stood still, if it does so within a few tries.
+        """Read the schema until its version is the same before and after, for a few tries.
 
         The tables are read one after another; a change in between would look like a table without columns. And a server
         writes its disk before its memory, and its version last: where the two differ, a merge may be under way.
@@ -309,7 +311,7 @@ class CqlClient:
         return found
 
     def _columns_of(self, text: str) -> Mapping[str, str]:
-        """The columns of the answer and their types, in the driver's spelling; without rows, too."""
+        """Return the columns of the answer and their types, in the driver's spelling; without rows, too."""
         found = self._session.execute(
             SimpleStatement(text, fetch_size=None), timeout=min(self._timeout_s, _SECONDS_TO_READ)
         )
@@ -317,12 +319,12 @@ class CqlClient:
         return dict(zip(found.column_names, types, strict=True))
 
     def close(self) -> None:
-        """End the session."""
+        """Close the session."""
         self._cluster.shutdown()
 
 
 def _is_of_credentials(refusal: BaseException | None) -> bool:
-    """Whether the server wants another login; its own words name the user."""
+    """Return True if the server refused the login. The server's text is not quoted, because it names the user."""
     errors = refusal.errors.values() if isinstance(refusal, NoHostAvailable) else [refusal]
     return any(isinstance(error, AuthenticationFailed) for error in errors)
 
@@ -340,7 +342,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, JSON]:
 
 
 def _json(cell: Any) -> JSON:
-    """A cell as JSON: a user-defined type's value as a map, sets sorted, what JSON lacks as text."""
+    """Convert a cell to JSON: a user-defined type's value to a map, sets sorted, and types that JSON lacks to text."""
     match cell:
         case None | bool() | int() | float() | str():
             return cell

@@ -1,4 +1,4 @@
-"""Last look: what a client saw of a node's schema when it last looked, so that it can tell what changed since."""
+"""Last look: a client's memory of its last reading of a node's schema, for the difference to the next one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LastLook:
         self._known: dict[tuple[str, str | None, str | None], bytes] = {}
 
     def changes(self, observed: Sequence[Observation]) -> Sequence[Observation]:
-        """Of a whole reading, its version (the first row) and what differs from the last look; then remember this one.
+        """Return the version of a whole reading (the first row) and its differences from the last look; then remember it.
 
         An object that is gone gets one row without a definition.
         """

@@ -1,8 +1,8 @@
-"""Memory reading: what a node serves, which may be another schema than the one it has on disk.
+"""Memory reading: the schema that a node serves, which may differ from the one it has on disk.
 
-From 4.0 on `DESCRIBE SCHEMA` is answered from memory. Earlier lines are asked about each table that their disk names:
-`SELECT * … WHERE k IN ()` is checked against memory and reads no row on any replica, so an answer tells the columns
-that the node serves, and `unconfigured table` that it serves none. Any other refusal tells nothing.
+From 4.0 on `DESCRIBE SCHEMA` is answered from memory. Earlier lines are asked about each table on their disk:
+`SELECT * … WHERE k IN ()` is checked against memory and reads no row on any replica, so an answer shows the columns
+that the node serves, and `unconfigured table` that it serves none. Any other refusal shows nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schemaquake.harness.model.operation import JSON
 __all__ = ["ColumnsOf", "Described", "Probe", "describe", "probe"]
 
 ColumnsOf = Callable[[str], Mapping[str, str]]
-"""Runs one SELECT on the pinned node at consistency ONE and returns the columns that its answer has, each with its type."""
+"""Runs one SELECT on the pinned node at consistency ONE and returns the columns of the answer, each with its type."""
 
 _UNKNOWN: Final = re.compile(
     r"unconfigured (columnfamily|table)|[Kk]eyspace '?\w+'? does ?n[o']t exist|table \S+ does not exist"
@@ -31,7 +31,7 @@ _SAID_MOST: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The rows of DESCRIBE SCHEMA; or none, and the node's words for why not."""
+    """The rows of DESCRIBE SCHEMA; or none, and the node's reason."""
 
     rows: Sequence[Mapping[str, Any]]
     error: str | None = None
@@ -39,7 +39,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a node's memory says of one table or view that is on its disk; `error`: it could not be asked."""
+    """One table or view on a node's disk, as in its memory. `error`: the reason why memory could not be read."""
 
     kind: str
     keyspace: str
@@ -49,7 +49,7 @@ class Probe:
 
 
 def describe(query: Callable[[str], Iterable[Mapping[str, Any]]]) -> Described | None:
-    """What the node describes; None if its line has no DESCRIBE."""
+    """Return the rows of DESCRIBE SCHEMA; None if the node's line has no DESCRIBE."""
     try:
         return Described(list(query("DESCRIBE SCHEMA")))
     except SyntaxException:
@@ -59,7 +59,7 @@ def describe(query: Callable[[str], Iterable[Mapping[str, Any]]]) -> Described |
 
 
 def probe(columns_of: ColumnsOf, on_disk: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> Iterator[Probe]:
-    """Ask for every (kind, keyspace, name, columns on disk) what the node serves under that name."""
+    """Ask for every (kind, keyspace, name, columns on disk) which columns the node serves under that name."""
     for kind, keyspace, name, columns in on_disk:
         yield _probe(columns_of, kind, keyspace, name, columns)
 
@@ -72,7 +72,7 @@ def _probe(columns_of: ColumnsOf, kind: str, keyspace: str, name: str, columns: 
         except InvalidRequest as error:
             if _UNKNOWN.search(str(error)):
                 return Probe(kind, keyspace, name, {"kind": kind, "refusal": error_words(error, most=_SAID_MOST)})
-            refusal = error  # the key may be another one than on disk
+            refusal = error  # the key in memory may differ from that on disk
         except Exception as error:  # noqa: BLE001 - a node that does not answer says nothing of its memory
             refusal = error
             break
@@ -81,8 +81,8 @@ def _probe(columns_of: ColumnsOf, kind: str, keyspace: str, name: str, columns: 
 
 
 def _questions(table: str, columns: Mapping[str, Any]) -> Iterator[str]:
-    """The statement that reads nothing, if the key is one column; then one that reads a row."""
-    key = [column for column, told in columns.items() if told["kind"] == "partition_key"]
+    """Yield the statement that reads nothing, if the key is one column; then one that reads a row."""
+    key = [column for column, column_definition in columns.items() if column_definition["kind"] == "partition_key"]
     if len(key) == 1:
         yield f"SELECT * FROM {table} WHERE {key[0]} IN ()"
     yield f"SELECT * FROM {table} LIMIT 1"

@@ -1,8 +1,8 @@
-"""Outcomes: did it happen? One table says what every error class means for the operation that met it.
+"""Outcomes: the one table that says what every error class proves about the operation that met it.
 
-Only an error that proves an operation did not happen makes it `fail`; whatever is not listed is `info`. The first row
+Only an error that proves an operation did not happen makes it `fail`; an error that is not listed is `info`. The first row
 that matches decides. The same table feeds the client, `schemaquake list errors` and the documentation.
-Sources: native protocol specification §9; CASSANDRA-18330 for the 6.0 rows; what was seen on real servers.
+Sources: native protocol specification §9; CASSANDRA-18330 for the 6.0 rows; observations of real servers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["TABLE", "classify", "is_already_there"]
 
 
 TABLE: Final[Sequence[Outcome]] = (
-    Outcome("*", "", "read", "fail", "a read changes nothing, whatever became of it"),
+    Outcome("*", "", "read", "fail", "a read changes nothing, even if it failed"),
     Outcome("NoHostAvailable", "", "any", "fail", "no connection to the pinned coordinator: it was never sent"),
     Outcome("SyntaxException", "", "any", "fail", "it could not be parsed"),
     Outcome("Unauthorized", "", "any", "fail", "the coordinator refused it for lack of permission"),
@@ -43,7 +43,7 @@ TABLE: Final[Sequence[Outcome]] = (
         r"Cannot (add|drop|update) .*non existing|Keyspace \S+ doesn't exist",
         "schema",
         "fail",
-        "1.2–3.11: the coordinator did not know what it was to change, and did nothing",
+        "1.2–3.11: the coordinator did not know the object to change, and did nothing",
     ),
     Outcome(
         "ConfigurationException",
@@ -73,17 +73,19 @@ TABLE: Final[Sequence[Outcome]] = (
         "1.2–3.11: the schema tables are written before the merge that failed, and the write stays",
     ),
     Outcome("ServerError", "", "any", "info", "the server failed somewhere on the way"),
-    Outcome("OverloadedErrorMessage", "", "any", "info", "shed by the coordinator or by a replica: nobody says which"),
+    Outcome(
+        "OverloadedErrorMessage", "", "any", "info", "shed by the coordinator or by a replica: the error does not say"
+    ),
     Outcome("TruncateError", "", "any", "info", "some replicas may have truncated"),
     Outcome("ConnectionException", "", "any", "info", "the connection broke after the request may have left"),
     Outcome("ConnectionShutdown", "", "any", "info", "the connection broke after the request may have left"),
-    Outcome("*", "", "any", "info", "not listed: nobody knows"),
+    Outcome("*", "", "any", "info", "not listed: the effect is unknown"),
 )
 
 
-def classify(error: BaseException, *, on: Kind, own: Sequence[Outcome] = ()) -> Outcome:
-    """Find the first row for this error on this kind of operation. `own` are rows of one system alone, tried first."""
-    return first_match((*own, *TABLE), error, str(error), on=on)
+def classify(error: BaseException, *, on: Kind, system_outcomes: Sequence[Outcome] = ()) -> Outcome:
+    """Find the first row for this error on this kind of operation. `system_outcomes` are one system's own rows, tried first."""
+    return first_match((*system_outcomes, *TABLE), error, str(error), on=on)
 
 
 _ALREADY_THERE: Final = re.compile(
@@ -92,5 +94,5 @@ _ALREADY_THERE: Final = re.compile(
 
 
 def is_already_there(error: str) -> bool:
-    """Whether an error, class first, says that what was to be made exists. Holds for the texts of every line, 0.7 to 6.0."""
+    """Return True if an error, class first, says that the object exists. Holds for the texts of every line, 0.7 to 6.0."""
     return _ALREADY_THERE.search(error) is not None

@@ -1,8 +1,7 @@
-"""Prefix guard: what stands between the workloads and the keyspaces that are not theirs.
+"""Prefix guard: keeps the workloads of a run off keyspaces that are not theirs.
 
-A wrapper around any connector. An operation whose statement would touch a keyspace outside the prefix, or of which
-nobody can say what it touches, is never sent: it ends in `fail`, for it certainly did not happen. What the server keeps
-of itself may be read.
+A wrapper around any connector. An operation whose statement would touch a keyspace outside the prefix, or is not
+understood, is never sent: it ends in `fail`, because it certainly did not happen. The server's own tables may be read.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class PrefixGuard:
     prefix: str
 
     def connect(self, node: str, *, request_timeout_s: float) -> Client:
-        """As the wrapped one: raises NodeUnreachable."""
+        """Connect the wrapped connector. Raises NodeUnreachable."""
         return _GuardedClient(self.connector.connect(node, request_timeout_s=request_timeout_s), self.prefix)
 
 
@@ -39,27 +38,27 @@ class _GuardedClient:
         self._prefix = prefix
 
     def invoke(self, operation: Invoke) -> Completion:
-        """As the wrapped one, unless there is an objection."""
+        """Send the operation by the wrapped client, unless there is an objection."""
         reason = objection(operation, self._prefix)
         if reason is not None:
             return Completion(type="fail", error=f"PrefixGuard: not sent: {reason}")
         return self._client.invoke(operation)
 
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
-        """As the wrapped one: it reads."""
+        """Observe by the wrapped client: it only reads."""
         return self._client.observe(phase=phase, sample=sample, complete=complete)
 
     def close(self) -> None:
-        """As the wrapped one."""
+        """Close the wrapped client."""
         self._client.close()
 
 
 def objection(operation: Invoke, prefix: str) -> str | None:
-    """Why this operation may not be sent to a cluster where only `<prefix>_…` is ours; null if it may."""
+    """Return why this operation may not be sent to a cluster where only `<prefix>_…` is ours; None if it may."""
     try:
         text = statement(operation.f, operation.value) if operation.query is None else operation.query.text
     except (KeyError, TypeError, AttributeError) as error:
-        return f'what "{operation.f}" would touch is not known ({type(error).__name__}: {error})'
+        return f'the keyspaces of "{operation.f}" are not known ({type(error).__name__}: {error})'
     try:
         touched = targets(text)
     except NotUnderstood as error:

@@ -1,4 +1,4 @@
-"""Native protocol: the two frames it takes to learn that a node answers CQL.
+"""Native protocol: the two frames that show that a node answers CQL.
 
 Readiness is an answer, not a log line and not an open port: OPTIONS needs no authentication and no session, and a node
 replies with SUPPORTED only once its native transport runs. Source: the native protocol specification, version 4, §2.
@@ -22,9 +22,9 @@ _SUPPORTED: Final = 0x06
 def answers_cql(
     address: str, port: int, *, version: int = 4, timeout_s: float = 1.0, tls: ssl.SSLContext | None = None
 ) -> bool:
-    """Whether the node replies to OPTIONS. An ERROR frame (another protocol version) is an answer, too.
+    """Return True if the node replies to OPTIONS. An ERROR frame (another protocol version) is an answer, too.
 
-    With `tls` it is asked in there; one whose certificate that context does not accept has not answered.
+    With `tls` the request is encrypted; a node whose certificate that context does not accept has not answered.
     """
     try:
         with _connection(address, port, timeout_s, tls) as connection:
@@ -41,7 +41,7 @@ def answers_cql(
 
 
 def _connection(address: str, port: int, timeout_s: float, tls: ssl.SSLContext | None) -> socket.socket:
-    """Open, and encrypted if it is to be. Raises OSError."""
+    """Open a connection, encrypted if a TLS context is given. Raises OSError."""
     plain = socket.create_connection((address, port), timeout=timeout_s)
     if tls is None:
         return plain

@@ -1,4 +1,4 @@
-"""CQL queries: a data workload's operation as the driver's statement, and the rows that come back as its completion."""
+"""CQL queries: a data workload's operation as the driver's statement, and the returned rows as its completion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_APPLIED: Final = "not applied: the condition did not hold"
 
 
 def prepared(query: Query) -> SimpleStatement:
-    """The statement with its levels of consistency. Raises KeyError for a level that the driver does not know."""
+    """Build the statement with its levels of consistency. Raises KeyError for a level that the driver does not know."""
     return SimpleStatement(
         query.text,
         consistency_level=ConsistencyLevel.name_to_value[query.consistency],
@@ -30,12 +30,12 @@ def prepared(query: Query) -> SimpleStatement:
 
 
 def reads_only(operation: Invoke) -> bool:
-    """Whether the operation changes nothing: a failed one then certainly did not happen."""
+    """Return True if the operation changes nothing: a failed one then certainly did not happen."""
     return operation.f in READS or (operation.mops is not None and all(mop[0] == "r" for mop in operation.mops))
 
 
 def completion_of(operation: Invoke, rows: Sequence[Mapping[str, Any]]) -> Completion:
-    """What the rows mean to the operation that asked for them. Raises ValueError if they are not of that shape."""
+    """Build the completion of an operation from its rows. Raises ValueError if they have another shape."""
     assert operation.query is not None
     value = operation.value
     cells = list(rows[0].values()) if rows else []
@@ -70,7 +70,7 @@ def _ok(value: JSON, *, mops: tuple[MicroOp, ...] | None = None) -> Completion:
 
 
 def _filled(mops: Sequence[MicroOp], cells: Sequence[Any], *, lists: bool) -> Iterator[MicroOp]:
-    """The micro-operations with what their reads returned; a list that nothing was appended to is null in CQL."""
+    """Yield the micro-operations with the values of their reads. An empty list is null in CQL."""
     left = iter(cells)
     for f, key, value, elements in mops:
         if f != "r":

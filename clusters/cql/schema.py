@@ -1,8 +1,8 @@
 """Schema reading: one node's own account of its schema, from its local tables and from its memory.
 
 `system_schema.*` (before 3.0 `system.schema_*`) and `system.local` are node-local, so a session pinned to a node reads
-what that node has on disk. What it has in memory (`schemaquake.clusters.cql.memory`) may be something else, and no agreement
-check sees it: that is why both are read.
+the schema on that node's disk. Its memory (`schemaquake.clusters.cql.memory`) may differ, and no agreement check shows
+that, so both are read.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def read_schema(
 ) -> Iterator[Observation]:
     """Read every object the node has on disk and in memory, version first; user keyspaces only.
 
-    Without `columns_of` the memory of a release that has no DESCRIBE is not asked: that takes one statement a table. The
-    log of changes, where the node keeps one, belongs to a `complete` reading. `barrier` says how the one before it ended.
+    Without `columns_of` the memory of a release that has no DESCRIBE is not read: that takes one statement a table. The
+    log of changes, where the node keeps one, belongs to a `complete` reading. `barrier` is the result of the barrier before it.
     """
     version, epoch = schema.read_version(query)
 
     observed = reading(phase=phase, node=node, sample=sample)
 
-    # Asked first, told last: a node whose schema stage is stuck does not answer from memory, but still reads its disk.
+    # Memory is read first and reported last: a node whose schema stage is stuck still reads its disk, but not its memory.
     described = describe(query) if schema.describes_memory else None
     silence = {"memory_error": described.error} if described is not None and described.error is not None else {}
     waited = {} if barrier is None else {"barrier": barrier}
@@ -73,13 +73,13 @@ def _live(described: Described) -> Iterator[tuple[str, str | None, JSON]]:
 
 
 def digest(observation: Observation) -> bytes:
-    """Render the id and the definition of an observation: what two of one object that are the same have in common."""
+    """Render the id and the definition of an observation, which are equal for two readings of the same object."""
     return orjson.dumps([observation.id, observation.definition], option=orjson.OPT_SORT_KEYS)
 
 
 def memory_differs(observed: Iterable[Observation]) -> bool:
-    """Compare what a node, asked table by table, serves with what it has on disk; true if columns differ."""
+    """Return True if the columns that a node serves, read table by table, differ from those on its disk."""
     observations = list(observed)
     disk = {(o.keyspace, o.name): set(o.definition["columns"]) for o in observations if o.kind in {"table", "view"}}
-    asked = [o for o in observations if o.kind == "live" and o.error is None and "statement" not in o.definition]
-    return any(set(o.definition.get("columns", ())) != disk[o.keyspace, o.name] for o in asked)
+    tables = [o for o in observations if o.kind == "live" and o.error is None and "statement" not in o.definition]
+    return any(set(o.definition.get("columns", ())) != disk[o.keyspace, o.name] for o in tables)

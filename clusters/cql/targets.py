@@ -1,8 +1,8 @@
-"""CQL targets: which keyspaces a statement would touch, and whether it only reads, told from its text alone.
+"""CQL targets: the keyspaces that a statement would touch, and whether it only reads, from its text alone.
 
-Knows the statements that make, change, fill and read keyspaces and what is in them. Whatever it does not know for
-certain (roles, permissions, USE, a name without its keyspace) it says so: whoever asks is about to send it to a cluster
-that is somebody's.
+Understands the statements that make, change, fill and read keyspaces and the objects in them. Other statements (roles,
+permissions, USE, a name without its keyspace) raise an error, because the caller is about to send the statement to a
+cluster with other users' data.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _KEYSPACE: Final = frozenset({"KEYSPACE", "SCHEMA"})
 _MODIFIERS: Final = frozenset({"OR", "REPLACE", "CUSTOM", "MATERIALIZED"})
 _NAMED_AT_THE_HEAD: Final = frozenset({"CREATE", "ALTER", "DROP", "INSERT", "UPDATE", "TRUNCATE"})
 _HEAD: Final = 12
-"""Tokens; the longest head is that of `CREATE CUSTOM INDEX IF NOT EXISTS i ON a.t`."""
+"""The maximum number of tokens in a head: that of `CREATE CUSTOM INDEX IF NOT EXISTS i ON a.t`."""
 _BEFORE_A_TABLE: Final = frozenset({"INTO", "FROM", "UPDATE"})
 
 
 class NotUnderstood(ValueError):
-    """A statement of which nobody can say what it would touch; the text says why."""
+    """A statement whose keyspaces are not known; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +47,20 @@ class Targets:
 
 
 class _Token(NamedTuple):
-    """`name` is the identifier that it is, as the server knows it: lower case unless quoted; null if it is none."""
+    """A token. `name` is the identifier as the server knows it: lower case unless quoted; None for other tokens."""
 
     keyword: str
     name: str | None
 
 
 def targets(statement: str) -> Targets:
-    """What it would touch. Raises NotUnderstood."""
-    whole = (
-        ";" in statement or "VIEW" in statement.upper()
-    )  # a view names the table that it is of behind all its columns
+    """Parse the keyspaces and the effect of a statement. Raises NotUnderstood."""
+    whole = ";" in statement or "VIEW" in statement.upper()  # a view names its base table behind all its columns
     tokens = list(_tokens(statement) if whole else _up_to_its_targets(_tokens(statement)))
     while tokens and tokens[-1].keyword == ";":
         tokens.pop()
     if not tokens:
-        raise NotUnderstood("there is no statement")
+        raise NotUnderstood("the statement is empty")
     verb = tokens[0].keyword
     if verb != "BEGIN" and any(token.keyword == ";" for token in tokens):
         raise NotUnderstood("there are several statements")
@@ -121,7 +119,7 @@ def _tokens(statement: str) -> Iterator[_Token]:
 
 
 def _up_to_its_targets(tokens: Iterator[_Token]) -> Iterator[_Token]:
-    """Of one statement that names its targets at its head, only that: racing statements are released in one instant."""
+    """Yield the head of a single statement, which names its targets: races start in one instant, so parsing must be short."""
     first = next(tokens, None)
     if first is not None:
         yield first
@@ -147,7 +145,7 @@ def _name(tokens: Sequence[_Token], at: int) -> str:
 
 
 def _qualified(tokens: Sequence[_Token], at: int) -> str:
-    """The keyspace of `keyspace.name`."""
+    """Return the keyspace of `keyspace.name`."""
     keyspace = _name(tokens, at)
     if _keyword(tokens, at + 1) != ".":
         raise NotUnderstood(f'"{keyspace}" is named without its keyspace')

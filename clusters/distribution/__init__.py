@@ -1,1 +1,1 @@
-"""Distributions of Cassandra, and the Java that they run on: fetched, verified and cached."""
+"""Distributions of Cassandra, and a Java to run them: fetched, verified and cached."""

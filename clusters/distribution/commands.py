@@ -1,4 +1,4 @@
-"""The commands this package adds to `schemaquake`."""
+"""The commands that this package adds to `schemaquake`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def fetch_systems(
     systems: Annotated[
         list[str],
-        typer.Argument(metavar="SYSTEM...", help="What to fetch: cassandra:VERSION, for example cassandra:5.0.9."),
+        typer.Argument(metavar="SYSTEM...", help="Systems to fetch: cassandra:VERSION, for example cassandra:5.0.9."),
     ],
     distribution: Annotated[
         Path | None,
@@ -36,10 +36,10 @@ def fetch_systems(
     ] = None,
     resolver: Annotated[
         Literal["auto", "maven", "ivy"],  # a ResolverName, whose module is not imported before it is needed
-        typer.Option(help="What downloads: maven is faster, ivy comes with PySpark; auto takes maven if installed."),
+        typer.Option(help="Download tool: maven is faster, ivy comes with PySpark; auto takes maven if installed."),
     ] = "auto",
     check_only: Annotated[
-        bool, typer.Option("--verify", help="Only check what was fetched before, file by file; download nothing.")
+        bool, typer.Option("--verify", help="Only check the files of earlier fetches; download nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
 ) -> None:
@@ -48,9 +48,9 @@ def fetch_systems(
 
     versions = [_version_of_jars(system) for system in systems]
     if distribution is not None and len(versions) > 1:
-        raise PlanError("--distribution is one version; name one system")
+        raise PlanError("--distribution is one version: name one system")
     if distribution is not None and check_only:
-        raise PlanError("--verify checks the cache; it cannot be used together with --distribution")
+        raise PlanError("--verify checks the cache: it cannot be used together with --distribution")
     with progress_to_stderr() as progress:
         if check_only:
             fetched = [verify(version) for version in versions]
@@ -67,7 +67,7 @@ def fetch_systems(
 
 
 def _version_of_jars(text: str) -> str:
-    """Find the version of Cassandra whose jars the system is started from. Raises PlanError for one that is not started here."""
+    """Find the version of Cassandra in the system's jars. Raises PlanError for a system that the harness cannot start."""
     from schemaquake.clusters.systems.system import parse_system, recipe_for  # noqa: PLC0415 - as above
 
     system = parse_system(text)
@@ -88,7 +88,7 @@ def _document(distribution: Distribution) -> dict[str, Any]:
 
 @contextmanager
 def progress_to_stderr() -> Iterator[Progress]:
-    """One line that changes on a terminal, plain lines elsewhere; standard output stays clean."""
+    """Show progress on standard error: one changing line on a terminal, plain lines elsewhere."""
     if not sys.stderr.isatty():
         yield lambda text: typer.echo(text, err=True)
         return

@@ -1,6 +1,6 @@
-"""A distribution: the jars of one Cassandra version, and the proof that they are still the ones that were fetched.
+"""A distribution: the jars of one Cassandra version, and the proof that they are the bytes that were fetched.
 
-The manifest beside the jars lists each one's size and SHA-256. It is read and compared on every use: hashing the
+The manifest beside the jars lists the size and SHA-256 of each. It is compared with the jars on every use: hashing the
 70 MB of a Cassandra 5.0 takes a tenth of a second, and a truncated jar would otherwise look like a bug in Cassandra.
 """
 
@@ -24,12 +24,12 @@ _CASSANDRA_JAR = re.compile(rf"(?:apache-cassandra|cassandra-all)-({_VERSION.pat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Everything needed to start one version, on this machine.
+    """The files to start one version on this machine.
 
     `class_path` holds jars only, no folder, so that a class-data-sharing archive can be made of it; configuration is
     given by `-Dcassandra.config` and `-Dlogback.configurationFile`. `home` is the folder of a tarball, which also has
     `conf` and `tools`; None for jars from a Maven repository. `digest` is the SHA-256 of the manifest's list of jars:
-    the same digest means the same bytes, wherever they came from.
+    equal digests mean equal bytes, from any source.
     """
 
     version: str
@@ -50,7 +50,7 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a distribution's folder must hold."""
+    """The list of the files in a distribution's folder."""
 
     version: str
     source: str
@@ -63,7 +63,7 @@ class Manifest:
         return hashlib.sha256(listing.encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
-        """Put the manifest into `folder`, after everything it lists."""
+        """Write the manifest into `folder`, after everything that it lists."""
         document = {
             "version": self.version,
             "source": self.source,
@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest of `folder`. Raises FetchError if there is none, or if it is not one that `write` left."""
+        """Read the manifest of `folder`. Raises FetchError if there is none, or if it was changed after `write`."""
         try:
             document = json.loads((folder / MANIFEST).read_text())
             manifest = cls(document["version"], document["source"], tuple(Jar(**jar) for jar in document["jars"]))
@@ -100,7 +100,7 @@ class Manifest:
                 raise FetchError(f"{path} is not the file that was fetched: its SHA-256 differs")
 
     def distribution(self, folder: Path, *, home: Path | None = None) -> Distribution:
-        """The checked distribution of `folder`; `home` as in `Distribution`. Raises FetchError if it is damaged."""
+        """Check `folder` and return its distribution; `home` as in `Distribution`. Raises FetchError if it is damaged."""
         self.check(folder)
         return Distribution(
             version=self.version,
@@ -112,25 +112,25 @@ class Manifest:
 
 
 def check_version(version: str) -> None:
-    """Raises FetchError unless `version` looks like `5.0.9` or `6.0-alpha2`; it becomes part of paths and of XML."""
+    """Raise FetchError unless `version` looks like `5.0.9` or `6.0-alpha2`; it becomes part of paths and of XML."""
     if not _VERSION.fullmatch(version):
         raise FetchError(f'"{version}" is not a Cassandra version; give one like 5.0.9 or 6.0-alpha2')
 
 
 def jars_in(folder: Path, *, beside: Path) -> tuple[Jar, ...]:
-    """Every jar directly in `folder`, measured and in order of name; files are named relative to `beside`."""
+    """Measure every jar directly in `folder`, in order of name; files are named relative to `beside`."""
     return tuple(
         Jar(str(path.relative_to(beside)), sha256(path), path.stat().st_size) for path in sorted(folder.glob("*.jar"))
     )
 
 
 def version_of_jars(jars: Sequence[Jar]) -> str | None:
-    """The version that Cassandra's own jar bears in its name, or None if there is no such jar or more than one."""
+    """Return the version in the name of Cassandra's own jar; None if there is no such jar or more than one."""
     found = [match[1] for jar in jars if (match := _CASSANDRA_JAR.fullmatch(Path(jar.file).name))]
     return found[0] if len(found) == 1 else None
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, as hex digits."""
+    """Return the SHA-256 of a file, as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,6 @@
-"""Fetching a version of Cassandra: from the cache, from a Maven repository, or from what the user already has.
+"""Fetching a version of Cassandra: from the cache, from a Maven repository, or from a tarball or folder of the user's.
 
-What the cache holds is checked and used without any network. `Progress` hears sentences for a person who waits.
+Cached distributions are checked and used without any network. `Progress` receives sentences for a waiting user.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def fetch(
     resolver: ResolverName = "auto",
     progress: Progress = log.info,
 ) -> Distribution:
-    """The distribution of that version, checked against its manifest, fetched first if the cache lacks it.
+    """Return the distribution of that version, checked against its manifest, and fetched first if the cache lacks it.
 
     `distribution` is a tarball or a folder of the user's own, used instead of any repository; its version must be
     `version`. Two processes may fetch at the same time; an interrupted fetch leaves nothing behind.
@@ -58,7 +58,7 @@ def fetch(
         return found
     with only_one(folder, waiting=lambda: progress(f"cassandra {version}: another process is fetching it; waiting")):
         if found := _cached(folder, progress):
-            return found  # by the process that was waited for
+            return found  # fetched by the other process in the meantime
         chosen = choose_resolver(resolver, cache=cache)
         progress(f"cassandra {version}: fetching with {chosen.name}")
         with staged(folder) as staging:
@@ -74,7 +74,7 @@ def fetch(
 
 
 def verify(version: str, *, cache: Path | None = None) -> Distribution:
-    """The cached distribution of that version, every jar hashed; asks no network. Raises FetchError if absent or damaged."""
+    """Check every jar of the cached distribution, without network. Raises FetchError if it is absent or damaged."""
     check_version(version)
     folder = _folder(version, cache)
     if not folder.exists():
@@ -97,7 +97,7 @@ def _cached(folder: Path, progress: Progress, *, home: Path | None = None) -> Di
 
 
 def _manifest(folder: Path, lib: Path, *, version: str, source: str) -> Manifest:
-    """What is in `lib`, which must be a Cassandra of that version."""
+    """List the jars in `lib`, which must be a Cassandra of that version."""
     jars = jars_in(lib, beside=folder)
     found = version_of_jars(jars)
     if found is None:
@@ -116,7 +116,7 @@ def _advice(version: str) -> str:
 
 
 def _users_own(path: Path, *, version: str, cache: Path | None, progress: Progress) -> Distribution:
-    """A folder is used where it is; a tarball is unpacked into the cache once, under its own SHA-256."""
+    """Use a folder where it is; unpack a tarball into the cache once, under its own SHA-256."""
     if path.is_dir():
         lib = path / "lib"
         if not lib.is_dir():
@@ -140,7 +140,7 @@ def _users_own(path: Path, *, version: str, cache: Path | None, progress: Progre
 
 
 def _unpack(path: Path, target: Path) -> Path:
-    """Unpack a tarball of files and folders; returns the folder that has `lib`. Raises FetchError for anything else in it."""
+    """Unpack a tarball of files and folders, and return the folder that has `lib`. Raises FetchError for other members."""
     try:
         with tarfile.open(path) as tarball:
             for member in tarball:
@@ -155,7 +155,7 @@ def _unpack(path: Path, target: Path) -> Path:
 
 def _unpack_member(tarball: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     # Not by `extractall`: its safe way (filter="data") is missing from Python 3.11.2, which is Debian 12's. Without links
-    # there is nothing to follow out of `target`, and no release of Cassandra has any.
+    # no member can be written outside `target`, and no release of Cassandra has any.
     inside = PurePosixPath(member.name)
     if inside.is_absolute() or ".." in inside.parts or not (member.isfile() or member.isdir()):
         raise tarfile.TarError(f"{member.name} is a link or leads out of it; unpack it yourself and give the folder")
@@ -171,7 +171,7 @@ def _unpack_member(tarball: tarfile.TarFile, member: tarfile.TarInfo, target: Pa
 
 
 class _Counted:
-    """Tells `progress` now and then how far a download is."""
+    """A counter that reports the number of downloaded jars from time to time."""
 
     def __init__(self, version: str, progress: Progress) -> None:
         self._version = version

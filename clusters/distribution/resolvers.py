@@ -1,7 +1,7 @@
-"""Resolvers: programs that fetch an artifact and everything it depends on from a Maven repository.
+"""Resolvers: programs that fetch an artifact and all its dependencies from a Maven repository.
 
-Two will do, whichever there is: Maven, which the user's settings may point at a mirror, or the Ivy that comes inside
-PySpark and needs nothing but Java. Both check each file against the checksum its publisher put beside it.
+Either of two is enough: Maven, which the user's settings may point at a mirror, or the Ivy inside PySpark, which needs
+only Java. Both check each file against the checksum that its publisher put beside it.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-depe
 
 
 class Resolver(Protocol):
-    """A way to have jars."""
+    """A program that fetches jars."""
 
     name: str
 
     def missing(self) -> str | None:
-        """What this machine lacks for it, as a sentence; None if nothing."""
+        """Return a sentence on what this machine lacks for the program; None if nothing."""
         ...
 
     def retrieve(self, artifacts: Sequence[Coordinates], target: Path, *, counted: Callable[[int], None]) -> None:
-        """Put the artifacts and all they need at run time into `target`, as artifact-version.jar.
+        """Put the artifacts and their runtime dependencies into `target`, as artifact-version.jar.
 
-        `counted` hears now and then how many jars it has come to. Raises FetchError with the program's words.
+        `counted` is called now and then with the number of jars so far. Raises FetchError with the program's error.
         """
         ...
 
 
 def choose_resolver(name: ResolverName, *, cache: Path | None = None) -> Resolver:
-    """The resolver of that name; `auto` is Maven if installed (it is faster), else Ivy. Raises EnvironmentLacks."""
+    """Return the resolver of that name; `auto` is Maven if installed (it is faster), else Ivy. Raises EnvironmentLacks."""
     maven: Resolver = Maven()
     ivy: Resolver = Ivy(cache_folder(cache) / "ivy")
     wanted = {"auto": [maven, ivy], "maven": [maven], "ivy": [ivy]}[name]
@@ -67,11 +67,11 @@ class Maven:
     name = "Maven"
 
     def missing(self) -> str | None:
-        """Whether `mvn` is installed."""
+        """Return a sentence if `mvn` is not installed."""
         return None if shutil.which("mvn") else "Maven is not installed (apt-get install maven)."
 
     def retrieve(self, artifacts: Sequence[Coordinates], target: Path, *, counted: Callable[[int], None]) -> None:
-        """See `Resolver`. Takes about ten seconds for Cassandra 5.0."""
+        """Fetch by Maven; see `Resolver`. Takes about ten seconds for Cassandra 5.0."""
         project = Element("project")
         _children(
             project, modelVersion="4.0.0", groupId="schemaquake", artifactId="fetch", version="1", packaging="pom"
@@ -83,8 +83,8 @@ class Maven:
             exclusions = SubElement(dependency, "exclusions")
             for group, name in unwanted():
                 _children(SubElement(exclusions, "exclusion"), groupId=group, artifactId=name)
-        # -C: a file that does not fit its published checksum is an error, by default Maven only warns.
-        # -U: ask again for what was not there last time, which Maven otherwise remembers for a day.
+        # -C: a file that does not fit its published checksum is an error; by default Maven only warns.
+        # -U: ask again for artifacts that were missing last time, which Maven otherwise remembers for a day.
         with TemporaryDirectory(prefix="schemaquake-") as work:
             pom = Path(work, "pom.xml")
             ElementTree(project).write(pom)
@@ -99,7 +99,7 @@ class Maven:
 
 
 class Ivy:
-    """The Ivy that PySpark carries for its own `--packages`; `repository` is where it keeps what it downloaded."""
+    """The Ivy that PySpark carries for its own `--packages`; `repository` is the folder of its downloads."""
 
     name = "Ivy"
 
@@ -107,11 +107,11 @@ class Ivy:
         self.repository = repository
 
     def missing(self) -> str | None:
-        """Whether PySpark is installed and has an Ivy; Java is looked for, and fetched if need be, when it is used."""
+        """Return a sentence if PySpark or its Ivy is not installed. Java is found, or fetched, when it is used."""
         return None if _ivy_jars() else 'PySpark, which brings Ivy, is not installed (pip install "pyspark>=4.1").'
 
     def retrieve(self, artifacts: Sequence[Coordinates], target: Path, *, counted: Callable[[int], None]) -> None:
-        """See `Resolver`. Takes a minute or two for Cassandra 5.0 the first time."""
+        """Fetch by Ivy; see `Resolver`. Takes a minute or two for Cassandra 5.0 the first time."""
         module = Element("ivy-module", version="2.0")
         SubElement(module, "info", organisation="schemaquake", module="fetch")
         dependencies = SubElement(module, "dependencies")
@@ -124,14 +124,14 @@ class Ivy:
         class_path = os.pathsep.join(map(str, _ivy_jars()))
         main: list[str | Path] = [java.path, "-cp", class_path, "org.apache.ivy.Main", "-cache", self.repository]
         pattern = f"{target}/[artifact]-[revision](-[classifier]).[ext]"
-        # Ivy itself does not lock its repository, and downloads two things to one name if two ask at once.
+        # Ivy itself does not lock its repository, and two processes at once download different files to one name.
         with TemporaryDirectory(prefix="schemaquake-") as work, only_one(self.repository, waiting=lambda: counted(0)):
-            asked = Path(work, "ivy.xml")
-            ElementTree(module).write(asked)
+            request = Path(work, "ivy.xml")
+            ElementTree(module).write(request)
             _run(
                 self.name,
-                # Only a verbose Ivy says why a repository did not answer; otherwise it says that the module is not there.
-                [*main, "-verbose", "-ivy", asked, "-confs", "default", "-retrieve", pattern],
+                # Only a verbose Ivy says why a repository did not answer; otherwise it says that the module does not exist.
+                [*main, "-verbose", "-ivy", request, "-confs", "default", "-retrieve", pattern],
                 log=Path(work, "log"),
                 progressed=re.compile(r"^\tfound \S+ in ", re.MULTILINE),
                 complaint=re.compile(
@@ -142,7 +142,7 @@ class Ivy:
 
 
 def _ivy_jars() -> Sequence[Path]:
-    """Ivy and the parser of its command line, without importing PySpark."""
+    """Find Ivy and the parser of its command line, without importing PySpark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         return []
@@ -165,9 +165,9 @@ def _run(
     complaint: re.Pattern[str],
     counted: Callable[[int], None],
 ) -> None:
-    """Run a resolver to its end. Raises FetchError with what it complained of, or after half an hour."""
+    """Run a resolver to its end. Raises FetchError with its complaint, or after half an hour."""
     with log.open("w") as output:
-        # A session of its own, so that Ctrl-C ends it through the `finally` below, with whatever it started.
+        # A session of its own, so that Ctrl-C ends it and its children through the `finally` below.
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -189,11 +189,13 @@ def _run(
 
 
 def _boiled_down(text: str, complaint: re.Pattern[str]) -> str:
-    """The first thing the resolver complained of, without addresses; its last line if it did not complain."""
+    """Return the resolver's first complaint, without addresses; its last line if it did not complain."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = [line.rstrip() for line in plain.splitlines() if line.strip()]
     complaints = [match[1].strip(": ") for line in lines if (match := complaint.search(line))]
-    words = next(filter(None, complaints), lines[-1].strip() if lines else "nothing")
-    words = re.sub(r"(?: from/to \S+)?,? ?(?:url[= ]|transfer failed for )?\(?\bhttps?://\S+", "", words)
-    words = words.removesuffix("-> [Help 1]").rstrip(" .")
-    return words if len(words) <= 300 else f"{words[:300]}…"
+    complaint_text = next(filter(None, complaints), lines[-1].strip() if lines else "nothing")
+    complaint_text = re.sub(
+        r"(?: from/to \S+)?,? ?(?:url[= ]|transfer failed for )?\(?\bhttps?://\S+", "", complaint_text
+    )
+    complaint_text = complaint_text.removesuffix("-> [Help 1]").rstrip(" .")
+    return complaint_text if len(complaint_text) <= 300 else f"{complaint_text[:300]}…"

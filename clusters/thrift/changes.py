@@ -1,12 +1,12 @@
 """Thrift changes: an abstract schema change as the calls of the interface that changed schema up to 1.1.
 
-Keyspaces and column families are created and dropped by one call. There is no call that adds a column, sets an option or
-makes an index: a client reads the whole definition, changes it and sends it back. So every client of those days did, and
-so do we: `describe_keyspace`, then `system_update_…`, through one coordinator, two round trips inside one operation. What
-another coordinator changes between the two is overwritten; that window is part of what those versions were.
+Keyspaces and column families are created and dropped by one call. No call adds a column, sets an option or makes an
+index: a client reads the whole definition, changes it and sends it back. Every client of that time did so, and so does
+this one: `describe_keyspace`, then `system_update_…`, through one coordinator, two round trips inside one operation. A
+change by another coordinator between the two is overwritten; that window is part of those versions.
 
-A column that is dropped is dropped from the definition alone: the server keeps its cells, goes on taking new ones, and
-shows both to whoever asks for it by name. What a race can lose here is the declaration, never the cells.
+A column that is dropped is dropped from the definition alone: the server keeps its cells, accepts new ones, and returns
+both to a client that names the column. A race can lose the declaration, never the cells.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _CASTS: Final[Mapping[int, Callable[[Any], Any]]] = {
     TType.DOUBLE: float,
     TType.I32: int,
     TType.STRING: str,
-    TType.MAP: lambda told: {str(name): str(entry) for name, entry in told.items()},
+    TType.MAP: lambda entries: {str(name): str(entry) for name, entry in entries.items()},
 }
 
 
 class Call(Protocol):
-    """Makes one call of the interface; raises `schemaquake.clusters.thrift.connection.CallFailed`."""
+    """A function that makes one call of the interface. Raises `schemaquake.clusters.thrift.connection.CallFailed`."""
 
     def __call__(self, name: str, *arguments: Any) -> Any:
-        """Its result."""
+        """Make the call and return its result."""
         ...
 
 
@@ -45,18 +45,18 @@ class NotInThisEra(Exception):
 
 
 class RefusedHere(Exception):
-    """The definition that this coordinator described does not allow the change: it was not asked for."""
+    """The definition that this coordinator described does not allow the change: it was not sent."""
 
 
 def carry_out(call: Call, dialect: Dialect, f: str, value: Mapping[str, Any]) -> bool:
-    """Make the change; False when its IF [NOT] EXISTS, which these servers do not know, made it unnecessary.
+    """Make the change. Return False if its IF [NOT] EXISTS, which these servers do not know, made it unnecessary.
 
-    Raises NotInThisEra, RefusedHere, and whatever a call raises.
+    Raises NotInThisEra, RefusedHere, and the errors of `call`.
     """
     change = _CHANGES.get(f)
     if change is None:
-        what = f"no {f}" if f in SCHEMA_CHANGES else f'no operation "{f}"'
-        raise NotInThisEra(f"the Thrift interface of Cassandra {dialect.name} has {what}")
+        lack = f"no {f}" if f in SCHEMA_CHANGES else f'no operation "{f}"'
+        raise NotInThisEra(f"the Thrift interface of Cassandra {dialect.name} has {lack}")
     if (value.get("if_exists") or value.get("if_not_exists")) and _is_done(call, f, value):
         return False
     change(call, dialect, value)
@@ -64,23 +64,23 @@ def carry_out(call: Call, dialect: Dialect, f: str, value: Mapping[str, Any]) ->
 
 
 def described_table(call: Call, keyspace: str, name: str) -> Any | None:
-    """The CfDef of one column family as this coordinator has it in memory, None if it has none of that name."""
+    """Return the CfDef of one column family from this coordinator's memory, None if it has none of that name."""
     tables = call("describe_keyspace", keyspace).cf_defs
     return next((table for table in tables if table.name == name), None)
 
 
 def _is_done(call: Call, f: str, value: Mapping[str, Any]) -> bool:
-    """Whether this coordinator's own schema already is what the statement wants."""
+    """Return True if this coordinator's own schema already is as the statement wants it."""
     verb, _, kind = f.partition("-")
     described = {keyspace.name: keyspace for keyspace in call("describe_keyspaces")}
     keyspace = described.get(value["keyspace"])
     tables = [] if keyspace is None else keyspace.cf_defs
-    there = {
+    exists = {
         "keyspace": keyspace is not None,
         "table": any(table.name == value.get("name") for table in tables),
         "index": any(_indexed(table, value.get("name", "")) for table in tables),
     }
-    return there[kind] == (verb == "create")
+    return exists[kind] == (verb == "create")
 
 
 # ── keyspaces ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +96,7 @@ def _create_keyspace(call: Call, dialect: Dialect, value: Mapping[str, Any]) -> 
 
 def _alter_keyspace(call: Call, dialect: Dialect, value: Mapping[str, Any]) -> None:
     definition = call("describe_keyspace", value["keyspace"])
-    definition.cf_defs = []  # an update that names any is refused
+    definition.cf_defs = []  # an update that lists column families is refused
     _replicate(definition, dialect, value["replication"])
     call("system_update_keyspace", definition)
 

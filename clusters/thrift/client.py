@@ -1,8 +1,8 @@
 """Thrift client: one framed connection with one coordinator of Cassandra 0.7 to 1.1.
 
-The peer of `schemaquake.clusters.cql.client`, and as unkind: no retries, no other coordinator, no wait for schema agreement, which
-the clients of those days all had. An answer that does not come within the request timeout is not waited for any longer;
-a connection that broke is opened again for the next operation, never for the one that met it.
+The counterpart of `schemaquake.clusters.cql.client`, and as unhelpful on purpose: no retries, no other coordinator, no wait for
+schema agreement, which the clients of that time all had. The client stops waiting for an answer after the request
+timeout; a connection that broke is opened again for the next operation, never for the current one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import is_already_there
 from schemaquake.clusters.systems.dialect import Authority
 from schemaquake.clusters.thrift.changes import NotInThisEra, carry_out
-from schemaquake.clusters.thrift.connection import Connection, NotConnected, words
+from schemaquake.clusters.thrift.connection import Connection, NotConnected, error_text
 from schemaquake.clusters.thrift.outcomes import classify
 from schemaquake.clusters.thrift.rows import carry_out_rows
 from schemaquake.clusters.thrift.schema import read_schema, read_version
@@ -38,7 +38,7 @@ _READINGS_MAX: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThriftConnector:
-    """Where the nodes are; picklable. Which interface they speak they say themselves.
+    """The addresses of the nodes; picklable. A server names its interface itself.
 
     `authority` is the source that decides their schema: their memory (0.7–1.0), or tables on their disk (1.1).
     """
@@ -48,14 +48,14 @@ class ThriftConnector:
     authority: Authority
 
     def connect(self, node: str, *, request_timeout_s: float) -> ThriftClient:
-        """A connection with that node; raises NodeUnreachable after 20 s."""
+        """Connect to that node. Raises NodeUnreachable after 20 s."""
         return ThriftClient(
             node, self.addresses[node], port=self.port, authority=self.authority, request_timeout_s=request_timeout_s
         )
 
 
 class ThriftClient:
-    """The connection. Not thread-safe: a worker's own."""
+    """A session with one coordinator. Not thread-safe: each worker has its own."""
 
     def __init__(self, node: str, address: str, *, port: int, authority: Authority, request_timeout_s: float) -> None:
         self._node = node
@@ -70,14 +70,14 @@ class ThriftClient:
             ) from error
 
     def invoke(self, operation: Invoke) -> Completion:
-        """Make its calls, and class what comes back; an error of any kind becomes a completion."""
+        """Make the operation's calls and classify the result. Every error becomes a completion."""
         try:
             self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
             return Completion(type="ok", value=self._invoke(operation))
         except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
-            said = _say(error)
+            text = _render_error(error)
             means = classify(error, on=_kind(operation.f)).means
-            return Completion(type=means, error=said, already_there=is_already_there(said))
+            return Completion(type=means, error=text, already_there=is_already_there(text))
 
     def _invoke(self, operation: Invoke) -> JSON:
         call, dialect = self._connection.call, self._connection.dialect
@@ -94,7 +94,7 @@ class ThriftClient:
         return {**value, "applied": applied} if guarded else value
 
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
-        """The node's account of its schema; see `schemaquake.clusters.thrift.schema`."""
+        """Read the node's account of its schema; see `schemaquake.clusters.thrift.schema`."""
         try:
             self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
             if not complete:
@@ -103,11 +103,11 @@ class ThriftClient:
                     return [self._version(phase, sample, version, {"epoch": None, **evidence})]
             observed = self._read_schema(phase, sample)
         except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
-            return [self._version(phase, sample, None, None, error=_say(error))]
+            return [self._version(phase, sample, None, None, error=_render_error(error))]
         return observed if complete else self._last_look.changes(observed)
 
     def _read_schema(self, phase: str, sample: int) -> Sequence[Observation]:
-        """A reading during which the node's schema stood still, if it does so within a few tries."""
+        """Read the schema until its version is the same before and after, for a few tries."""
         observed: list[Observation] = []
         for _ in range(_READINGS_MAX):
             observed = list(
@@ -140,7 +140,7 @@ class ThriftClient:
         )
 
     def close(self) -> None:
-        """End the connection; may be called twice."""
+        """Close the connection. May be called twice."""
         with suppress(OSError):
             self._connection.close()
 
@@ -151,8 +151,8 @@ def _kind(f: str) -> Literal["read", "write", "schema"]:
     return "schema" if f in SCHEMA_CHANGES or f == "cql" else "write"
 
 
-def _say(error: BaseException) -> str:
-    """The error on one line, class first, then the call that met it and the server's words."""
+def _render_error(error: BaseException) -> str:
+    """Render an error on one line: its class, the call that raised it, and the server's text."""
     raised: Any = getattr(error, "error", error)
-    text = str(error) if raised is not error else words(error)
+    text = str(error) if raised is not error else error_text(error)
     return f"{type(raised).__name__}: {text}"[:600]

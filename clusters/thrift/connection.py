@@ -1,7 +1,7 @@
 """Thrift connection: one framed TCP connection to one coordinator, and one call at a time on it.
 
-Nothing is sent twice. A call whose answer did not come leaves the connection unusable, for the late answer would be
-taken for the next one's: it is closed, and opened again before the next operation begins.
+Nothing is sent twice. A call without an answer leaves the connection unusable, because the late answer would be taken
+for that of the next call: it is closed, and opened again before the next operation begins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schemaquake.clusters.thrift.dialects import DIALECTS, Dialect, dialect_of
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.wait import until
 
-__all__ = ["CallFailed", "Connection", "NotConnected", "words"]
+__all__ = ["CallFailed", "Connection", "NotConnected", "error_text"]
 
 _ATTEMPT_S: Final = 5.0
 
@@ -28,26 +28,26 @@ class NotConnected(Exception):
 
 
 class CallFailed(Exception):
-    """A call did not end well: which, and what was raised. Its text is the call's name, then what the server said."""
+    """A call that raised an error. Its text is the call's name, then the server's text."""
 
     def __init__(self, call: str, error: BaseException) -> None:
-        super().__init__(": ".join(filter(None, (call, words(error)))))
+        super().__init__(": ".join(filter(None, (call, error_text(error)))))
         self.call = call
         self.error = error
 
 
-def words(error: BaseException) -> str:
-    """What an error says, on one line: a server's own words where it sent any."""
-    told = getattr(error, "why", None) or getattr(error, "message", None)
-    text = told if told is not None else ("" if isinstance(error, TException) else str(error))
+def error_text(error: BaseException) -> str:
+    """Render an error's text on one line: the server's own text if it sent one."""
+    server_text = getattr(error, "why", None) or getattr(error, "message", None)
+    text = server_text if server_text is not None else ("" if isinstance(error, TException) else str(error))
     return " ".join(str(text).split())
 
 
 class Connection:
-    """Lazily opened; the server says which interface it speaks when it is first reached. Not thread-safe."""
+    """A connection that is opened on first use, when the server names its interface. Not thread-safe."""
 
     def __init__(self, address: str, port: int, *, timeout_s: float) -> None:
-        """`timeout_s` is how long one call may wait for its answer."""
+        """Set the address, and the limit in seconds for one call's answer."""
         self.address = address
         self._port = port
         self._timeout_s = timeout_s
@@ -57,15 +57,15 @@ class Connection:
 
     @property
     def dialect(self) -> Dialect:
-        """What the server speaks; known once it was reached."""
+        """The server's interface. Raises NotConnected before the first connection."""
         if self._dialect is None:
             raise NotConnected(f"{self.address}:{self._port} was never reached")
         return self._dialect
 
     def ensure(self, *, deadline_s: float) -> None:
-        """Open the connection if it is not, or no longer; nothing of an operation was sent yet, so this is no retry.
+        """Open the connection unless it is open. The operation has sent nothing yet, so this is no retry.
 
-        Raises NotConnected with the last refusal when the deadline passes, ClusterError if the server speaks another
+        Raises NotConnected with the last refusal when the deadline passes, ClusterError if the server has another
         interface.
         """
         refusal: BaseException | None = None
@@ -89,7 +89,7 @@ class Connection:
         try:
             until(attempt, deadline_s=deadline_s, what="a connection", every_s=0.1)
         except TimeoutError:
-            text = "no answer" if refusal is None else words(refusal) or type(refusal).__name__
+            text = "no answer" if refusal is None else error_text(refusal) or type(refusal).__name__
             raise NotConnected(f"no connection to {self.address}:{self._port}: {text}") from refusal
 
     def _open(self) -> None:
@@ -103,17 +103,17 @@ class Connection:
         transport.open()
         protocol = TBinaryProtocolFactory(strict_read=False).get_protocol(transport)
         if self._dialect is None:
-            # Of what every interface has in common, any of them will do to ask.
+            # The first call is common to all interfaces, so any of them can make it.
             self._dialect = dialect_of(TClient(DIALECTS[0].idl.Cassandra, protocol).describe_version())
         self._client = TClient(self._dialect.idl.Cassandra, protocol)
 
     def _stands(self) -> bool:
-        """Whether the connection is open, and the server has not closed its end meanwhile."""
+        """Return True if the connection is open and the server has not closed its end."""
         if self._client is None or self._socket is None or self._socket.sock is None:
             return False
         try:
             self._socket.sock.setblocking(False)
-            # An answer that nobody waits for would be as bad as the end of the stream.
+            # An answer without a call would be as bad as the end of the stream.
             self._socket.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
@@ -125,7 +125,7 @@ class Connection:
         return False
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Make one call and wait for its answer. Raises CallFailed; NotConnected if there is no connection."""
+        """Make one call and return its answer. Raises CallFailed; NotConnected if there is no connection."""
         if self._client is None:
             raise NotConnected(f"the connection to {self.address}:{self._port} broke")
         try:
@@ -140,7 +140,7 @@ class Connection:
             raise CallFailed(name, error) from error
 
     def close(self) -> None:
-        """End the connection; it may be opened again."""
+        """Close the connection. It may be opened again."""
         if self._socket is not None:
             self._socket.close()
         self._socket = self._client = None

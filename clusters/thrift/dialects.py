@@ -1,10 +1,10 @@
-"""Thrift dialects: the four interfaces that Cassandra 0.7 to 1.1 spoke, and what each can say of a table.
+"""Thrift dialects: the four interfaces of Cassandra 0.7 to 1.1, and the table definitions that each can express.
 
 One IDL an era of releases, read at run time (`clusters/idl/`). A server names its interface itself (`describe_version`),
-so nobody has to tell a client what it talks to. Field numbers were checked against the classes of the servers.
+so a client needs no configuration for it. Field numbers were checked against the classes of the servers.
 
-What a definition of those days cannot say: 0.7 has no place for the name and the type of a row's key, so a table's key
-is declared among its columns there, which no write ever uses; from 0.8 on it is the alias of the key and its validator.
+Limits of those definitions: 0.7 has no place for the name and the type of a row's key, so a table's key is declared
+among its columns there, which no write ever uses; from 0.8 on it is the alias of the key and its validator.
 Up to 0.8 there is no Int32Type: an `int` is an IntegerType, which takes integers of any length, written here in the same
 four bytes as later.
 """
@@ -50,45 +50,45 @@ _SINCE_1_0: Final = {**_SINCE_0_8, "int": "Int32Type", "varint": "IntegerType"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What one line of releases understands. `last` is the interface version of its last release, (major, minor)."""
+    """The interface of one line of releases. `last` is the version of its last release, (major, minor)."""
 
     name: str
     last: tuple[int, int]
     types: Mapping[str, str]
-    """CQL type → class of values; what is not here cannot be said."""
+    """CQL type → class of values. A type that is not listed does not exist in this interface."""
     aliases_keys: bool
-    """Whether a definition can name the key and its type."""
+    """True if a definition can name the key and its type."""
     factor_is_an_option: bool
-    """Whether the replication factor is one of the strategy's options, and not a field of its own."""
+    """True if the replication factor is one of the strategy's options, False if it is a field of its own."""
 
     @property
     def idl(self) -> ModuleType:
-        """The structs, exceptions and the service `Cassandra`."""
+        """The structs, the exceptions and the service `Cassandra` of the IDL."""
         return _load(self.name)
 
     @property
     def options(self) -> Mapping[str, int]:
-        """What a table's definition has beside names and columns → its Thrift type."""
+        """The fields of a table's definition other than names and columns → their Thrift types."""
         fields = self.idl.CfDef.thrift_spec.values()
         return {field[1]: field[0] for field in fields if field[1] not in _NOT_OPTIONS | _DEPRECATED}
 
     @property
     def declared(self) -> tuple[type[Exception], ...]:
-        """The exceptions that a server answers with by intent; after one of them the connection is as good as before."""
+        """The exceptions that a server sends on purpose; the connection is still good after one of them."""
         return tuple(e for e in vars(self.idl).values() if isinstance(e, type) and issubclass(e, TException))
 
     def class_of(self, cql_type: str) -> str | None:
-        """The class of a CQL type's values, without its package; None if this interface has no such type."""
+        """Return the class of a CQL type's values, without its package; None if this interface has no such type."""
         return self.types.get(cql_type.strip().lower())
 
     def cql_type_of(self, class_name: str) -> str:
-        """The CQL type of a class of values, with or without its package; the class itself if it has none."""
+        """Return the CQL type of a class of values, with or without its package; the class itself if it has none."""
         bare = class_name.removeprefix(_MARSHAL)
         known = {name: cql_type for cql_type, name in self.types.items() if cql_type != "varchar"}
         return known.get(bare, bare)
 
     def struct(self, kind: str, /, **fields: Any) -> Any:
-        """One of the interface's structs."""
+        """Make one of the interface's structs."""
         return getattr(self.idl, kind)(**fields)
 
 
@@ -110,11 +110,11 @@ DIALECTS: Final = (
     Dialect(name="1.0", last=(19, 20), types=_SINCE_1_0, aliases_keys=True, factor_is_an_option=True),
     Dialect(name="1.1", last=(19, 33), types=_SINCE_1_0, aliases_keys=True, factor_is_an_option=True),
 )
-"""In order; a server of a line's early releases speaks an earlier version of that line's interface."""
+"""The dialects from the oldest on; a server of a line's early releases has an earlier version of that line's interface."""
 
 
 def dialect_of(version: str) -> Dialect:
-    """The dialect of a server that says so of its interface ("19.16.0"). Raises ClusterError if it is none of these."""
+    """Return the dialect of a server with this interface version ("19.16.0"). Raises ClusterError if it is none of these."""
     try:
         major, minor, *_ = map(int, version.split("."))
     except ValueError as error:

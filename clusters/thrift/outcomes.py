@@ -1,11 +1,11 @@
 """Thrift outcomes: what an error of Cassandra 0.7 to 1.1 proves about the operation that met it.
 
-The texts begin with the call that failed, for of the two calls that an alteration takes, the first changes nothing. In
+The texts begin with the call that failed, because of the two calls of an alteration, the first changes nothing. In
 all these versions every `system_…` call asks all live nodes for their versions before it applies anything
-(CassandraServer.validateSchemaAgreement), and never after: a disagreement told by such a call proves that nothing was
-changed. `execute_cql_query` asks once more after it applied a change, and tells both with the same exception.
-A migration that is not the next one (0.7–1.0) dies on the server's migration stage, and its client learns of an internal
-error, as it does when the stage died half-way: nobody can tell the one from the other.
+(CassandraServer.validateSchemaAgreement), and never after: a disagreement that such a call reports proves that nothing
+was changed. `execute_cql_query` asks once more after it applied a change, and reports both with the same exception.
+A migration that is not the next one (0.7–1.0) dies on the server's migration stage, and its client receives an internal
+error, as it does when the stage died half-way: a client cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from schemaquake.clusters.systems.outcome import Outcome, first_match
-from schemaquake.clusters.thrift.connection import CallFailed, words
+from schemaquake.clusters.thrift.connection import CallFailed, error_text
 
 __all__ = ["TABLE", "classify"]
 
 TABLE: Final[Sequence[Outcome]] = (
-    Outcome("*", "", "read", "fail", "a read changes nothing, whatever became of it"),
+    Outcome("*", "", "read", "fail", "a read changes nothing, even if it failed"),
     Outcome("NotConnected", "", "any", "fail", "no connection to the pinned coordinator: it was never sent"),
     Outcome(
         "NotInThisEra", "", "any", "fail", "the interface of this version has no such operation: it was never sent"
@@ -27,7 +27,7 @@ TABLE: Final[Sequence[Outcome]] = (
     Outcome("RefusedHere", "", "any", "fail", "the definition just read does not allow it: it was never sent"),
     Outcome("ValueError", "", "write", "fail", "a value that the column cannot hold: it was never sent"),
     Outcome(
-        "*", r"^(?:set_keyspace|describe_\w+)\b", "any", "fail", "only asked so far, and nothing changed by asking"
+        "*", r"^(?:set_keyspace|describe_\w+)\b", "any", "fail", "the call only reads, and the change was not sent yet"
     ),
     Outcome("NotFoundException", "", "any", "fail", "the coordinator does not know the object, and did nothing"),
     Outcome(
@@ -58,12 +58,12 @@ TABLE: Final[Sequence[Outcome]] = (
     Outcome("TApplicationException", "", "any", "info", "the server failed somewhere on the way"),
     Outcome("TTransportException", "", "any", "info", "the connection broke after the request may have left"),
     Outcome("OSError", "", "any", "info", "no answer came in time, or the connection broke"),
-    Outcome("*", "", "any", "info", "not listed: nobody knows"),
+    Outcome("*", "", "any", "info", "not listed: the effect is unknown"),
 )
 
 
 def classify(error: BaseException, *, on: Literal["read", "write", "schema"]) -> Outcome:
-    """The first row for this error on this kind of operation; what a call raised counts as that, by its class's names."""
+    """Return the first row for this error on this kind of operation. The cause of a CallFailed counts, by its class's names."""
     raised = error.error if isinstance(error, CallFailed) else error
-    message = str(error) if isinstance(error, CallFailed) else words(error)
+    message = str(error) if isinstance(error, CallFailed) else error_text(error)
     return first_match(TABLE, raised, message, on=on)

@@ -1,8 +1,8 @@
-"""Thrift protocol: the one call it takes to learn that a node answers Thrift.
+"""Thrift protocol: the one call that shows that a node answers Thrift.
 
 Readiness is an answer, not a log line and not an open port: `describe_version` needs no keyspace and no login, and is
-answered from the moment the Thrift server runs. The message is written by hand, framed and in the binary protocol:
-whoever waits for a node needs no interface definition. Source: the Thrift binary protocol encoding, strict messages.
+answered from the moment the Thrift server runs. The message is written by hand, framed and in the binary protocol, so
+it needs no interface definition. Source: the Thrift binary protocol encoding, strict messages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HEAD: Final = struct.Struct(">iHH")  # length of the frame, version of the prot
 
 
 def answers_thrift(address: str, port: int, *, timeout_s: float = 1.0) -> bool:
-    """Whether the node replies to `describe_version`. An exception of Thrift's own is an answer, too."""
-    # Name, sequence number, and a structure of no arguments, which is its end alone.
+    """Return True if the node replies to `describe_version`. An exception of Thrift's own is an answer, too."""
+    # The call's name, its sequence number, and an empty structure of arguments, which is an end marker alone.
     body = struct.pack(">i", len(_METHOD)) + _METHOD + struct.pack(">iB", 0, 0)
     try:
         with socket.create_connection((address, port), timeout=timeout_s) as connection:

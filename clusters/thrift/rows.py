@@ -1,10 +1,10 @@
 """Thrift rows: inserts, deletes and reads of rows as slices and mutations of column families.
 
-A row is its key and whatever columns somebody wrote under it. Up to 1.1 the server takes columns that nobody declared:
-an insert goes out as it is asked for, and is refused only where a declared type refuses the value. So when a race loses
-a column, the cells under its name stay: what is lost is the declaration, and with it the type (`schemaquake.clusters.thrift.values`).
+A row is its key and the columns written under it. Up to 1.1 the server takes columns without a declaration: an insert is
+sent as it is, and is refused only where a declared type refuses the value. So when a race loses a column, the cells under
+its name stay: the declaration is lost, and with it the type (`schemaquake.clusters.thrift.values`).
 
-Which of the named columns is the row's key: the alias that the coordinator's definition gives the key, if it is one of
+The row's key among the named columns is the alias that the coordinator's definition gives the key, if it is one of
 them; else the first (0.7 gives none, and a definition that lost a race may give another).
 """
 
@@ -27,7 +27,7 @@ _PACKAGE: Final = "org.apache.cassandra.db.marshal."
 
 
 def carry_out_rows(call: Call, dialect: Dialect, f: str, value: Mapping[str, Any]) -> JSON:
-    """A row operation; what it completes with. Raises ValueError, NotInThisEra, RefusedHere, what a call raises."""
+    """Carry out a row operation and return its value. Raises ValueError, NotInThisEra, RefusedHere, and the errors of `call`."""
     if f == "know-table":
         if described_table(call, value["keyspace"], value["table"]) is None:
             raise RefusedHere(f"this coordinator knows no column family {value['keyspace']}.{value['table']}")
@@ -48,7 +48,7 @@ def carry_out_rows(call: Call, dialect: Dialect, f: str, value: Mapping[str, Any
 
 
 class _Types:
-    """What the coordinator declares of a table: the alias of its key, and classes of values by column."""
+    """The coordinator's declarations of a table: the alias of its key, and classes of values by column."""
 
     def __init__(self, call: Call, dialect: Dialect, keyspace: str, table: str) -> None:
         definition = described_table(call, keyspace, table)
@@ -60,13 +60,13 @@ class _Types:
             self._classes[self._alias] = definition.key_validation_class.removeprefix(_PACKAGE)
 
     def key_of(self, names: Sequence[str]) -> str:
-        """Which of these columns is the row's key; without any, the alias."""
+        """Return the row's key among these columns; without any, the alias."""
         if self._alias is not None and (self._alias in names or not names):
             return self._alias
         return names[0] if names else "key"
 
     def of(self, column: str) -> str | None:
-        """The class of the column's values, None if it is not declared."""
+        """Return the class of the column's values, None if it is not declared."""
         return self._classes.get(column)
 
 
@@ -82,7 +82,7 @@ def _insert(call: Call, dialect: Dialect, value: Mapping[str, Any], types: _Type
 
 
 def _mutation(dialect: Dialect, name: str, cell: JSON, types: _Types, timestamp: int) -> Any:
-    """One cell; a null removes what stands there, as it does in CQL."""
+    """Build the mutation of one cell. A null removes the cell, as in CQL."""
     if cell is None:
         predicate = dialect.struct("SlicePredicate", column_names=[name.encode()])
         return dialect.struct("Mutation", deletion=dialect.struct("Deletion", timestamp=timestamp, predicate=predicate))
@@ -93,18 +93,18 @@ def _mutation(dialect: Dialect, name: str, cell: JSON, types: _Types, timestamp:
 def _rows(
     call: Call, dialect: Dialect, value: Mapping[str, Any], types: _Types, level: int
 ) -> Iterator[Mapping[str, JSON]]:
-    """The rows that were asked for; of a row that has none of the named columns its key with nulls, as in CQL."""
+    """Read the requested rows. A row without any of the named columns is its key with nulls, as in CQL."""
     names: Sequence[str] = value.get("columns") or ()
-    where = value.get("where")
-    key = types.key_of(tuple(where) if where else tuple(names))
-    for key_bytes, cells in _read(call, dialect, value["table"], level, _where(where, key, types)):
+    condition = value.get("where")
+    key = types.key_of(tuple(condition) if condition else tuple(names))
+    for key_bytes, cells in _read(call, dialect, value["table"], level, _where(condition, key, types)):
         found: dict[str, JSON] = {key: decode(key_bytes, types.of(key))}
         found |= {name: decode(content, types.of(name)) for name, content in cells.items()}
         yield {name: found.get(name) for name in names} if names else found
 
 
-def _where(where: Mapping[str, JSON] | None, key: str, types: _Types) -> bytes | None:
-    return None if where is None else encode(where[key], types.of(key))
+def _where(condition: Mapping[str, JSON] | None, key: str, types: _Types) -> bytes | None:
+    return None if condition is None else encode(condition[key], types.of(key))
 
 
 def _read(
@@ -124,14 +124,14 @@ def _read(
 def slices(
     call: Call, dialect: Dialect, table: str, level: int
 ) -> Iterator[tuple[bytes, Sequence[tuple[bytes, bytes]]]]:
-    """(key, [(column, value), …]) of every row of a column family of the keyspace that was set, page after page."""
+    """Yield (key, [(column, value), …]) of every row of a column family in the current keyspace, page by page."""
     parent = dialect.struct("ColumnParent", column_family=table)
     start = b""
     while True:
         keys = dialect.struct("KeyRange", start_key=start, end_key=b"", count=_KEYS_A_PAGE)
         page = call("get_range_slices", parent, _everything(dialect), keys, level)
         for row in page:
-            if row.key != start:  # the first of a page is the last of the page before
+            if row.key != start:  # a page begins with the last row of the page before
                 yield row.key, _cells(row.columns)
         if len(page) < _KEYS_A_PAGE:
             return
@@ -155,5 +155,5 @@ def _level(dialect: Dialect, name: str) -> int:
 
 
 def _now_us() -> int:
-    """A client's timestamp, in µs: up to 1.1 nobody else gives a write one."""
+    """Return a write's timestamp in µs: up to 1.1 only the client sets one."""
     return time.time_ns() // 1000

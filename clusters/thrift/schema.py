@@ -2,14 +2,13 @@
 
 - Its version is its own entry of `describe_schema_versions`, which asks the whole cluster: the answer is kept as evidence
   (`versions`), with the nodes that did not answer (`UNREACHABLE`). It may take the server's rpc timeout while a peer is
-  cut off and not yet taken for dead.
-- Its memory is what `describe_keyspaces` tells.
+  cut off and not yet considered dead.
+- Its memory is the answer to `describe_keyspaces`.
 - Its disk, in 1.1: `system.schema_keyspaces`, `…_columnfamilies` and `…_columns`, which are ordinary column families that
-  only this node has. Up to 1.0 definitions are stored as Avro records, which are not read here: what such a node
-  remembers stands for its schema, and the version row says so (`told_from: "memory"`). What its disk held is seen when
-  it was restarted.
+  only this node has. Up to 1.0 definitions are stored as Avro records, which are not read here: the node's memory stands
+  for its schema, and the version row says so (`told_from: "memory"`). The content of its disk is seen after a restart.
 
-A table's id is an integer, counted from 1000 by each coordinator for itself; it is told as 32 hexadecimal digits.
+A table's id is an integer, counted from 1000 by each coordinator for itself; it is reported as 32 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from schemaquake.harness.model.operation import JSON
 __all__ = ["NoVersion", "read_schema", "read_version"]
 
 _UNREACHABLE: Final = "UNREACHABLE"
-_UNTOLD: Final = "untold"
+_UNKNOWN_KIND: Final = "untold"
 
 
 class NoVersion(Exception):
-    """A node did not list itself among the nodes that answered its question for schema versions."""
+    """A node did not list itself in its answer to the question for schema versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as declared: type, and the name of its index if it has one."""
+    """A declared column: its type, and the name of its index if it has one."""
 
     cql_type: str
     index: str | None = None
@@ -47,7 +46,7 @@ class _Column:
 
 @dataclass(slots=True)
 class _Table:
-    """A column family, from memory or from disk. `key` is None where nothing tells it."""
+    """A column family, from memory or from disk. `key` is None if the source does not give it."""
 
     id: int | None = None
     key: tuple[str, str] | None = None
@@ -63,22 +62,24 @@ class _Keyspace:
 
 
 def read_version(call: Call, address: str) -> tuple[str, Mapping[str, JSON]]:
-    """The schema version of the node at this address, which is asked, and what it said of all the others.
+    """Ask the node at this address for the cluster's schema versions, and return its own and the whole answer.
 
-    Raises NoVersion if it did not answer itself.
+    Raises NoVersion if the node did not list itself.
     """
     versions: Mapping[str, Sequence[str]] = call("describe_schema_versions")
     evidence = {"versions": {version: sorted(nodes) for version, nodes in sorted(versions.items())}}
     for version, nodes in versions.items():
         if version != _UNREACHABLE and address in nodes:
             return version, evidence
-    raise NoVersion(f"{address} is not among the nodes that told their versions: {json.dumps(evidence['versions'])}")
+    raise NoVersion(
+        f"{address} is not among the nodes that reported their versions: {json.dumps(evidence['versions'])}"
+    )
 
 
 def read_schema(
     call: Call, dialect: Dialect, *, address: str, has_schema_tables: bool, phase: str, node: str, sample: int
 ) -> Iterator[Observation]:
-    """Every object the node has, version first; user keyspaces only."""
+    """Read every object of the node, version first; user keyspaces only."""
     version, evidence = read_version(call, address)
     memory = _remembered(call, dialect)
 
@@ -103,8 +104,8 @@ def _definition(table: _Table) -> Mapping[str, JSON]:
     columns: dict[str, JSON] = {}
     if table.key is not None:
         columns[table.key[0]] = {"type": table.key[1], "kind": "partition_key", "position": 0}
-    # Which of the columns of 0.7 is the key's, its definitions do not tell.
-    kind = _UNTOLD if table.key is None else "regular"
+    # The definitions of 0.7 do not say which of the columns is the key's.
+    kind = _UNKNOWN_KIND if table.key is None else "regular"
     columns |= {
         name: {"type": column.cql_type, "kind": kind, "position": -1} for name, column in sorted(table.columns.items())
     }
@@ -117,46 +118,46 @@ def _definition(table: _Table) -> Mapping[str, JSON]:
 
 def _remembered(call: Call, dialect: Dialect) -> Mapping[str, _Keyspace]:
     keyspaces = {}
-    for told in call("describe_keyspaces"):
-        if told.name not in SYSTEM_KEYSPACES:
-            factor = {} if dialect.factor_is_an_option else {"replication_factor": str(told.replication_factor)}
-            keyspaces[told.name] = _Keyspace(
-                replication={"class": told.strategy_class, **factor, **(told.strategy_options or {})},
-                durable_writes=getattr(told, "durable_writes", None) is not False,
-                tables={table.name: _remembered_table(table, dialect) for table in told.cf_defs},
+    for definition in call("describe_keyspaces"):
+        if definition.name not in SYSTEM_KEYSPACES:
+            factor = {} if dialect.factor_is_an_option else {"replication_factor": str(definition.replication_factor)}
+            keyspaces[definition.name] = _Keyspace(
+                replication={"class": definition.strategy_class, **factor, **(definition.strategy_options or {})},
+                durable_writes=getattr(definition, "durable_writes", None) is not False,
+                tables={table.name: _remembered_table(table, dialect) for table in definition.cf_defs},
             )
     return keyspaces
 
 
-def _remembered_table(told: Any, dialect: Dialect) -> _Table:
-    alias = getattr(told, "key_alias", None)
-    options = {name: getattr(told, name) for name in dialect.options}
+def _remembered_table(definition: Any, dialect: Dialect) -> _Table:
+    alias = getattr(definition, "key_alias", None)
+    options = {name: getattr(definition, name) for name in dialect.options}
     return _Table(
-        id=told.id,
-        key=None if alias is None else (alias.decode(), dialect.cql_type_of(told.key_validation_class)),
+        id=definition.id,
+        key=None if alias is None else (alias.decode(), dialect.cql_type_of(definition.key_validation_class)),
         columns={
             column.name.decode(): _Column(
                 dialect.cql_type_of(column.validation_class),
                 None if column.index_type is None else column.index_name or f"{column.name.decode()}_idx",
             )
-            for column in told.column_metadata or ()
+            for column in definition.column_metadata or ()
         },
         options={name: entry for name, entry in sorted(options.items()) if entry is not None},
     )
 
 
 def _statements(name: str, keyspace: _Keyspace) -> Iterator[tuple[str | None, Mapping[str, JSON]]]:
-    """(name, what memory says of it) of a keyspace and all in it, in the words that a reader of the report knows."""
+    """Yield (name, definition from memory) of a keyspace and all in it, as CQL for the reader of the report."""
     replication = json.dumps(dict(keyspace.replication), sort_keys=True)
     text = f"CREATE KEYSPACE {name} WITH replication = {replication} AND durable_writes = {keyspace.durable_writes}"
     yield None, {"kind": "keyspace", "statement": text}
     for table_name, table in sorted(keyspace.tables.items()):
-        columns = [f"{column} {told.cql_type}" for column, told in sorted(table.columns.items())]
+        columns = [f"{name_of_column} {column.cql_type}" for name_of_column, column in sorted(table.columns.items())]
         if table.key is not None:
             columns = [f"{table.key[0]} {table.key[1]}", *columns, f"PRIMARY KEY ({table.key[0]})"]
         options = {"id": table.id, **table.options}
-        told = " AND ".join(f"{option} = {json.dumps(entry, sort_keys=True)}" for option, entry in options.items())
-        text = f"CREATE TABLE {name}.{table_name} ({', '.join(columns)}) WITH {told}"
+        clauses = " AND ".join(f"{option} = {json.dumps(entry, sort_keys=True)}" for option, entry in options.items())
+        text = f"CREATE TABLE {name}.{table_name} ({', '.join(columns)}) WITH {clauses}"
         yield table_name, {"kind": "table", "statement": text}
         for column, declared in sorted(table.columns.items()):
             if declared.index is not None:
@@ -168,7 +169,7 @@ def _statements(name: str, keyspace: _Keyspace) -> Iterator[tuple[str | None, Ma
 
 
 def _stored(call: Call, dialect: Dialect) -> Mapping[str, _Keyspace]:
-    """What the three schema tables hold. Halves are told as they are: attributes of a table without its id, columns without a table."""
+    """Read the three schema tables. Halves are kept: attributes of a table without its id, columns without a table."""
     call("set_keyspace", "system")
     keyspaces: dict[str, _Keyspace] = {}
 
@@ -191,8 +192,8 @@ def _stored(call: Call, dialect: Dialect) -> Mapping[str, _Keyspace]:
         for (table, column), attributes in found.items():
             declared = keyspace(key).tables.setdefault(table, _Table())
             declared.columns[column] = _stored_column(column, attributes, dialect)
-    for told in keyspaces.values():
-        for stored in told.tables.values():
+    for stored_keyspace in keyspaces.values():
+        for stored in stored_keyspace.tables.values():
             _settle(stored)
     return keyspaces
 
@@ -204,7 +205,7 @@ def _schema_rows(call: Call, dialect: Dialect, table: str) -> Iterator[tuple[byt
 
 
 def _by_components(cells: Sequence[tuple[bytes, bytes]], count: int) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Composite column names taken apart: each component is two bytes of length, its text, and a zero."""
+    """Split composite column names: each component is two bytes of length, its text, and a zero."""
     for name, content in cells:
         parts: list[str] = []
         rest = name
@@ -230,7 +231,7 @@ def _store(table: _Table, attribute: str, content: bytes, dialect: Dialect) -> N
 
 
 def _settle(table: _Table) -> None:
-    """A key without a name (nobody gave it an alias) is not told; options are in the order in which memory tells them."""
+    """Remove a key without a name (it has no alias), and sort options as memory does."""
     if table.key is not None and not table.key[0]:
         table.key = None
     table.options = dict(sorted(table.options.items()))
@@ -265,7 +266,7 @@ _OPTIONS: Final[Mapping[str, Callable[[bytes], JSON]]] = {
     "read_repair_chance": _double,
     "replicate_on_write": _bool,
 }
-# A definition calls them otherwise than the schema tables do; a reader should meet one name.
+# The definition's names of options that the schema tables name differently, so that a report has one name.
 _RENAMED: Final = {
     "comparator": "comparator_type",
     "compaction_strategy_class": "compaction_strategy",

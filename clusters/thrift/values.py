@@ -1,6 +1,6 @@
-"""Thrift values: what a cell holds, as the bytes that were sent and stored before there was a protocol with types.
+"""Thrift values: cells as the bytes that were sent and stored before there was a protocol with types.
 
-Values are those that workloads use: JSON scalars. What a column without a declared type holds is told as a number
+Values are those that workloads use: JSON scalars. The cell of a column without a declared type is read as a number
 where its four bytes can be a small one, as text where they can be text, and as hexadecimal digits otherwise.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["decode", "encode"]
 
 
 def encode(value: JSON, class_name: str | None) -> bytes:
-    """A JSON scalar as bytes of that class (without package); None: the column is not declared, and anything goes.
+    """Encode a JSON scalar as bytes of that class (without package). None: the column is not declared, and any value fits.
 
     Raises ValueError if the value is none of that class.
     """
@@ -29,7 +29,7 @@ def encode(value: JSON, class_name: str | None) -> bytes:
 
 
 def decode(content: bytes, class_name: str | None) -> JSON:
-    """Bytes as the JSON scalar they stand for; bytes that are none of that class as hexadecimal digits."""
+    """Decode bytes as the JSON scalar that they stand for; bytes that are none of that class as hexadecimal digits."""
     codec = _CODECS.get(class_name or "")
     try:
         return _guess(content) if codec is None else codec[1](content)
@@ -45,7 +45,7 @@ def _packed(layout: str) -> Codec:
 
 
 def _integer(value: int) -> bytes:
-    """Four bytes where they suffice, so that an `int` is the same in every era; an IntegerType takes any length."""
+    """Encode four bytes where they suffice, so that an `int` is the same in every era; an IntegerType takes any length."""
     return int(value).to_bytes(max(4, value.bit_length() // 8 + 1), "big", signed=True)
 
 
@@ -76,7 +76,7 @@ _CODECS: Final[Mapping[str, Codec]] = {
 
 
 def _undeclared(value: JSON) -> Codec:
-    """By what the value is, as a client with serialisers of its own would have chosen."""
+    """Return the codec for the value's own type, as a client with serialisers of its own would have chosen."""
     match value:
         case bool():
             return _BOOLEAN

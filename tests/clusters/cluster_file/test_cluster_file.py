@@ -199,9 +199,9 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         (4, 'the file has no key "colour"; take it out. Known: provider, system, keyspace_prefix, allow, max_fault_seconds, cql_port, credentials, tls, ssh, become, service, paths, clock, docker, nodes'),
         (5, 'credentials.password is missing; add password = { env = "CQL_PASSWORD" } or password = { file = "/etc/schemaquake/password" }'),
         (8, 'ssh has no key "usr"; did you mean "user"? Known: host, port, user, key, agent, known_hosts, fingerprint, jump'),
-        (9, "ssh.key: a path that begins nowhere leads elsewhere once the file is copied; write it from / or from ~/"),
+        (9, "ssh.key: a relative path points elsewhere once the file is copied; write it from / or from ~/"),
         (10, "tls: a client's certificate needs its key; write both, certificate and key"),
-        (13, "nodes[1].address: a packet filter knows nodes by number, not by name; write the IP address at which the other nodes know it"),
+        (13, "nodes[1].address: a packet filter knows nodes by number, not by name; write the IP address that the other nodes use for it"),
         (16, "nodes[2].ssh.port is too large; write it like port = 22"),
         (18, "10.0.0.1 is the address of 2 nodes; give each its own"),
     ]  # fmt: skip
@@ -256,7 +256,7 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         ("[credentials]\nusername = {}\npassword = {}", 2, "credentials.username: a secret is in one place"),
         ("[credentials]\nusername = { env = 'A', file = '/a' }", 2, "credentials.username: a secret is in one place"),
         ("[credentials]\nusername = { env = 'no name' }", 2, "credentials.username.env has the wrong form"),
-        ("[credentials]\npassword = { file = 'pw' }", 2, "credentials.password.file: a path that begins nowhere"),
+        ("[credentials]\npassword = { file = 'pw' }", 2, "credentials.password.file: a relative path points elsewhere"),
     ],
 )  # fmt: skip
 def test_each_thing_that_can_be_wrong_is_told_in_its_line(problems, text, line, sentence):

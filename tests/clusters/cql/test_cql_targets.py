@@ -46,9 +46,9 @@ def test_every_keyspace_that_a_statement_names_is_found(statement, keyspaces):
 @pytest.mark.parametrize(
     ("statement", "because"),
     [
-        ("", "there is no statement"),
-        (" ; ", "there is no statement"),
-        ("-- DROP KEYSPACE a", "there is no statement"),
+        ("", "the statement is empty"),
+        (" ; ", "the statement is empty"),
+        ("-- DROP KEYSPACE a", "the statement is empty"),
         ("USE a", "USE is no statement"),
         ("GRANT ALL ON KEYSPACE a TO bob", "GRANT is no statement"),
         ("CREATE ROLE bob", "CREATE ROLE is no statement"),

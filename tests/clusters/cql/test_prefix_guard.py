@@ -97,8 +97,8 @@ def test_what_is_ours_goes_through_as_it_is(client, inner):
         (Invoke("put", "sq_a.q/1", 1, query=Query(text="UPDATE q SET v = 1 WHERE k = 1")), "without its keyspace"),
         (Invoke("get", "sq_a.q/1", 1, query=Query(text="SELECT v FROM production.q WHERE k = 1")), "production"),
         (Invoke("get", "x", 1, query=Query(text="INSERT INTO system.local (key) VALUES ('x')")), "keyspace system"),
-        (Invoke("conjure", "sq_a", {"keyspace": "sq_a"}), 'what "conjure" would touch is not known'),
-        (Invoke("drop-table", "sq_a.t", None), "would touch is not known"),
+        (Invoke("conjure", "sq_a", {"keyspace": "sq_a"}), 'the keyspaces of "conjure" are not known'),
+        (Invoke("drop-table", "sq_a.t", None), "are not known"),
     ],
 )  # fmt: skip
 def test_what_is_not_ours_is_never_sent_and_certainly_did_not_happen(client, inner, operation, because):

@@ -488,7 +488,7 @@ def test_a_node_that_does_not_answer_itself_was_not_read(client, node):
     node.versions = {"UNREACHABLE": [OWN], "v1": ["10.77.0.2"]}
     (version,) = client.observe(phase="settled", sample=1, complete=True)
     assert (version.id, version.definition) == (None, None)
-    assert version.error.startswith("NoVersion: 127.0.0.1 is not among the nodes that told their versions")
+    assert version.error.startswith("NoVersion: 127.0.0.1 is not among the nodes that reported their versions")
 
 
 def test_later_looks_tell_what_changed(client, node, table):

@@ -47,7 +47,7 @@ CASES = [
     ("error", "on", "means"), [pytest.param(error, on, means, id=name) for name, error, on, means in CASES]
 )
 def test_error_means_no_more_than_it_proves(error, on, means):
-    outcome = outcomes.classify(error, on=on, own=TABLE)
+    outcome = outcomes.classify(error, on=on, system_outcomes=TABLE)
     assert outcome.means == means
     assert outcome.because
 
@@ -70,7 +70,7 @@ SAID = [
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.text[:30] or row.error)
 def test_no_row_stands_in_the_shade_of_an_earlier_one(row):
     error = type("Unheard" if row.error == "*" else row.error, (Exception,), {})
-    assert any(outcomes.classify(error(text), on="schema", own=TABLE) is row for text in SAID)
+    assert any(outcomes.classify(error(text), on="schema", system_outcomes=TABLE) is row for text in SAID)
 
 
 def test_the_table_is_what_list_errors_prints():
