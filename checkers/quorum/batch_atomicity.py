@@ -1,14 +1,14 @@
-"""Batch atomicity: whether every logged batch is there as a whole, or not at all.
+"""Batch atomicity: every logged batch is applied to all of its tables, or to none.
 
-Judges `batch` and `read-batches` of `schemaquake.harness.model.queries`: readings of whole tables, at levels that must meet the batches'
-(R + W > N). An acknowledged batch is in every later reading of all its tables; a refused one in none; one whose outcome
-nobody knows is in all of them or in none, in the end. It may be carried out from the log of batches at any time until
-then, so it counts as torn only if one table was seen with it at least 8 s before another was read without it, at the
-last reading of that one: the tables of a batch are written from the log within a moment of each other.
+Judges `batch` and `read-batches` of `schemaquake.harness.model.queries`: readings of whole tables, at levels whose replicas
+must overlap with those of the batches (R + W > N). An acknowledged batch is in every later reading of all its tables; a
+refused batch is in none; a batch of unknown outcome is in all of them or in none, in the end. It may be applied from the
+batch log at any time until then, so it counts as torn only if one table was read with it at least 8 s before the last
+reading of another table lacked it: the tables of a batch are written from the log within a moment of each other.
 Finds: `lost-batch`, `torn-batch`, `refused-batch-applied`, `unwritten-value`.
 
-A logged batch is not isolated: while it is carried out a reading may show a part of it.
-Unknown: batches whose tables were not all read; one of unknown outcome that was seen in part, for less than that long.
+A logged batch is not isolated: while it is applied, a reading may show a part of it.
+Unknown: batches whose tables were not all read; a batch of unknown outcome that was seen in part for less than 8 s.
 Source: CASSANDRA-4285 (atomic batches).
 """
 
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.operations import PairedOperation, operations
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, seconds
-from schemaquake.checkers.quorum.operations import replicas_of, replication_factors
+from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
@@ -37,7 +37,7 @@ _EXAMPLES_MOST: Final = 5
 
 
 class BatchAtomicity:
-    """All of a logged batch, or nothing of it."""
+    """A logged batch is applied as a whole, or not at all."""
 
     name = "batch-atomicity"
     scope: Literal["keyspace", "run"] = "keyspace"
@@ -45,25 +45,25 @@ class BatchAtomicity:
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the readings
-        """Judge every batch. Raises HistoryError for two batches of one number, and for what is no batch."""
-        batches, readings = _read(records.history)
+        """Judge every batch. Raises HistoryError for two batches of one number, and for a malformed batch."""
+        batches, readings = _read_batches(records.history)
         if not batches or not readings:
-            missing = "batch was asked for" if not batches else "table of batches was read"
+            missing = "batch was written" if not batches else "table of batches was read"
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
-        factors = replication_factors(records.history)
+        factors = find_replication_factors(records.history)
         if len(factors) != 1:
-            text = "how many replicas the keyspace keeps is not known, so neither is what a reading must show"
+            text = "the replication factor of the keyspace is not known, so the levels that must overlap are not known"
             return Verdict.unknown(self.name, Doubt("undecided", text))
-        found = _Found(batches, readings, copies=next(iter(factors)))
+        found = _Violations(batches, readings, copies=next(iter(factors)))
         found.judge()
         stats = {
             "batches": len(batches),
             "acknowledged": sum(batch.operation.type == "ok" for batch in batches.values()),
             "of_unknown_outcome": sum(batch.operation.type == "info" for batch in batches.values()),
             "readings": len(readings),
-            **{kind.replace("-", "_"): len(some) for kind, some in found.wrong.items()},
+            **{kind.replace("-", "_"): len(group) for kind, group in found.violations.items()},
         }
-        anomalies = tuple(found.told())
+        anomalies = tuple(found.report())
         return Verdict(
             valid=False if anomalies else "unknown" if found.doubts else True,
             checker=self.name,
@@ -75,7 +75,7 @@ class BatchAtomicity:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """One logged batch: the tables it has a row in."""
+    """One logged batch, with the tables that it has a row in."""
 
     operation: PairedOperation
     tables: tuple[str, ...]
@@ -84,7 +84,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One whole table as one read at one level showed it."""
+    """One read of a whole table at one level; `ids` are the numbers of the batches in it."""
 
     operation: PairedOperation
     table: str
@@ -93,14 +93,14 @@ class _Reading:
 
     @property
     def answered(self) -> int:
-        """When (ns)."""
+        """The time of the answer, in ns."""
         assert self.operation.completed is not None
         return self.operation.completed
 
 
 @dataclass(slots=True)
-class _Wrong:
-    """One batch, or a number that is none, with the readings that show it and those that do not."""
+class _Violation:
+    """One batch, with the readings that show it and those that miss it; `batch` None: no batch has this number."""
 
     number: int
     batch: _Batch | None
@@ -108,9 +108,9 @@ class _Wrong:
     missed_by: list[_Reading] = field(default_factory=list)
 
 
-def _read(history: pa.Table) -> tuple[Mapping[int, _Batch], Sequence[_Reading]]:
-    """Batches by number, and the readings that were answered, in order of invocation."""
-    mine = history.filter(
+def _read_batches(history: pa.Table) -> tuple[Mapping[int, _Batch], Sequence[_Reading]]:
+    """Read the batches, by number, and the answered readings, in order of invocation."""
+    events = history.filter(
         pc.and_(
             pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(_OPERATIONS)),
             pc.greater_equal(history["process"], 0),
@@ -118,14 +118,14 @@ def _read(history: pa.Table) -> tuple[Mapping[int, _Batch], Sequence[_Reading]]:
     )
     batches: dict[int, _Batch] = {}
     readings: list[_Reading] = []
-    for operation in operations(mine):
-        asked: Any = operation.argument if isinstance(operation.argument, dict) else {}
-        level = str(asked.get("consistency"))
+    for operation in operations(events):
+        request: Any = operation.argument if isinstance(operation.argument, dict) else {}
+        level = str(request.get("consistency"))
         if operation.f == "read-batches":
             if operation.type == "ok":
-                readings.append(_reading(operation, level))
+                readings.append(_parse_reading(operation, level))
             continue
-        number, tables = asked.get("id"), asked.get("tables")
+        number, tables = request.get("id"), request.get("tables")
         if type(number) is not int or not tables:
             raise HistoryError(f"op {operation.index}: a batch has a number and tables, not {operation.argument!r}")
         if number in batches:
@@ -134,14 +134,14 @@ def _read(history: pa.Table) -> tuple[Mapping[int, _Batch], Sequence[_Reading]]:
     return batches, readings
 
 
-def _reading(operation: PairedOperation, level: str) -> _Reading:
+def _parse_reading(operation: PairedOperation, level: str) -> _Reading:
     if not isinstance(operation.value, list) or not all(type(number) is int for number in operation.value):
         raise HistoryError(f"op {operation.index}: a reading of batches shows a list of numbers")
     return _Reading(operation, operation.key or "", level, frozenset(operation.value))
 
 
-class _Found:
-    """What is wrong, kind by kind, and what could not be decided."""
+class _Violations:
+    """The violations of each kind, and the doubts."""
 
     def __init__(self, batches: Mapping[int, _Batch], readings: Sequence[_Reading], *, copies: int) -> None:
         self._batches = batches
@@ -149,155 +149,157 @@ class _Found:
         self._readings: dict[str, list[_Reading]] = {}
         for reading in sorted(readings, key=lambda reading: reading.operation.invoked):
             self._readings.setdefault(reading.table, []).append(reading)
-        self.wrong: dict[str, list[_Wrong]] = {
+        self.violations: dict[str, list[_Violation]] = {
             kind: [] for kind in ("lost-batch", "torn-batch", "refused-batch-applied", "unwritten-value")
         }
         self.doubts: list[Doubt] = []
 
     def judge(self) -> None:
-        """Look at every batch, and at every number that is none."""
+        """Judge every batch, and every number in a reading that no batch has."""
         unread: list[_Batch] = []
         replaying: list[_Batch] = []
         for number, batch in self._batches.items():
             match batch.operation.type:
                 case "ok":
-                    self._acknowledged(number, batch, unread)
+                    self._judge_acknowledged(number, batch, unread)
                 case "fail":
-                    shown = [r for table in batch.tables for r in self._of(table) if number in r.ids]
+                    shown = [r for table in batch.tables for r in self._readings_of(table) if number in r.ids]
                     if shown:
-                        self.wrong["refused-batch-applied"].append(_Wrong(number, batch, shown))
+                        self.violations["refused-batch-applied"].append(_Violation(number, batch, shown))
                 case "info":
-                    self._of_unknown_outcome(number, batch, unread, replaying)
-        self._unwritten()
+                    self._judge_unknown_outcome(number, batch, unread, replaying)
+        self._find_unwritten()
         if unread:
             text = (
-                f"{len(unread)} batches have a table that no reading shows that must meet them, the first is op "
+                f"{len(unread)} batches have a table without a reading at a level that must show them; the first is op "
                 f"{unread[0].operation.index}"
             )
             self.doubts.append(Doubt("unread", text))
         if replaying:
             text = (
-                f"{len(replaying)} batches of unknown outcome were seen in part, too late to tell whether for good; the "
+                f"{len(replaying)} batches of unknown outcome were seen in part, too late to tell whether they stay so; the "
                 f"first is op {replaying[0].operation.index}"
             )
             self.doubts.append(Doubt("undecided", text))
 
-    def _of(self, table: str) -> Sequence[_Reading]:
+    def _readings_of(self, table: str) -> Sequence[_Reading]:
         return self._readings.get(table, ())
 
     def _must_show(self, reading: _Reading, batch: _Batch) -> bool:
-        return replicas_of(reading.level, self._copies) + replicas_of(batch.level, self._copies) > self._copies
+        return count_replicas(reading.level, self._copies) + count_replicas(batch.level, self._copies) > self._copies
 
-    def _acknowledged(self, number: int, batch: _Batch, unread: list[_Batch]) -> None:
+    def _judge_acknowledged(self, number: int, batch: _Batch, unread: list[_Batch]) -> None:
         later = {
             table: [
-                r for r in self._of(table) if batch.operation.entirely_before(r.operation) and self._must_show(r, batch)
+                r
+                for r in self._readings_of(table)
+                if batch.operation.entirely_before(r.operation) and self._must_show(r, batch)
             ]
             for table in batch.tables
         }
-        missed = [r for some in later.values() for r in some if number not in r.ids]
-        shown = [r for table in batch.tables for r in self._of(table) if number in r.ids]
+        missed = [r for group in later.values() for r in group if number not in r.ids]
+        shown = [r for table in batch.tables for r in self._readings_of(table) if number in r.ids]
         if missed:
             kind = "torn-batch" if shown else "lost-batch"
-            self.wrong[kind].append(_Wrong(number, batch, shown, missed))
+            self.violations[kind].append(_Violation(number, batch, shown, missed))
         elif not all(later.values()):
             unread.append(batch)
 
-    def _of_unknown_outcome(self, number: int, batch: _Batch, unread: list[_Batch], replaying: list[_Batch]) -> None:
-        last = [self._of(table)[-1] for table in batch.tables if self._of(table)]
-        shown = [r for table in batch.tables for r in self._of(table) if number in r.ids]
+    def _judge_unknown_outcome(self, number: int, batch: _Batch, unread: list[_Batch], replaying: list[_Batch]) -> None:
+        last = [self._readings_of(table)[-1] for table in batch.tables if self._readings_of(table)]
+        shown = [r for table in batch.tables for r in self._readings_of(table) if number in r.ids]
         first = min((r.answered for r in shown), default=None)
-        # A reading at ALL shows what any replica has; one below may miss what only some of them have so far.
+        # A reading at ALL shows the rows of every replica; a lower level may miss a row that only some replicas have so far.
         missed = [r for r in last if number not in r.ids and r.level == "ALL"]
         if first is not None and missed:
             for_good = [r for r in missed if r.operation.invoked - first >= _TORN_FOR_NS]
             if for_good:
-                self.wrong["torn-batch"].append(_Wrong(number, batch, shown, for_good))
+                self.violations["torn-batch"].append(_Violation(number, batch, shown, for_good))
             else:
                 replaying.append(batch)
         elif first is not None and len([r for r in last if number in r.ids]) < len(batch.tables):
             unread.append(batch)
 
-    def _unwritten(self) -> None:
-        strange: dict[int, _Wrong] = {}
-        for some in self._readings.values():
-            for reading in some:
+    def _find_unwritten(self) -> None:
+        strange: dict[int, _Violation] = {}
+        for group in self._readings.values():
+            for reading in group:
                 for number in reading.ids:
                     batch = self._batches.get(number)
                     if batch is None or reading.table not in batch.tables or reading.answered < batch.operation.invoked:
-                        strange.setdefault(number, _Wrong(number, batch)).shown_by.append(reading)
-        self.wrong["unwritten-value"] += [strange[number] for number in sorted(strange)]
+                        strange.setdefault(number, _Violation(number, batch)).shown_by.append(reading)
+        self.violations["unwritten-value"] += [strange[number] for number in sorted(strange)]
 
-    def told(self) -> Iterator[Anomaly]:
-        """One finding a kind, with the first case in full."""
-        for kind, some in self.wrong.items():
-            if some:
-                yield _anomaly(kind, some, total=len(self._batches))
-
-
-# ── what is told ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def report(self) -> Iterator[Anomaly]:
+        """Yield one finding per kind, with the first case in full."""
+        for kind, group in self.violations.items():
+            if group:
+                yield _report_kind(kind, group, total=len(self._batches))
 
 
-def _anomaly(kind: str, some: Sequence[_Wrong], *, total: int) -> Anomaly:
-    first = some[0]
-    tables = sorted({r.table for wrong in some for r in (*wrong.shown_by, *wrong.missed_by)})
-    told = some[:_EXAMPLES_MOST]
-    readings = [r for wrong in told for r in (wrong.shown_by[-1:] + wrong.missed_by[-1:])]
-    batches = [wrong.batch.operation for wrong in told if wrong.batch is not None]
-    lines = [] if first.batch is None else [f"T1 = {_text(first.batch)}"]
+# ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report_kind(kind: str, group: Sequence[_Violation], *, total: int) -> Anomaly:
+    first = group[0]
+    tables = sorted({r.table for violation in group for r in (*violation.shown_by, *violation.missed_by)})
+    examples = group[:_EXAMPLES_MOST]
+    readings = [r for violation in examples for r in (violation.shown_by[-1:] + violation.missed_by[-1:])]
+    batches = [violation.batch.operation for violation in examples if violation.batch is not None]
+    lines = [] if first.batch is None else [f"T1 = {_render_batch(first.batch)}"]
     return anomaly(
         kind,
         objects=tables,
         nodes=[operation.node for operation in (*batches, *(r.operation for r in readings)) if operation.node],
         ops=[operation.index for operation in (*batches, *(r.operation for r in readings))],
         evidence={
-            "count": len(some),
+            "count": len(group),
             "of": total,
             "examples": [
                 {
-                    "batch": wrong.number,
-                    "op": None if wrong.batch is None else wrong.batch.operation.index,
-                    "there": [_evidence(r) for r in wrong.shown_by],
-                    "not_there": [_evidence(r) for r in wrong.missed_by],
+                    "batch": violation.number,
+                    "op": None if violation.batch is None else violation.batch.operation.index,
+                    "there": [_render_evidence(r) for r in violation.shown_by],
+                    "not_there": [_render_evidence(r) for r in violation.missed_by],
                 }
-                for wrong in told
+                for violation in examples
             ],
         },
-        explanation=explain(lines, *_reasoning(kind, first, len(some))),
+        explanation=explain(lines, *_explain(kind, first, len(group))),
     )
 
 
-def _reasoning(kind: str, first: _Wrong, count: int) -> tuple[str, str]:
-    there, not_there = _places(first.shown_by), _places(first.missed_by)
-    so = f" So it is with {count} batches." if count > 1 else ""
-    due = "T1 was acknowledged, so every later reading that must meet it shows its row, in all of its tables."
+def _explain(kind: str, first: _Violation, count: int) -> tuple[str, str]:
+    shown, missed = _render_readings(first.shown_by), _render_readings(first.missed_by)
+    more = f" The same holds for {count} batches." if count > 1 else ""
+    due = "T1 was acknowledged, so every later reading at a level that overlaps with it must show its rows, in all of its tables."
     match kind:
         case "lost-batch":
-            return due, f"batch {first.number} is not in {not_there}, and no reading shows it at all.{so}"
+            return due, f"batch {first.number} is not in {missed}, and no reading shows it at all.{more}"
         case "torn-batch" if first.batch is not None and first.batch.operation.type == "ok":
-            return due, f"batch {first.number} is not in {not_there}, though it is in {there}.{so}"
+            return due, f"batch {first.number} is not in {missed}, though it is in {shown}.{more}"
         case "torn-batch":
-            in_part = f"batch {first.number} is in {there}, and not in {not_there}"
+            in_part = f"batch {first.number} is in {shown}, and not in {missed}"
             return (
-                "nobody knows the outcome of T1: in the end its rows are in all of its tables, or in none.",
-                f"{in_part}, and what is carried out from the log of batches is carried out together.{so}",
+                "the outcome of T1 is unknown: in the end its rows are in all of its tables, or in none.",
+                f"{in_part}, and the batch log applies all tables of a batch together.{more}",
             )
         case "refused-batch-applied":
-            return "T1 was refused, so nothing of it is anywhere.", f"batch {first.number} is in {there}.{so}"
+            return "T1 was refused, so no table has a row of it.", f"batch {first.number} is in {shown}.{more}"
     if first.batch is None:
-        return f"nobody asked for batch {first.number}, at any time.", f"it is in {there}.{so}"
-    return "T1 has no row in that table, or had not been asked for by then.", f"it is in {there}.{so}"
+        return f"no operation ever wrote batch {first.number}.", f"it is in {shown}.{more}"
+    return "T1 has no row in that table, or had not begun by then.", f"it is in {shown}.{more}"
 
 
-def _places(readings: Sequence[_Reading]) -> str:
-    """`k.a (op 9 at ALL, 20.100 s) and k.b (…)`: of each table the last of these readings."""
+def _render_readings(readings: Sequence[_Reading]) -> str:
+    """Render the last of these readings of each table: `k.a (op 9 at ALL, 20.100 s) and k.b (…)`."""
     last = {reading.table: reading for reading in readings}
     return listing(
         f"{table} (op {r.operation.index} at {r.level}, {seconds(r.answered)})" for table, r in sorted(last.items())
     )
 
 
-def _text(batch: _Batch) -> str:
+def _render_batch(batch: _Batch) -> str:
     operation = batch.operation
     number = operation.argument["id"]
     outcome = operation.type if operation.error is None else f"{operation.type} ({operation.error})"
@@ -308,7 +310,7 @@ def _text(batch: _Batch) -> str:
     )
 
 
-def _evidence(reading: _Reading) -> Mapping[str, Any]:
+def _render_evidence(reading: _Reading) -> Mapping[str, Any]:
     return {
         "table": reading.table,
         "op": reading.operation.index,

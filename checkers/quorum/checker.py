@@ -1,22 +1,22 @@
-"""Quorum: whether reads see what a quorum was told to keep, and values are on as many replicas as promised.
+"""Quorum: reads see the writes that a quorum acknowledged, and values are on as many replicas as promised.
 
-Judges the puts, gets and probes of `schemaquake.harness.model.queries`. While the replicas that a write and a read speak of must share
-one (R + W > N), a get that began after a put was acknowledged shows it, or a value that the replicas hold for later.
-What is later is decided by writetimes and not by who came first (`schemaquake.checkers.quorum.versions`), so that last-write-wins
-under skewed clocks is never taken for a broken quorum: it has a name of its own.
+Judges the puts, gets and probes of `schemaquake.harness.model.queries`. Where the levels of a write and a read make their
+replicas share one (R + W > N), a get that began after a put was acknowledged shows that put, or a later value.
+Writetimes decide which value is later (`schemaquake.checkers.quorum.versions`), not the order of the requests: a write that
+loses by last-write-wins under skewed clocks is a `shadowed-write`, and never a broken quorum.
 Finds: `missed-quorum-write`, `non-monotonic-quorum-read`, `under-replicated-value`, `shadowed-write`, `unwritten-value`.
 
-- A get without any value after an acknowledged put is a missed write whatever the clocks did: nothing is ever deleted.
+- A get without any value after an acknowledged put is a missed write whatever the clocks did: puts are never deleted.
 - Two gets whose replicas must share one, the second begun after the first was answered, and the second shows an older
-  value: blocking read repair promises that this cannot be, acknowledged or not. Told of what was not missed anyway.
-- In a final phase every key is asked at ONE through every node. Where every node is a replica, which answers from its
-  own data, fewer than W of them with the value, or a later one, break what was promised when it was acknowledged.
-- An acknowledged put that an earlier acknowledged one hides, because that one has the higher writetime (or the same one
-  and the greater value), is lost by design of the last-write-wins rule, and told apart from all above.
+  value: blocking read repair rules this out, for acknowledged puts and others. A get with a missed write is not counted.
+- In a final phase every key is read at ONE through every node. Where every node is a replica, which answers from its
+  own data, an acknowledged put (or a later one) on fewer than W of them is under-replicated.
+- An acknowledged put that an earlier acknowledged put hides, because the earlier one has the higher writetime (or the
+  same one and the greater value), is shadowed: the last-write-wins rule loses it by design.
 
-Levels that need not share a replica promise nothing: their stale reads are counted. Unknown: a put whose writetime
-nobody saw and whose coordinator's clock was not to be trusted, if a later get shows an earlier put; probes that failed,
-if they matter. Sources: Gifford, "Weighted voting for replicated data" (SOSP 1979); CEP-21, quorum intersection;
+Levels that need not share a replica promise nothing: their stale reads are counted. Unknown: a put whose writetime no
+read returned and whose coordinator's clock cannot be trusted, if a later get shows an earlier put; failed probes that
+could have shown too few replicas. Sources: Gifford, "Weighted voting for replicated data" (SOSP 1979); CEP-21, quorum intersection;
 CASSANDRA-14740 (monotonic quorum reads), CASSANDRA-14801 (quorums that do not intersect), CASSANDRA-6106.
 """
 
@@ -25,9 +25,9 @@ from __future__ import annotations
 from typing import Literal
 
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.quorum.evidence import told
-from schemaquake.checkers.quorum.operations import quorum_operations, replication_factors
-from schemaquake.checkers.quorum.violations import violations
+from schemaquake.checkers.quorum.evidence import report_violations
+from schemaquake.checkers.quorum.operations import find_replication_factors, read_quorum_operations
+from schemaquake.checkers.quorum.violations import find_violations
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Doubt, Stat, Verdict, make_stats
@@ -36,7 +36,7 @@ __all__ = ["Quorum"]
 
 
 class Quorum:
-    """Quorums intersect, and values are where they were promised to be."""
+    """Quorums intersect, and every value is on the promised number of replicas."""
 
     name = "quorum"
     scope: Literal["keyspace", "run"] = "keyspace"
@@ -50,25 +50,29 @@ class Quorum:
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - sorts of a few arrays
-        """Judge every key. Raises HistoryError for operations that have no meaning (see `quorum_operations`)."""
-        factors = replication_factors(records.history)
-        of = quorum_operations(records.history, replication_factor=max(factors, default=1))
-        if not len(of.acknowledged_puts) or not len(of.gets) + len(of.probes):
-            what = "put was acknowledged" if len(of.gets) + len(of.probes) else "get or probe was answered"
-            return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {what}"))
+        """Judge every key. Raises HistoryError for operations that have no meaning (see `read_quorum_operations`)."""
+        factors = find_replication_factors(records.history)
+        operations = read_quorum_operations(records.history, replication_factor=max(factors, default=1))
+        if not len(operations.acknowledged_puts) or not len(operations.gets) + len(operations.probes):
+            missing = (
+                "put was acknowledged" if len(operations.gets) + len(operations.probes) else "get or probe was answered"
+            )
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
         if len(factors) != 1:
-            shown = f"it was told {', '.join(map(str, sorted(factors)))}" if factors else "no CREATE KEYSPACE is known"
-            text = f"how many replicas the keyspace keeps is not known: {shown}"
+            known = (
+                f"the history has {', '.join(map(str, sorted(factors)))}" if factors else "no CREATE KEYSPACE is known"
+            )
+            text = f"the replication factor of the keyspace is not known: {known}"
             return Verdict.unknown(self.name, Doubt("undecided", text))
         (copies,) = factors
-        found = violations(of, Notes(records.history), copies=copies)
-        anomalies = tuple(told(of, found))
+        found = find_violations(operations, Notes(records.history), copies=copies)
+        anomalies = tuple(report_violations(operations, found))
         stats: dict[str, JSON] = {
-            "puts": len(of.puts),
-            "acknowledged": len(of.acknowledged_puts),
-            "gets": len(of.gets),
-            "probes": len(of.probes),
-            "keys": len(of.keys),
+            "puts": len(operations.puts),
+            "acknowledged": len(operations.acknowledged_puts),
+            "gets": len(operations.gets),
+            "probes": len(operations.probes),
+            "keys": len(operations.keys),
             "replicas_max": Stat(copies, merge="max"),
             **found.counts,
         }

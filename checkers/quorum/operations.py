@@ -1,7 +1,8 @@
-"""Quorum operations: puts, gets and probes of a history as arrays, with how many replicas their levels speak of.
+"""Quorum operations: puts, gets and probes of a history as arrays, with the number of replicas of their levels.
 
-f = `put`, `get` and `probe` of `schemaquake.harness.model.queries`. A *version* is one value of one key; values are unique, so a version
-has one put. What nobody put is a version without one. No version at all (a key without a value) is `NOTHING`.
+f = `put`, `get` and `probe` of `schemaquake.harness.model.queries`. A *version* is one value of one key; values are unique,
+so a version has one put. A value that was read and never put is a version without a put. A key without a value has the
+version `NOTHING`.
 """
 
 from __future__ import annotations
@@ -21,29 +22,31 @@ from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
-__all__ = ["NEVER", "NOTHING", "Operations", "quorum_operations", "replicas_of", "replication_factors"]
+__all__ = ["NEVER", "NOTHING", "Operations", "count_replicas", "find_replication_factors", "read_quorum_operations"]
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 NEVER: Final = np.iinfo(np.int64).max
-"""When an operation ends that nobody saw end: it may take effect at any later time."""
+"""The completion time of an operation without a known end: it may take effect at any later time."""
 NOTHING: Final = -1
+"""The version of a key without a value."""
 
 _QUORUM_OPERATIONS: Final = ("put", "get", "probe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """One element an operation, in order of invocation, answered or not.
+    """The quorum operations of a history, answered or not, one element per operation, in order of invocation.
 
     `key` and `node` are positions in `keys` and `nodes`. `completed` of a put is `NEVER` unless it was acknowledged.
-    `levels` are the levels of consistency, `copies` how many replicas they speak of. `version` of a read that found nothing is
-    `NOTHING`; `writetime` is µs, null as −1. Of a version: its `value`, and `put`, the position of its put, or −1.
+    `levels` are the levels of consistency, `copies` their numbers of replicas. `version` of a read that found nothing is
+    `NOTHING`; `writetime` is µs, −1 if unknown. `value` and `put` have one element per version: its value, and the
+    position of its put, −1 without one.
     """
 
     rows: pa.Table
-    """`schemaquake.harness.history.pairing.OPERATIONS` of these operations, for whoever tells of them."""
+    """`schemaquake.harness.history.pairing.OPERATIONS` of these operations, for explanations."""
     keys: Sequence[str]
     nodes: Sequence[str]
     index: Longs
@@ -82,31 +85,34 @@ class Operations:
         return np.flatnonzero((self.f == 2) & self.acknowledged)
 
 
-def quorum_operations(history: pa.Table, *, replication_factor: int) -> Operations:
-    """The puts, gets and probes of a history (`schemaquake.harness.model.records.HISTORY`).
+def read_quorum_operations(history: pa.Table, *, replication_factor: int) -> Operations:
+    """Read the puts, gets and probes of a history (`schemaquake.harness.model.records.HISTORY`).
 
     Raises HistoryError for a value that is no integer, for a value that was put twice into one key, and for a level of
     consistency that reads and writes do not both have.
     """
-    rows = _rows(history)
+    rows = _pair_operations(history)
     f = pc.index_in(rows["f"], value_set=pa.array(_QUORUM_OPERATIONS)).to_numpy().astype(np.int8)
     acknowledged = pc.equal(rows["type"], "ok").to_numpy(zero_copy_only=False)
     refused = pc.equal(rows["type"], "fail").to_numpy(zero_copy_only=False)
     index = rows["index"].to_numpy()
-    asked, told = _documents(rows["argument"]), _documents(rows["value"])
-    key, keys = _codes(rows["key"])
-    node, nodes = _codes(rows["node"])
+    requests, answers = _parse_objects(rows["argument"]), _parse_objects(rows["value"])
+    key, keys = _encode(rows["key"])
+    node, nodes = _encode(rows["node"])
     completed = pc.fill_null(rows["completed"], NEVER).to_numpy().copy()
     completed[(f == 0) & ~acknowledged] = NEVER
-    levels = [str(document.get("consistency")) for document in asked]
-    copies_of = {level: replicas_of(level, replication_factor) for level in set(levels)}
-    # A put says its value when it is invoked, a read when it is answered; a read that was not answered found nothing out.
-    held = [
-        (document if kind == 0 else answer).get("value") for kind, document, answer in zip(f, asked, told, strict=True)
+    levels = [str(document.get("consistency")) for document in requests]
+    copies_by_level = {level: count_replicas(level, replication_factor) for level in set(levels)}
+    # A put has its value in its invocation, a read in its completion; an unanswered read has none.
+    raw_values = [
+        (document if kind == 0 else answer).get("value")
+        for kind, document, answer in zip(f, requests, answers, strict=True)
     ]
-    there, values = _integers(held, index, is_put=f == 0)
-    stamped, stamps = _integers([document.get("writetime") for document in told], index, is_put=np.zeros(len(f), bool))
-    version, value, put = _versions(key, there, values, np.flatnonzero(f == 0), index)
+    present, values = _parse_integers(raw_values, index, is_put=f == 0)
+    has_writetime, writetimes = _parse_integers(
+        [document.get("writetime") for document in answers], index, is_put=np.zeros(len(f), bool)
+    )
+    version, value, put = _number_versions(key, present, values, np.flatnonzero(f == 0), index)
     return Operations(
         rows=rows,
         keys=keys,
@@ -118,31 +124,33 @@ def quorum_operations(history: pa.Table, *, replication_factor: int) -> Operatio
         key=key,
         node=node,
         levels=levels,
-        copies=np.array([copies_of[level] for level in levels], np.int64),
+        copies=np.array([copies_by_level[level] for level in levels], np.int64),
         invoked=rows["invoked"].to_numpy(),
         completed=completed,
         version=version,
-        writetime=np.where(stamped, stamps, -1),
+        writetime=np.where(has_writetime, writetimes, -1),
         value=value,
         put=put,
     )
 
 
-def replication_factors(history: pa.Table) -> frozenset[int]:
-    """How many replicas the keyspace may have been told to keep, by every CREATE and ALTER KEYSPACE that may have happened."""
-    of_keyspaces = history.filter(
+def find_replication_factors(history: pa.Table) -> frozenset[int]:
+    """Find every replication factor that a possible CREATE or ALTER KEYSPACE may have set."""
+    keyspace_changes = history.filter(
         pc.and_(
             pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(["create-keyspace", "alter-keyspace"])),
             pc.greater_equal(history["process"], 0),
         )
     )
-    changes = plain(pair(of_keyspaces))
+    changes = plain(pair(keyspace_changes))
     possible = changes.filter(pc.not_equal(changes["type"], "fail"))
-    return frozenset(_copies_of(document.get("replication") or {}) for document in _documents(possible["argument"]))
+    return frozenset(
+        _sum_copies(document.get("replication") or {}) for document in _parse_objects(possible["argument"])
+    )
 
 
-def replicas_of(level: str, replication_factor: int) -> int:
-    """How many replicas an answer at this level stands for. Raises HistoryError for any other level."""
+def count_replicas(level: str, replication_factor: int) -> int:
+    """Count the replicas that an answer at this level stands for. Raises HistoryError for an unknown level."""
     majority = replication_factor // 2 + 1
     known = {"ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3, "ALL": replication_factor}
     known |= dict.fromkeys(("QUORUM", "LOCAL_QUORUM"), majority)
@@ -151,61 +159,61 @@ def replicas_of(level: str, replication_factor: int) -> int:
     return known[level]
 
 
-def _copies_of(replication: Mapping[str, JSON]) -> int:
-    """All copies that a keyspace keeps, over all its data centres."""
+def _sum_copies(replication: Mapping[str, JSON]) -> int:
+    """Sum the replication factors of all data centres."""
     return sum(int(copies) for option, copies in replication.items() if option != "class")
 
 
-def _rows(history: pa.Table) -> pa.Table:
-    """The paired operations that are judged. They are cut out first: a history may be of much else."""
-    mine = history.filter(
+def _pair_operations(history: pa.Table) -> pa.Table:
+    """Pair the quorum operations, after leaving out all others: a history may hold many more."""
+    events = history.filter(
         pc.and_(
             pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(_QUORUM_OPERATIONS)),
             pc.greater_equal(history["process"], 0),
         )
     )
-    return plain(pair(mine))
+    return plain(pair(events))
 
 
-def _documents(column: pa.ChunkedArray) -> list[dict[str, Any]]:
-    """A column of JSON objects, read in one go; null, and what is no object, is an empty one."""
+def _parse_objects(column: pa.ChunkedArray) -> list[dict[str, Any]]:
+    """Parse a column of JSON objects in one go; null and any other value become empty objects."""
     texts = pc.fill_null(column, "null").to_pylist()
     return [document if isinstance(document, dict) else {} for document in orjson.loads(f"[{','.join(texts)}]")]
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[Longs, Sequence[str]]:
+def _encode(column: pa.ChunkedArray) -> tuple[Longs, Sequence[str]]:
     encoded = pc.fill_null(column, "").combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _integers(told: Sequence[Any], index: Longs, *, is_put: Mask) -> tuple[Mask, Longs]:
-    """Where there is a number, and the numbers; of a put there must be one."""
-    for number, at, needed in zip(told, index, is_put, strict=True):
-        if type(number) is not int and (needed or number is not None):
+def _parse_integers(numbers: Sequence[Any], index: Longs, *, is_put: Mask) -> tuple[Mask, Longs]:
+    """Return a mask of the integers that are present, and the integers, 0 where absent; a put must have one."""
+    for number, operation, is_required in zip(numbers, index, is_put, strict=True):
+        if type(number) is not int and (is_required or number is not None):
             raise HistoryError(
-                f"op {at}: {number!r} is not a value that a put, get or probe can have; they are integers"
+                f"op {operation}: {number!r} is not a value that a put, get or probe can have; they are integers"
             )
     return (
-        np.array([number is not None for number in told], np.bool_),
-        np.array([0 if number is None else number for number in told], np.int64),
+        np.array([number is not None for number in numbers], np.bool_),
+        np.array([0 if number is None else number for number in numbers], np.int64),
     )
 
 
-def _versions(key: Longs, there: Mask, values: Longs, puts: Longs, index: Longs) -> tuple[Longs, Longs, Longs]:
-    """The version of each operation, and of each version its value and its put."""
-    at = np.flatnonzero(there)
-    order = at[np.lexsort((values[at], key[at]))]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (np.diff(key[order]) != 0) | (np.diff(values[order]) != 0)
+def _number_versions(key: Longs, present: Mask, values: Longs, puts: Longs, index: Longs) -> tuple[Longs, Longs, Longs]:
+    """Return the version of each operation, and the value and the put of each version."""
+    positions = np.flatnonzero(present)
+    order = positions[np.lexsort((values[positions], key[positions]))]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (np.diff(key[order]) != 0) | (np.diff(values[order]) != 0)
     version = np.full(len(key), NOTHING, np.int64)
-    version[order] = np.cumsum(new) - 1
-    put = np.full(int(new.sum()), -1, np.int64)
+    version[order] = np.cumsum(is_first) - 1
+    put = np.full(int(is_first.sum()), -1, np.int64)
     put[version[puts]] = puts
-    twice = puts[put[version[puts]] != puts]
-    if len(twice):
-        first, other = int(twice[0]), int(put[version[twice[0]]])
+    duplicates = puts[put[version[puts]] != puts]
+    if len(duplicates):
+        first, other = int(duplicates[0]), int(put[version[duplicates[0]]])
         raise HistoryError(
             f"op {index[first]} and op {index[other]} put the same value {values[first]} into one key: "
-            "which of them a read shows could not be told"
+            "a read of this value could show either"
         )
-    return version, values[order[new]], put
+    return version, values[order[is_first]], put

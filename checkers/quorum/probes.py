@@ -1,8 +1,8 @@
-"""Quorum probes: which replicas hold what, from reads at ONE through every node after the cluster had settled.
+"""Quorum probes: the values on each replica, from reads at ONE through every node after the cluster settled.
 
 A coordinator that is a replica answers a read at ONE from its own data (the recipes see to that), so where every node
-is a replica a probe through it says what it holds. An acknowledged put is on as many replicas as its level speaks of
-from the moment it is acknowledged, whatever hints and repairs still do, so there is nothing to wait for.
+is a replica, a probe shows the value that its coordinator holds. An acknowledged put is on the number of replicas of its
+level from the moment it is acknowledged, whatever hints and repairs still do, so no wait is needed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from schemaquake.checkers.quorum.operations import Operations
 from schemaquake.checkers.quorum.versions import Versions
 from schemaquake.harness.model.verdict import Doubt
 
-__all__ = ["Probed", "UnderReplicated", "under_replicated"]
+__all__ = ["Probed", "UnderReplicated", "find_under_replicated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderReplicated:
     """An acknowledged put (position in `Operations`), and the last answered probe of its key through each node.
 
-    `holders` have the put or a later one, `older` certainly have not.
+    The nodes `older` certainly hold an older value; `holders` are the other probed nodes.
     """
 
     phase: str
@@ -39,65 +39,71 @@ class UnderReplicated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What the probes tell: what is on too few replicas, what could not be told, and how many values were asked about."""
+    """The verdict on the probes; `judged` is the number of values that were probed."""
 
     found: Sequence[UnderReplicated]
     doubts: Sequence[Doubt]
     judged: int
 
 
-def under_replicated(of: Operations, order: Versions, notes: Notes, *, copies: int) -> Probed:
-    """Judge every key that was probed. With more nodes than copies nothing can be said: a coordinator may be no replica."""
-    nodes = sorted({start.node for start in notes.starts if start.phase == "boot"} or set(of.nodes))
-    if len(nodes) != copies or not len(of.probes):
+def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, copies: int) -> Probed:
+    """Find the puts on too few replicas. With more nodes than copies a coordinator may be no replica: no key is judged."""
+    nodes = sorted({start.node for start in notes.starts if start.phase == "boot"} or set(operations.nodes))
+    if len(nodes) != copies or not len(operations.probes):
         return Probed(found=(), doubts=(), judged=0)
     found: list[UnderReplicated] = []
     undecided: dict[str, list[str]] = {}
     judged = 0
-    for phase, put, probes in _owed(of, order, notes):
+    for phase, put, probes in _find_owed_puts(operations, order, notes):
         judged += 1
-        older = [node for node in probes if order.high[of.version[probes[node]]] < order.low[of.version[put]]]
-        may_lack = copies - int(of.copies[put])
+        older = [
+            node for node in probes if order.high[operations.version[probes[node]]] < order.low[operations.version[put]]
+        ]
+        may_lack = copies - int(operations.copies[put])
         if len(older) > may_lack:
             holders = [node for node in probes if node not in older]
             found.append(UnderReplicated(phase=phase, put=put, probes=probes, holders=holders, older=older))
         elif len(older) + copies - len(probes) > may_lack and len(probes) < copies:
-            undecided.setdefault(phase, []).append(of.keys[of.key[put]])
-    return Probed(found=found, doubts=list(_told(undecided)), judged=judged)
+            undecided.setdefault(phase, []).append(operations.keys[operations.key[put]])
+    return Probed(found=found, doubts=list(_describe_undecided(undecided)), judged=judged)
 
 
-def _owed(of: Operations, order: Versions, notes: Notes) -> Iterator[tuple[str, int, Mapping[str, int]]]:
-    """(phase, put, node → probe): of each key, phase and level of its puts the latest put that was due by then."""
-    groups = list(_groups(of, notes))
+def _find_owed_puts(
+    operations: Operations, order: Versions, notes: Notes
+) -> Iterator[tuple[str, int, Mapping[str, int]]]:
+    """Yield (phase, put, node → probe) with the latest put of each key and level that had ended before the probes."""
+    groups = list(_group_probes(operations, notes))
     key = np.array([key for _, key, _ in groups], np.int64)
-    begun = np.array([of.invoked[list(probes.values())].min() for _, _, probes in groups], np.int64)
-    puts = of.acknowledged_puts
-    for copies in np.unique(of.copies[puts]).tolist():
-        mine = puts[of.copies[puts] == copies]
-        latest = Latest(of.key[mine], of.completed[mine], order.low[of.version[mine]]).before(key, begun)
-        for (phase, _, probes), at in zip(groups, latest.tolist(), strict=True):
-            if at >= 0:
-                yield phase, int(mine[at]), probes
+    begun = np.array([operations.invoked[list(probes.values())].min() for _, _, probes in groups], np.int64)
+    puts = operations.acknowledged_puts
+    for copies in np.unique(operations.copies[puts]).tolist():
+        level_puts = puts[operations.copies[puts] == copies]
+        latest = Latest(
+            operations.key[level_puts], operations.completed[level_puts], order.low[operations.version[level_puts]]
+        ).before(key, begun)
+        for (phase, _, probes), latest_put in zip(groups, latest.tolist(), strict=True):
+            if latest_put >= 0:
+                yield phase, int(level_puts[latest_put]), probes
 
 
-def _groups(of: Operations, notes: Notes) -> Iterator[tuple[str, int, Mapping[str, int]]]:
-    """(phase, key, node → its last answered probe), of every key that was asked about; phases in their order.
+def _group_probes(operations: Operations, notes: Notes) -> Iterator[tuple[str, int, Mapping[str, int]]]:
+    """Yield (phase, key, node → its last answered probe) for every probed key, in order of the phases.
 
-    Probes before any final phase, and those of a history that knows no phases, are taken for the first one.
+    Probes before any final phase, and those of a history without notes of phases, count as the first phase.
     """
     begins = [began for phase in PHASES if (began := notes.began(f"final-{phase}")) is not None]
-    asked = np.flatnonzero(of.f == 2)  # one that was not answered shows that there was something to ask about
-    phases = np.maximum(np.searchsorted(np.array(begins, np.int64), of.invoked[asked], side="right") - 1, 0)
+    probes = np.flatnonzero(operations.f == 2)  # an unanswered probe still begins a phase
+    phases = np.maximum(np.searchsorted(np.array(begins, np.int64), operations.invoked[probes], side="right") - 1, 0)
     groups: dict[tuple[int, int], dict[str, int]] = {}
-    for probe, phase in zip(asked.tolist(), phases.tolist(), strict=True):
-        answers = groups.setdefault((phase, int(of.key[probe])), {})
-        if of.acknowledged[probe]:
-            answers[of.nodes[of.node[probe]]] = probe
+    for probe, phase in zip(probes.tolist(), phases.tolist(), strict=True):
+        answers = groups.setdefault((phase, int(operations.key[probe])), {})
+        if operations.acknowledged[probe]:
+            answers[operations.nodes[operations.node[probe]]] = probe
     for (phase, key), answers in sorted(groups.items()):
         if answers:
             yield PHASES[phase], key, dict(sorted(answers.items()))
 
 
-def _told(undecided: Mapping[str, Sequence[str]]) -> Iterator[Doubt]:
+def _describe_undecided(undecided: Mapping[str, Sequence[str]]) -> Iterator[Doubt]:
     for phase, keys in undecided.items():
         yield Doubt("unread", f"{phase_text(phase)} too few probes were answered to count the replicas", tuple(keys))

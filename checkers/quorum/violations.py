@@ -1,7 +1,8 @@
-"""Quorum violations: which operations contradict one another, before anybody tells of it.
+"""Quorum violations: pairs of operations that contradict one another, as positions.
 
-Every question is of one form: of all puts (or gets) of a key that had ended before this operation began, is the latest
-version later than the one that this operation shows? `schemaquake.checkers.quorum.latest` answers it for all operations at once.
+Each operation is compared with the latest version among all puts (or gets) of its key that had ended before it began:
+a contradiction, if the operation shows an earlier version. `schemaquake.checkers.quorum.latest` finds these for all
+operations at once.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import numpy.typing as npt
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.quorum.latest import Latest
 from schemaquake.checkers.quorum.operations import NEVER, NOTHING, Operations
-from schemaquake.checkers.quorum.probes import UnderReplicated, under_replicated
-from schemaquake.checkers.quorum.versions import Versions, versions
+from schemaquake.checkers.quorum.probes import UnderReplicated, find_under_replicated
+from schemaquake.checkers.quorum.versions import Versions, bound_versions
 from schemaquake.harness.model.verdict import Doubt
 
-__all__ = ["Violations", "violations"]
+__all__ = ["Violations", "find_violations"]
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -30,7 +31,7 @@ Pairs: TypeAlias = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violations:
-    """What was found, as positions in `Operations`. `shadowed` are (the put that hides, the put that is hidden)."""
+    """The violations of one keyspace, as positions in `Operations`. `shadowed` are (hiding put, hidden put)."""
 
     copies: int
     versions: Versions
@@ -38,32 +39,32 @@ class Violations:
     non_monotonic: Pairs
     shadowed: Pairs
     shown: Mapping[int, int]
-    """Of a shadowed put: the first read begun after it that shows a version from before it, if there is one."""
+    """Shadowed put → the first later read that shows a version from before it, where there is one."""
     under_replicated: Sequence[UnderReplicated]
     unwritten: Sequence[int]
     doubts: Sequence[Doubt]
     counts: Mapping[str, int]
 
 
-def violations(of: Operations, notes: Notes, *, copies: int) -> Violations:
-    """Everything that is wrong in a keyspace that keeps so many copies."""
-    order = versions(of, notes)
-    missed, stale_by_right = _missed(of, order, copies)
+def find_violations(operations: Operations, notes: Notes, *, copies: int) -> Violations:
+    """Find every violation in a keyspace with this replication factor (`copies`)."""
+    order = bound_versions(operations, notes)
+    missed, stale_by_right = _find_missed(operations, order, copies)
     late = {get for _, get in missed}
-    non_monotonic = [pair for pair in _non_monotonic(of, order, copies) if pair[1] not in late]
-    shadowed = _shadowed(of, order)
-    undecided = _undecided(of, copies, late, [hidden for _, hidden in shadowed])
-    probed = under_replicated(of, order, notes, copies=copies)
+    non_monotonic = [pair for pair in _find_non_monotonic(operations, order, copies) if pair[1] not in late]
+    shadowed = _find_shadowed(operations, order)
+    undecided = _find_undecided(operations, copies, late, [hidden for _, hidden in shadowed])
+    probed = find_under_replicated(operations, order, notes, copies=copies)
     return Violations(
         copies=copies,
         versions=order,
         missed=missed,
         non_monotonic=non_monotonic,
         shadowed=shadowed,
-        shown=_shown(of, shadowed),
+        shown=_find_sightings(operations, shadowed),
         under_replicated=probed.found,
-        unwritten=_unwritten(of),
-        doubts=[*_told_undecided(of, undecided), *probed.doubts],
+        unwritten=_find_unwritten(operations),
+        doubts=[*_describe_undecided(operations, undecided), *probed.doubts],
         counts={
             "missed": len(missed),
             "non_monotonic": len(non_monotonic),
@@ -78,98 +79,112 @@ def violations(of: Operations, notes: Notes, *, copies: int) -> Violations:
 # ── reads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _missed(of: Operations, order: Versions, copies: int) -> tuple[Pairs, int]:
-    """(put, get) where the get had to show the put or a later one; and how many gets at weak levels showed an older one."""
-    puts = of.acknowledged_puts
+def _find_missed(operations: Operations, order: Versions, copies: int) -> tuple[Pairs, int]:
+    """Find (put, get) where the get had to show the put or a later one; count the stale gets at weaker levels."""
+    puts = operations.acknowledged_puts
     missed: list[tuple[int, int]] = []
     stale: set[int] = set()
-    for wanted, gets in _by_copies(of, of.gets):
-        owed = of.copies[puts] > copies - wanted
-        missed += _contradicted(of, order, puts[owed], gets)
-        stale |= {get for _, get in _contradicted(of, order, puts[~owed], gets)}
+    for read_copies, gets in _group_by_copies(operations, operations.gets):
+        owed = operations.copies[puts] > copies - read_copies
+        missed += _find_contradictions(operations, order, puts[owed], gets)
+        stale |= {get for _, get in _find_contradictions(operations, order, puts[~owed], gets)}
     return sorted(missed, key=lambda pair: pair[1]), len(stale - {get for _, get in missed})
 
 
-def _non_monotonic(of: Operations, order: Versions, copies: int) -> Pairs:
-    """(get, later get) where the later one had to show what the first one did, or a later version."""
+def _find_non_monotonic(operations: Operations, order: Versions, copies: int) -> Pairs:
+    """Find (get, later get) where the later get had to show the version of the first, or a later one."""
     found: list[tuple[int, int]] = []
-    for wanted, gets in _by_copies(of, of.gets):
-        found += _contradicted(of, order, of.gets[of.copies[of.gets] > copies - wanted], gets)
+    for read_copies, gets in _group_by_copies(operations, operations.gets):
+        found += _find_contradictions(
+            operations, order, operations.gets[operations.copies[operations.gets] > copies - read_copies], gets
+        )
     return sorted(found, key=lambda pair: pair[1])
 
 
-def _contradicted(of: Operations, order: Versions, earlier: Longs, later: Longs) -> Pairs:
-    """Of each later operation that shows a version certainly older than an earlier one's: both, with the latest such."""
-    latest = Latest(of.key[earlier], of.completed[earlier], order.low[of.version[earlier]])
-    at = latest.before(of.key[later], of.invoked[later])
-    some = np.flatnonzero(at >= 0)
-    one, other = earlier[at[some]], later[some]
-    wrong = order.high[of.version[other]] < order.low[of.version[one]]
-    return list(zip(one[wrong].tolist(), other[wrong].tolist(), strict=True))
+def _find_contradictions(operations: Operations, order: Versions, earlier: Longs, later: Longs) -> Pairs:
+    """Find (earlier, later) operations where the later one shows a version that is certainly the older one.
+
+    Each later operation is paired with the earlier operation that has the latest version.
+    """
+    latest = Latest(operations.key[earlier], operations.completed[earlier], order.low[operations.version[earlier]])
+    at = latest.before(operations.key[later], operations.invoked[later])
+    matched = np.flatnonzero(at >= 0)
+    earlier_match, later_match = earlier[at[matched]], later[matched]
+    wrong = order.high[operations.version[later_match]] < order.low[operations.version[earlier_match]]
+    return list(zip(earlier_match[wrong].tolist(), later_match[wrong].tolist(), strict=True))
 
 
-def _by_copies(of: Operations, some: Longs) -> Iterator[tuple[int, Longs]]:
-    for copies in np.unique(of.copies[some]).tolist():
-        yield copies, some[of.copies[some] == copies]
+def _group_by_copies(operations: Operations, reads: Longs) -> Iterator[tuple[int, Longs]]:
+    for copies in np.unique(operations.copies[reads]).tolist():
+        yield copies, reads[operations.copies[reads] == copies]
 
 
-def _unwritten(of: Operations) -> Sequence[int]:
-    """Reads of what nobody put, of what was refused, and of what was only put after the read was answered."""
-    reads = np.concatenate([of.gets, of.probes])
-    reads = reads[of.version[reads] != NOTHING]
-    put = of.put[of.version[reads]]
-    wrong = (put < 0) | of.refused[put] | (of.invoked[put] > of.completed[reads])
+def _find_unwritten(operations: Operations) -> Sequence[int]:
+    """Find the reads of values that were never put, whose put was refused, or whose put began after the read was answered."""
+    reads = np.concatenate([operations.gets, operations.probes])
+    reads = reads[operations.version[reads] != NOTHING]
+    put = operations.put[operations.version[reads]]
+    wrong = (put < 0) | operations.refused[put] | (operations.invoked[put] > operations.completed[reads])
     return sorted(reads[wrong].tolist())
 
 
 # ── clocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _shadowed(of: Operations, order: Versions) -> Pairs:
-    """(put, later put): both acknowledged, the first before the second was asked for, and yet the second is the older one."""
-    puts = of.acknowledged_puts
-    return sorted(_contradicted(of, replace(order, high=order.under), puts, puts), key=lambda pair: pair[1])
+def _find_shadowed(operations: Operations, order: Versions) -> Pairs:
+    """Find (put, later put), both acknowledged, where the later put began after the first ended and has the older version."""
+    puts = operations.acknowledged_puts
+    return sorted(
+        _find_contradictions(operations, replace(order, high=order.under), puts, puts), key=lambda pair: pair[1]
+    )
 
 
-def _shown(of: Operations, shadowed: Pairs) -> Mapping[int, int]:
-    """For each hidden put a read that shows it is hidden: it began later and has a version whose put had ended before."""
-    hidden = {key: [put for _, put in shadowed if of.key[put] == key] for key in {of.key[put] for _, put in shadowed}}
+def _find_sightings(operations: Operations, shadowed: Pairs) -> Mapping[int, int]:
+    """Map hidden puts to the first later read that shows a version whose put had ended before the hidden put began."""
+    hidden = {
+        key: [put for _, put in shadowed if operations.key[put] == key]
+        for key in {operations.key[put] for _, put in shadowed}
+    }
     found: dict[int, int] = {}
-    for read in np.concatenate([of.gets, of.probes]).tolist():
-        origin = of.put[of.version[read]] if of.version[read] != NOTHING else -1
-        if origin >= 0 and of.completed[origin] != NEVER:
-            for put in hidden.get(of.key[read], ()):
-                if put not in found and of.completed[origin] < of.invoked[put] and of.completed[put] < of.invoked[read]:
+    for read in np.concatenate([operations.gets, operations.probes]).tolist():
+        origin = operations.put[operations.version[read]] if operations.version[read] != NOTHING else -1
+        if origin >= 0 and operations.completed[origin] != NEVER:
+            for put in hidden.get(operations.key[read], ()):
+                if (
+                    put not in found
+                    and operations.completed[origin] < operations.invoked[put]
+                    and operations.completed[put] < operations.invoked[read]
+                ):
                     found[put] = read
     return found
 
 
-def _undecided(of: Operations, copies: int, late: set[int], hidden: Sequence[int]) -> Pairs:
-    """(put, get): the get shows what was put before, and nobody can tell whether by a clock or by a missed write."""
-    gets = np.array([get for get in of.gets.tolist() if get not in late], np.int64)
-    origin = np.where(of.version[gets] != NOTHING, of.put[of.version[gets]], -1)
+def _find_undecided(operations: Operations, copies: int, late: set[int], hidden: Sequence[int]) -> Pairs:
+    """Find (put, get) where the get shows an earlier value, either by clock skew or by a missed write."""
+    gets = np.array([get for get in operations.gets.tolist() if get not in late], np.int64)
+    origin = np.where(operations.version[gets] != NOTHING, operations.put[operations.version[gets]], -1)
     gets, origin = gets[origin >= 0], origin[origin >= 0]
-    open_puts = np.setdiff1d(of.acknowledged_puts, np.array(hidden, np.int64))
+    open_puts = np.setdiff1d(operations.acknowledged_puts, np.array(hidden, np.int64))
     found: list[tuple[int, int]] = []
-    for wanted in np.unique(of.copies[gets]).tolist():
-        puts = open_puts[of.copies[open_puts] > copies - wanted]
-        mine = of.copies[gets] == wanted
-        last = Latest(of.key[puts], of.completed[puts], of.invoked[puts]).before(
-            of.key[gets[mine]], of.invoked[gets[mine]]
+    for read_copies in np.unique(operations.copies[gets]).tolist():
+        puts = open_puts[operations.copies[open_puts] > copies - read_copies]
+        is_level = operations.copies[gets] == read_copies
+        last = Latest(operations.key[puts], operations.completed[puts], operations.invoked[puts]).before(
+            operations.key[gets[is_level]], operations.invoked[gets[is_level]]
         )
-        some = np.flatnonzero(last >= 0)
-        put, get = puts[last[some]], gets[mine][some]
-        wrong = of.completed[origin[mine][some]] < of.invoked[put]
+        matched = np.flatnonzero(last >= 0)
+        put, get = puts[last[matched]], gets[is_level][matched]
+        wrong = operations.completed[origin[is_level][matched]] < operations.invoked[put]
         found += zip(put[wrong].tolist(), get[wrong].tolist(), strict=True)
     return sorted(found, key=lambda pair: pair[1])
 
 
-def _told_undecided(of: Operations, undecided: Pairs) -> Iterator[Doubt]:
+def _describe_undecided(operations: Operations, undecided: Pairs) -> Iterator[Doubt]:
     if undecided:
         put, get = undecided[0]
         yield Doubt(
             "undecided",
-            f"{len(undecided)} gets show a value from before a put that was acknowledged, and whether the clocks hide it or "
-            f"it was missed cannot be told, for nobody saw its writetime; the first: op {of.index[get]} after "
-            f"op {of.index[put]} through {of.nodes[of.node[put]]}",
+            f"{len(undecided)} gets show a value from before an acknowledged put whose writetime is not known, so either "
+            f"the clocks hide the put or the get missed it; the first: op {operations.index[get]} after "
+            f"op {operations.index[put]} through {operations.nodes[operations.node[put]]}",
         )
