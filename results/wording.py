@@ -1,4 +1,4 @@
-"""Wording: how a report says verdicts, systems, counts and lengths of time."""
+"""Wording: verdicts, systems, counts and durations as text for reports."""
 
 from __future__ import annotations
 
@@ -30,41 +30,41 @@ _SIMULATED: Final = "simulated"
 
 
 def verdict_name(valid: Validity) -> str:
-    """`valid`, `invalid` or `unknown`: as a class of a page or a word in a sentence."""
+    """Return `valid`, `invalid` or `unknown`, for a CSS class or a word in a sentence."""
     return _NAMES[valid]
 
 
 def verdict_word(valid: Validity) -> str:
-    """The verdict in capitals."""
+    """Return the verdict in capitals."""
     return verdict_name(valid).upper()
 
 
 def system_name(system: str) -> str:
-    """`cassandra:5.0.9` as people say it: Cassandra 5.0.9."""
+    """Return the display name of a system: `cassandra:5.0.9` → Cassandra 5.0.9."""
     name, _, version = system.partition(":")
     return f"{_title(name)} {version}".rstrip()
 
 
 @cache
 def _title(product: str) -> str:
-    """Find a product's name as people write it; one that is not installed here goes by its own."""
+    """Return the display name of a product; the product itself if its package is not installed."""
     if product == _SIMULATED:
         return product.capitalize()
     if product not in names("systems"):
         return product
     try:
         return str(load("systems", product).title)
-    except PlanError:  # a package that is broken here is no reason not to show its runs
+    except PlanError:  # a broken package does not prevent showing its runs
         return product
 
 
 def nemesis_names(plan: Mapping[str, Any]) -> str:
-    """The nemeses of a plan in words; none is said as such."""
+    """Join the names of a plan's nemeses; `none` if it has none."""
     return joined(plan.get("nemeses") or []) or "none"
 
 
 def joined(names: Iterable[str], *, last: str = "and") -> str:
-    """`a, b and c`."""
+    """Join names as `a, b and c`."""
     every = list(names)
     if len(every) < 2:
         return "".join(every)
@@ -72,12 +72,12 @@ def joined(names: Iterable[str], *, last: str = "and") -> str:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 race`, `2 races`."""
+    """Return a count with its noun: `1 race`, `2 races`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def length_of_time(seconds: float) -> str:
-    """`0.41 s`, `27.4 s`, `3 min 5 s`, `2 h 4 min`."""
+    """Format a duration: `0.41 s`, `27.4 s`, `3 min 5 s`, `2 h 4 min`."""
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 60:
@@ -89,7 +89,7 @@ def length_of_time(seconds: float) -> str:
 
 
 def size_in_words(size: int) -> str:
-    """Bytes as `812 B`, `3.4 kB`, `1.2 MB`."""
+    """Format a size in bytes as `812 B`, `3.4 kB`, `1.2 MB`."""
     if size < 1000:
         return f"{size} B"
     for unit in ("kB", "MB"):
@@ -100,11 +100,11 @@ def size_in_words(size: int) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most `limit` characters, with an ellipsis where something was left out."""
+    """Shorten text to at most `limit` characters, with an ellipsis if something was left out."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def first_of(names: Sequence[str], limit: int) -> str:
-    """The first names, and how many there are besides."""
+    """Join the first names, and the number of the remaining ones."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

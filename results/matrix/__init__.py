@@ -1,1 +1,1 @@
-"""The matrix: systems across, anomalies down, every cell with the tries behind it."""
+"""The matrix: systems across, anomalies down, with the evidence behind every cell."""

@@ -1,4 +1,4 @@
-"""Assembly: the matrix as it stands, from the plan and the facts of all runs."""
+"""Assembly: the current state of the matrix, built from the plan and the facts of all runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def matrix_of(
     machine: Mapping[str, str],
     notes: Sequence[str] = (),
 ) -> Matrix:
-    """Everything that is known now; `finished` None while more is to come."""
+    """Build the matrix from everything known now. `finished` is None while the matrix is incomplete."""
     plan = schedule.plan
     rows, cells = _laid_out(plan, plan.conditions, schedule.runs)
     has_controls = len(plan.all_conditions) > len(plan.conditions)
@@ -82,12 +82,12 @@ def _loudness(cell: Cell, anomalies: frozenset[str]) -> str:
     )
     known = known_without_race(cell, anomalies)
     if known is None:
-        return f"A CONTROL WAS NOT QUIET: {found}"
-    return f"It takes no race: {found}. This is {known.ticket}: {known.says}"
+        return f"A CONTROL IS LOUD: {found}"
+    return f"Needs no race: {found}. This is {known.ticket}: {known.says}"
 
 
 def _wide(schedule: Schedule) -> list[str]:
-    """Cells that were tried, and whose rate is less sure than was asked for."""
+    """Describe the cells that were tried but whose rate is less certain than requested."""
     wide = [
         key
         for key, runs in schedule.runs.items()
@@ -100,8 +100,8 @@ def _wide(schedule: Schedule) -> list[str]:
         return []
     named = [f"{key.workload} on {system_name(key.system)}" for key in wide[:_NAMED_MOST]]
     more = len(wide) - len(named)
-    told = (
-        f"{counted(len(wide), 'cell is', 'cells are')} known less surely than to ±{schedule.plan.confidence:g}, by races "
-        f"or by whole runs: {joined(named if not more else [*named, f'{more} more'])}"
+    note = (
+        f"{counted(len(wide), 'cell is', 'cells are')} less certain than ±{schedule.plan.confidence:g}, by races or by "
+        f"whole runs: {joined(named if not more else [*named, f'{more} more'])}"
     )
-    return [told]
+    return [note]

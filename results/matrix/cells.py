@@ -1,14 +1,14 @@
-"""Cells: from the facts of runs to the cells of the matrix.
+"""Cells: computation of the matrix' cells from the facts of runs.
 
-What counts as a try of an anomaly:
+A try of an anomaly is:
 
-- an anomaly of one race (a lost column): every race that began in which it was found, or in which every checker that
-  could have found it decided;
-- an anomaly of a node or of the whole cluster (by its scope in the catalogue): every run, likewise;
-- the row "any anomaly": every race in which something was found, or in which every check decided and some operation
-  was acknowledged. What is at large, while no race of that run shows anything, was brought about by one of them at least.
+- for an anomaly of one race (a lost column): every race in which it was found, or in which every checker that could have
+  found it decided;
+- for an anomaly of a node or of the whole cluster (by its scope in the catalogue): every run, by the same rule;
+- for the row "any anomaly": every race in which an anomaly was found, or in which every check decided and at least one
+  operation was acknowledged. If a run has anomalies at large and none in its races, one of its races counts as broken.
 
-A run that several kinds of race shared counts for none of them if something befell the cluster at large.
+A run shared by several kinds of race counts for none of them if it has an anomaly at large.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ __all__ = ["any_cell", "cell_of", "own_races", "rows_of", "usable"]
 
 _REASON_MOST: Final = 600
 _SHARED: Final = (
-    "something befell the cluster while several kinds of race shared it, and nobody can say which brought it about"
+    "the cluster was damaged while several kinds of race shared it, and the damage cannot be attributed to one of them"
 )
 
 
 def usable(runs: Iterable[RunFacts]) -> list[RunFacts]:
-    """Those that say something of each kind of race in them."""
+    """Select the runs whose facts can be attributed to each kind of race in them."""
     return [run for run in runs if not run.ambiguous]
 
 
 def own_races(run: RunFacts, workload: str) -> list[RaceFacts]:
-    """The run's races of that workload."""
+    """Return the run's races of that workload."""
     return [race for race in run.races if race.workload == workload]
 
 
 def any_cell(
     system: str, workload: str, condition: Condition, runs: Sequence[RunFacts], *, racing: bool = True
 ) -> Cell:
-    """The cell of the row "any anomaly", from all runs of this workload, system and condition.
+    """Compute the cell of the row "any anomaly" from all runs of this workload, system and condition.
 
     A workload without races (`racing` false) is counted by runs.
     """
@@ -57,15 +57,15 @@ def any_cell(
 def cell_of(
     system: str, workload: str, condition: Condition, anomaly: str, runs: Sequence[RunFacts], *, racing: bool = True
 ) -> Cell:
-    """The cell of one type of anomaly."""
+    """Compute the cell of one type of anomaly."""
     unit: Unit = "run" if counted_by_runs(anomaly) or not racing else "race"
-    count = _of_runs if unit == "run" else _of_races
+    count = _count_runs if unit == "run" else _count_races
     counts = [count(run, workload, anomaly, racing=racing) for run in usable(runs)]
     return _cell(system, workload, condition, anomaly, runs, counts, unit)
 
 
 def rows_of(workload: str, condition: Condition, runs: Iterable[RunFacts]) -> tuple[Row, ...]:
-    """The rows of one workload in one condition, from its runs on every system: any, the most prominent, the commonest."""
+    """List the rows of one workload in one condition, from its runs on every system: any, then by prominence and frequency."""
     found: dict[str, int] = {}
     for run in usable(runs):
         for race in own_races(run, workload):
@@ -93,7 +93,7 @@ def rows_of(workload: str, condition: Condition, runs: Iterable[RunFacts]) -> tu
 
 
 def _any_counts(run: RunFacts, workload: str, *, racing: bool) -> tuple[int, int]:
-    """(broken, tried)."""
+    """Count (broken, tried) of the row "any anomaly"."""
     if not racing:
         anything = bool(run.at_large) or any(race.anomalies for race in run.races)
         return int(anything), int(anything or (run.completed and not _weighing(run.doubts)))
@@ -112,25 +112,25 @@ def _weighing(doubts: Iterable[Doubt]) -> list[Doubt]:
 
 
 def _with_at_large(broken: int, tried: int, *, at_large: bool) -> tuple[int, int]:
-    """One race at least has brought about what is at large."""
+    """Count at least one race as broken if the run has an anomaly at large."""
     return (1, max(1, tried)) if at_large and not broken else (broken, tried)
 
 
-def _of_races(run: RunFacts, workload: str, anomaly: str, *, racing: bool) -> tuple[int, int]:  # noqa: ARG001 - as _of_runs
+def _count_races(run: RunFacts, workload: str, anomaly: str, *, racing: bool) -> tuple[int, int]:  # noqa: ARG001 - as _count_runs
     races = own_races(run, workload)
     broken = sum(anomaly in race.anomalies for race in races)
     tried = broken
     if not _doubtful(run.doubts, anomaly):
         tried += sum(
             anomaly not in race.anomalies
-            and race.acknowledged > 0  # of a race in which nothing was done, nothing can be said
+            and race.acknowledged > 0  # a race without an acknowledged operation proves nothing
             and not _doubtful(race.doubts, anomaly)
             for race in races
         )
     return _with_at_large(broken, tried, at_large=bool(races) and anomaly in run.at_large)
 
 
-def _of_runs(run: RunFacts, workload: str, anomaly: str, *, racing: bool) -> tuple[int, int]:
+def _count_runs(run: RunFacts, workload: str, anomaly: str, *, racing: bool) -> tuple[int, int]:
     races = own_races(run, workload)
     if racing and not races:
         return 0, 0
@@ -142,7 +142,7 @@ def _of_runs(run: RunFacts, workload: str, anomaly: str, *, racing: bool) -> tup
 
 
 def _doubtful(doubts: Iterable[Doubt], anomaly: str) -> bool:
-    """Whether a checker that could have found this anomaly did not decide; of one that nobody names, any checker."""
+    """Return True if a checker that could have found this anomaly did not decide. For an anomaly without a known checker, any checker counts."""
     able = finders().get(anomaly)
     return any(able is None or doubt.checker in able or doubt.checker == "run" for doubt in doubts)
 
@@ -191,17 +191,19 @@ def _state(runs: Sequence[RunFacts], broken: int, tried: int) -> CellState:
 
 
 def _reason(runs: Sequence[RunFacts], workload: str, anomaly: str | None, state: CellState) -> str:
-    """What kept tries from being decided, each once; with how many runs it concerns."""
+    """Join the reasons why tries were not decided, each once, with the number of runs concerned."""
     if state == "not run":
-        return "it was not its turn before the matrix ended"
+        return "the matrix ended before it was run"
     if state == "not applicable":
         return next(run.error for run in runs if not run.applicable)
     reasons: dict[str, int] = {}
     for run in runs:
         for reason in dict.fromkeys(_reasons(run, workload, anomaly)):
             reasons[reason] = reasons.get(reason, 0) + 1
-    told = [reason if count == 1 else f"{reason} ({counted(count, 'run')})" for reason, count in reasons.items()]
-    return shortened("; ".join(told), _REASON_MOST)
+    counted_reasons = [
+        reason if count == 1 else f"{reason} ({counted(count, 'run')})" for reason, count in reasons.items()
+    ]
+    return shortened("; ".join(counted_reasons), _REASON_MOST)
 
 
 def _reasons(run: RunFacts, workload: str, anomaly: str | None) -> Iterable[str]:
@@ -213,7 +215,7 @@ def _reasons(run: RunFacts, workload: str, anomaly: str | None) -> Iterable[str]
         return
     races = own_races(run, workload)
     if run.races and not races:
-        yield "no race of this kind began before the cluster took no further change"
+        yield "no race of this kind began before the cluster stopped accepting changes"
     for doubt in (*run.doubts, *(doubt for race in races for doubt in race.doubts)):
         if doubt.weighs if anomaly is None else _doubtful([doubt], anomaly):
             yield doubt.sentence
@@ -223,15 +225,15 @@ def _reasons(run: RunFacts, workload: str, anomaly: str | None) -> Iterable[str]
 
 
 def _evidence(runs: Sequence[RunFacts], workload: str, anomaly: str | None) -> Evidence | None:
-    """Of the anomaly; for the row "any anomaly", of the one that a reader should see first."""
+    """Return the evidence of the anomaly; for the row "any anomaly", of its most prominent anomaly."""
     found: list[Finding] = [
         finding for run in usable(runs) for finding in run.findings if finding.workload in {workload, None}
     ]
     mine = [finding for finding in found if anomaly in {finding.anomaly, None}]
-    # One that names its race tells more than one at large.
+    # Evidence from a race is more specific than evidence at large.
     mine.sort(key=lambda finding: (-prominence_of(finding.anomaly), finding.workload is None))
     return mine[0].evidence if mine else None
 
 
 Runs = Mapping[tuple[str, str, str], Sequence[RunFacts]]
-"""(system, workload, mode) → its runs, in the order in which they were run."""
+"""(system, workload, mode) → its runs, in order."""

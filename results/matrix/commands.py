@@ -1,4 +1,4 @@
-"""Commands: matrix — every system, workload and condition, until each rate is known."""
+"""Commands: matrix — every combination of system, workload and condition, repeated until each rate is known."""
 
 from __future__ import annotations
 
@@ -27,60 +27,78 @@ log = logging.getLogger(__name__)
 
 _PAGE_EVERY_S: Final = 20.0
 _RESERVED_S: Final = 20.0
-"""Of a time budget, for the page and the tables at the end."""
+"""Part of the time budget reserved for the page and the tables, s."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this package."""
+    """Add the command to the command line."""
     app.command("matrix")(_matrix)
 
 
 def _matrix(
     *,
-    system: Annotated[list[str] | None, typer.Option(help="a column; repeat for more")] = None,
-    workload: Annotated[list[str] | None, typer.Option(help="a row; repeat, or use commas")] = None,
+    system: Annotated[list[str] | None, typer.Option(help="system to test (a column); repeat for more")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="workload to run (a row); repeat, or use commas")] = None,
     nemesis: Annotated[
         list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")
     ] = None,
     mode: Annotated[list[str] | None, typer.Option(help="barrier or partition; repeat for both")] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="the project's own fifteen versions; so without --system")
+        bool, typer.Option("--full", help="fifteen versions of Cassandra; the default without --system")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="five versions, the four cheapest races")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="five versions and the four fastest races")] = False,
     controls: Annotated[
         bool | None,
         typer.Option(
             "--controls/--no-controls",
-            help="the same statements through one coordinator, where nothing may break; with --full and --quick",
+            help="also run the same statements one after another through one coordinator, where nothing may break; default with --full and --quick",
         ),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="repeat a cell until the 95 % interval of its rate is at most ± this")
+        float | None, typer.Option(help="repeat a cell until the 95 % interval of its rate is at most ± this wide")
     ] = None,
-    tries_max: Annotated[int | None, typer.Option(help="the most runs of one cell; 1 if systems are named")] = None,
-    nodes: Annotated[int | None, typer.Option(help="how many nodes; 3")] = None,
-    races: Annotated[int | None, typer.Option(help="how many races of each kind in one run; 6")] = None,
-    seed: Annotated[int | None, typer.Option(help="fixes the schedule of every run; 1")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="seconds of the main phase; 30")] = None,
-    settle_limit: Annotated[float | None, typer.Option(help="seconds to wait for schema agreement; 10")] = None,
-    restart: Annotated[str | None, typer.Option(help="of every node: together, rolling or none; together")] = None,
-    cluster: Annotated[str | None, typer.Option(help="the kind of cluster; local")] = None,
-    option: Annotated[list[str] | None, typer.Option("-O", help="name=value, for workloads and nemeses")] = None,
-    resume: Annotated[Path | None, typer.Option(help="the folder of a matrix to go on with")] = None,
+    tries_max: Annotated[
+        int | None, typer.Option(help="maximum runs per cell; default: 1 if systems are named")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="number of nodes; default: 3")] = None,
+    races: Annotated[int | None, typer.Option(help="races of each kind per run; default: 6")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of every run's schedule; default: 1")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="length of the main phase in seconds; default: 30")] = None,
+    settle_limit: Annotated[
+        float | None, typer.Option(help="seconds to wait for schema agreement; default: 10")
+    ] = None,
+    restart: Annotated[
+        str | None,
+        typer.Option(help="how to restart the nodes after settling: together, rolling or none; default: together"),
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="cluster provider; default: local")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-O", help="option of a workload or nemesis, as name=value")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="folder of a matrix to continue")] = None,
     judge_again: Annotated[
         bool,
-        typer.Option("--judge-again", help="with --resume: judge all its runs anew, start none, and draw the page"),
+        typer.Option(
+            "--judge-again",
+            help="with --resume: judge all recorded runs again and redraw the page, without starting a run",
+        ),
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option(help="clusters at once, within memory; one a core, and more while cores are idle")
+        int | None,
+        typer.Option(
+            help="clusters at the same time, limited by memory; default: one per core, more while cores are idle"
+        ),
     ] = None,
     time_budget: Annotated[
-        float | None, typer.Option(help="minutes after which nothing new is begun; 55 with --full, 9 with --quick")
+        float | None,
+        typer.Option(help="minutes after which no new run starts; default: 55 with --full, 9 with --quick"),
     ] = None,
-    runs: Annotated[Path, typer.Option("--runs", help="the folder that takes the matrix' folder")] = Path("runs"),
-    engine: Annotated[str, typer.Option(help="what makes races.parquet: local, spark, or auto (by size)")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="every step")] = False,
+    runs: Annotated[Path, typer.Option("--runs", help="folder in which to create the matrix' folder")] = Path("runs"),
+    engine: Annotated[
+        str, typer.Option(help="engine that builds races.parquet: local, spark, or auto (by size)")
+    ] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log every step")] = False,
 ) -> None:
     """Run every combination of systems, workloads, nemeses and modes until each rate is known, and draw one page."""
     configure_logging(verbose=verbose)
@@ -88,7 +106,7 @@ def _matrix(
 
     chosen: Preset | None = "quick" if quick else "full" if full or (not system and resume is None) else None
     if quick and full:
-        raise PlanError("--quick and --full are two lists: give one of them")
+        raise PlanError("--quick and --full exclude each other: give one of them")
     asked = {
         "systems": tuple(system) if system else None,
         "workloads": expanded([part for entry in workload for part in split(entry)]) if workload else None,
@@ -112,7 +130,7 @@ def _matrix(
     assert plan is not None
     budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
     if judge_again and resume is None:
-        raise PlanError("--judge-again is for runs that there are: name the matrix with --resume FOLDER")
+        raise PlanError("--judge-again needs recorded runs: name the matrix with --resume FOLDER")
     code = _carry_out(
         plan,
         runs,
@@ -127,7 +145,7 @@ def _matrix(
 
 
 def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
-    """The plan of what was asked for, over what the preset says; without one, each cell is run once. Raises PlanError."""
+    """Build the plan from the options given, on top of the preset. Without a preset, each cell is run once. Raises PlanError."""
     from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, preset, shell  # noqa: PLC0415 - as above
 
     values: dict[str, Any] = {"tries_max": 1, "controls": False}
@@ -148,7 +166,7 @@ def planned(chosen: Preset | None, given: dict[str, Any]) -> MatrixPlan:
 
 
 def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> MatrixPlan:
-    """The plan of the folder. Raises PlanError if something else is asked for now."""
+    """Return the plan of the folder. Raises PlanError if the options ask for another plan."""
     from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415 - pyarrow takes half a second to import
 
     before = MatrixFolder(folder).plan()
@@ -157,7 +175,7 @@ def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> Ma
     differ += [name for name, value in given.items() if plan is None and getattr(before, name) != value]
     if differ:
         raise PlanError(
-            f"{folder} was planned otherwise: {', '.join(differ)}. Resume it without these options, or begin another."
+            f"the plan of {folder} differs in {', '.join(differ)}. Resume it without these options, or start a new matrix."
         )
     return before
 
@@ -201,13 +219,13 @@ def _carry_out(
     for note in matrix.notes:
         console.print(note, markup=False, style="bold red" if note.startswith("A CONTROL") else "yellow")
     if ending != "known":
-        console.print(f"{ending}: --resume {folder.path} goes on with it", markup=False)
+        console.print(f"{ending}: continue with --resume {folder.path}", markup=False)
     console.print(f"page: {folder.path / 'matrix.html'}", markup=False)
     return exit_code(matrix, ending)
 
 
 def exit_code(matrix: Any, ending: str) -> ExitCode:
-    """1 if anything broke, 2 if a cell was not decided or not run, 255 if it was interrupted."""
+    """Return 1 if a cell broke, 2 if a cell is undecided or was not run, 255 if the matrix was interrupted."""
     if ending == "interrupted":
         return ExitCode.CRASHED
     states = {cell.state for cell in (*matrix.cells, *matrix.controls) if cell.anomaly is None}
@@ -218,7 +236,7 @@ def exit_code(matrix: Any, ending: str) -> ExitCode:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end it as Ctrl-C does: once is enough."""
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, as on Ctrl-C, once."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
         for number in signals:

@@ -1,4 +1,4 @@
-"""Conducting: keeps as many runs going as the machine allows, until everything wanted is known or time is up."""
+"""Conducting: keep as many units running as the machine allows, until everything wanted is known or time is up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENOUGH: Final = math.inf
 
 @dataclass(frozen=True, slots=True)
 class _Nothing:
-    """Told of nothing."""
+    """A callback that does nothing."""
 
     def __call__(self, done: Done | None) -> None:
         pass
@@ -37,10 +37,11 @@ def conduct(
     record: Callable[[Done], None],
     look: Callable[[Done | None], None] = _Nothing(),
 ) -> Ending:
-    """Run units until nothing more is wanted, or the next would not end within `budget_s`, or no cluster fits in.
+    """Run units until nothing more is wanted, the next would not end within `budget_s`, or no further cluster fits into memory.
 
-    `record` is told of every unit that is done before anything follows from it; `look` of that too, and every moment
-    in between. Whatever ends this, an exception too, ends every run: each is healed and torn down first.
+    `record` is called with every finished unit before its result is used. `look` is called with every finished unit, and with
+    None at every poll in between. When this ends, also by an exception, every run is ended; each is healed and torn down
+    first.
     """
     ends = executor.clock() + (_ENOUGH if budget_s is None else budget_s)
 
@@ -74,7 +75,7 @@ def _fill(schedule: Schedule, executor: Executor, ends: float) -> None:
 
 
 def _why(schedule: Schedule, executor: Executor) -> Ending:
-    """Why nothing is going on any more."""
+    """Return why no unit is running any more."""
     wanted = schedule.candidates()
     if not wanted:
         return "known"

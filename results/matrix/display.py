@@ -1,4 +1,4 @@
-"""Display: how far a matrix is, on standard error: a bar on a terminal, plain lines elsewhere."""
+"""Display: progress of a matrix on standard error: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _COLOURS: Final[dict[CellState, str]] = {
 
 
 class Shown(Protocol):
-    """Told every moment, and of every unit that is done."""
+    """A progress callback, called with every finished unit and at every poll."""
 
     def __call__(self, done: Done | None) -> None:
-        """`done` None: time has passed."""
+        """Show progress. `done` is None if only time has passed."""
         ...
 
 
 @contextmanager
 def shown(schedule: Schedule, *, at_once: int, ends: float | None) -> Iterator[Shown]:
-    """While the block runs, progress is shown. `ends` on time.monotonic: when the budget is used up."""
+    """Show progress while the block runs. `ends` is the end of the budget on time.monotonic, s."""
 
     def left() -> float:
         seconds = schedule.seconds_left(at_once=at_once)
@@ -74,7 +74,7 @@ class _Lines:
     def __call__(self, done: Done | None) -> None:
         now = time.monotonic()
         if done is not None:
-            tell(done)
+            log_done(done)
         elif now - self._said_at < _LINE_EVERY_S:
             return
         self._said_at = now
@@ -94,19 +94,19 @@ class _Bar:
 
     def __call__(self, done: Done | None) -> None:
         if done is not None:
-            tell(done)
+            log_done(done)
             self._known = self._schedule.counts()[0]
         running = "; ".join(short(unit) for unit in self._schedule.running.values())
-        told = f"about {length_of_time(self._left())} left  {running}"
-        self._bars.update(self._task, completed=self._known, description=told)
+        description = f"about {length_of_time(self._left())} left  {running}"
+        self._bars.update(self._task, completed=self._known, description=description)
 
 
 class _Left(Protocol):
     def __call__(self) -> float: ...
 
 
-def tell(done: Done) -> None:
-    """One line about a unit that is done."""
+def log_done(done: Done) -> None:
+    """Log one line about a finished unit."""
     facts = done.facts
     if not facts.completed:
         log.warning("run not completed", extra={"run": short(done.unit), "why": facts.error[:300]})
@@ -118,21 +118,21 @@ def tell(done: Done) -> None:
             "run": short(done.unit),
             "broke": f"{broken} of {len(facts.races)} races",
             **({"at_large": ", ".join(facts.at_large)} if facts.at_large else {}),
-            **({"shared": "counts for none of them"} if facts.ambiguous else {}),
+            **({"shared": "not attributable to one kind of race"} if facts.ambiguous else {}),
             "seconds": round(facts.seconds),
         },
     )
 
 
 def short(unit: Unit) -> str:
-    """`5.0.9 drop-type`, and `5.0.9 add-columns +4 (single)`."""
+    """Describe a unit: `5.0.9 drop-type`, or `5.0.9 add-columns +4 (single)`."""
     more = f" +{len(unit.workloads) - 1}" if len(unit.workloads) > 1 else ""
     mode = "" if unit.condition.name == "barrier" else f" ({unit.condition.name})"
     return f"{unit.system.partition(':')[2]} {unit.workloads[0]}{more}{mode}"
 
 
 def overview(matrix: Matrix) -> Table:
-    """A line a workload, a column a system, n of m races: the row "any anomaly" and, below it, the controls."""
+    """Build a table with one row per workload and one column per system: n of m races of the row "any anomaly", then the controls."""
     table = Table(show_lines=False, pad_edge=False)
     table.add_column("workload")
     for system in matrix.systems:
@@ -141,10 +141,10 @@ def overview(matrix: Matrix) -> Table:
     for row in (*matrix.rows, *matrix.control_rows):
         if row.anomaly is None:
             mode = f" ({row.condition})" if len(modes) > 1 or row in matrix.control_rows else ""
-            table.add_row(row.workload + mode, *(_told(matrix.cell(row, system)) for system in matrix.systems))
+            table.add_row(row.workload + mode, *(_cell_text(matrix.cell(row, system)) for system in matrix.systems))
     return table
 
 
-def _told(cell: Cell) -> Text:
+def _cell_text(cell: Cell) -> Text:
     text = f"{cell.mark} {cell.broken}/{cell.tried}" if cell.tried else cell.mark
     return Text(text, style=_COLOURS[cell.state])

@@ -1,7 +1,7 @@
-"""Eras: how each line of releases changes its schema, what changed between them, and why.
+"""Eras: the schema design of each line of releases, the changes between them, and the reasons.
 
-`eras.toml` beside this file is the one place where they are described, from the four seed documents and the tickets
-named there; pages read it through `ERAS`. An era's name is the one that launch recipes use.
+`eras.toml` beside this file is the only description of them, from the four seed documents and the tickets named there.
+Pages read it through `ERAS`. An era has the same name as in launch recipes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SYSTEM: Final = re.compile(r"(?P<product>[a-z]+):(?P<major>\d+)\.(?P<minor>\d+)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A half-open range of (major, minor) of one product: `1.1..6.0` ends before 6.0, `6.0..` never."""
+    """A half-open range of (major, minor) of one product: `1.1..6.0` excludes 6.0, `6.0..` has no end."""
 
     product: str
     first: tuple[int, int]
@@ -28,14 +28,16 @@ class Versions:
 
     @classmethod
     def parse(cls, product: str, text: str) -> Versions:
-        """`1.1..6.0` or `6.0..`; raises ValueError for anything else."""
+        """Parse `1.1..6.0` or `6.0..`. Raises ValueError for other text."""
         first, dots, below = text.partition("..")
         if not dots:
-            raise ValueError(f'"{text}" is no range of versions; write 1.1..6.0, or 6.0.. for one without an end')
+            raise ValueError(
+                f'"{text}" is not a range of versions; write 1.1..6.0, or 6.0.. for a range without an end'
+            )
         return cls(product, cls._line(first), cls._line(below) if below else None)
 
     def __contains__(self, system: object) -> bool:
-        """Whether `product:version` is one of them. What is no such text is none of them."""
+        """Return True if `product:version` is in the range. Text of another form is in no range."""
         found = _SYSTEM.fullmatch(system) if isinstance(system, str) else None
         if found is None or found["product"] != self.product:
             return False
@@ -50,7 +52,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a release brought, and why. `tickets` are Apache JIRA keys, or issues as `scylladb#9774`."""
+    """A change that a release introduced, and its reason. `tickets` are Apache JIRA keys, or issues as `scylladb#9774`."""
 
     since: str
     what: str
@@ -60,15 +62,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """One design: why it was made, how it works, and what changed while it lasted."""
+    """One schema design: its motivation, its mechanism, and the changes during its lifetime."""
 
     name: str
     title: str
     short: str
-    """The title where there is little room."""
+    """Short title for narrow columns."""
     versions: Versions
     span: str
-    """The versions as people say them."""
+    """Versions for display."""
     why: str
     design: str
     source: tuple[str, ...]
@@ -78,7 +80,7 @@ class Era:
 
 
 def eras_from(document: Mapping[str, Any]) -> tuple[Era, ...]:
-    """The eras of a document like `eras.toml`, in its order. Raises KeyError for a field that is missing."""
+    """Parse the eras of a document like `eras.toml`, in its order. Raises KeyError for a missing field."""
     return tuple(
         Era(
             name=entry["name"],
@@ -105,5 +107,5 @@ ERAS: Final[tuple[Era, ...]] = eras_from(
 
 
 def era_of(system: str) -> Era | None:
-    """The era that `cassandra:5.0.9` belongs to; None for a system that no era speaks of."""
+    """Return the era of `cassandra:5.0.9`, or None for a system that no era covers."""
     return next((era for era in ERAS if system in era.versions), None)

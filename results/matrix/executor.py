@@ -1,7 +1,7 @@
-"""Executor: carries units out, each in a process of its own, several at once.
+"""Executor: runs units, each in a process of its own, several at the same time.
 
-A unit's cluster is gone when its run says how it ended (`outcome.json`); judging goes on while the next cluster boots.
-One that outlives every limit of its own plan is ended: first asked, so that it heals and tears down, then killed.
+A unit's cluster is gone once its run has written `outcome.json`; judging overlaps with the boot of the next cluster. A run
+that exceeds every limit of its plan is ended: first by SIGINT, so that it heals and tears down, then by SIGKILL.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ _MOST_A_JOB: Final = 3
 _BOOTING_S: Final = 6.0
 _IDLE_LEAST: Final = 0.3
 _GRACE_S: Final = 60.0
-"""How long a run that was asked to end may take to heal, tear down and judge."""
+"""Time that a run has to heal, tear down and judge after it was asked to end, s."""
 
 
 class Executor(Protocol):
-    """Who carries units out, and the clock and the memory they share."""
+    """Runs units, and owns the clock and the memory that they share."""
 
     def clock(self) -> float:
-        """Seconds, from anywhere."""
+        """Return the time in seconds from an arbitrary origin."""
         ...
 
     def memory_mb(self) -> float:
-        """What further clusters may take now."""
+        """Return the memory that further clusters may take now, MB."""
         ...
 
     def begin(self, unit: Unit, *, memory_mb: int) -> None:
-        """Start a unit, whose cluster takes so much memory."""
+        """Start a unit whose cluster takes `memory_mb`."""
         ...
 
     def has_room(self) -> bool:
-        """Whether another cluster may be begun now, by processors; memory is another question."""
+        """Return True if the processors allow another cluster now. Memory is not considered."""
         ...
 
     def wait(self) -> Sequence[Done]:
-        """Wait for something to happen, at most a moment; what is done since the last call."""
+        """Wait briefly for an event, and return the units finished since the last call."""
         ...
 
     def stop(self) -> Sequence[Done]:
-        """End everything that is going on, healed and torn down; what was done all the same."""
+        """End every running unit, healed and torn down, and return the units that finished nevertheless."""
         ...
 
 
 def limit_s(plan: Plan) -> float:
-    """A run's own limits added up, with as much again for a busy machine: who takes longer hangs."""
+    """Return the sum of a run's own limits, doubled for a busy machine, s. A run that takes longer hangs."""
     phases = 2 * plan.start_timeout_s + 4 * plan.time_limit_s + 4 * max(40.0, 4 * plan.settle_limit_s)
     return 300 + 1.5 * phases
 
@@ -81,24 +81,24 @@ class _Running:
     answer: Path
     log: Path
     before: frozenset[str]
-    """The runs' folders that were there when it began."""
+    """Folders of runs that existed when the unit began."""
     memory_mb: int
     began: float
     limit_s: float
     asked: float | None = None
-    """When it was asked to end."""
+    """Time at which the run was asked to end, or None."""
 
 
 @dataclass(slots=True)
 class Processes:
-    """Real runs. At most so much memory is given away as there was at the beginning, and as there is now."""
+    """Runs units in processes. It allocates at most the memory available at the beginning, and at most the memory available now."""
 
     plan: MatrixPlan
     folder: MatrixFolder
     at_once: int = 1
-    """So many clusters whatever the load."""
+    """Number of clusters regardless of the load."""
     elastic: bool = False
-    """Whether more may be begun while a good part of the machine is idle: clusters mostly wait for their schema to settle."""
+    """True to start more clusters while cores are idle: a cluster mostly waits for its schema to settle."""
     _idle: Callable[[], float] = field(default_factory=IdleShare)
     _begun_at: float = -math.inf
     _budget_mb: float = field(default_factory=lambda: available_mb() - KEPT_FREE_MB)
@@ -106,28 +106,28 @@ class Processes:
     _number: int = 0
 
     def clock(self) -> float:
-        """See `Executor`."""
+        """Implement `Executor.clock`."""
         return time.monotonic()
 
     def memory_mb(self) -> float:
-        """See `Executor`. A cluster that has just begun has not taken yet what is promised to it."""
+        """Implement `Executor.memory_mb`. A cluster that has just begun has not allocated its memory yet, so its demand is subtracted."""
         promised = sum(one.memory_mb for one in self._running.values() if self._has_cluster(one))
         return min(self._budget_mb - promised, available_mb() - KEPT_FREE_MB)
 
     def has_room(self) -> bool:
-        """See `Executor`. Those that are being judged have no cluster, but need a core."""
+        """Implement `Executor.has_room`. A unit that is being judged has no cluster, but needs a core."""
         idle = self._idle()
         if len(self._running) >= _MOST_A_JOB * self.at_once:
             return False
         clusters = self.clusters()
         if clusters < self.at_once:
             return True
-        # What was just begun does not show in the load yet.
+        # The load does not include units that have just begun.
         settled = time.monotonic() - self._begun_at > _BOOTING_S
         return self.elastic and settled and idle >= _IDLE_LEAST
 
     def begin(self, unit: Unit, *, memory_mb: int) -> None:
-        """See `Executor`."""
+        """Implement `Executor.begin`."""
         self._number += 1
         self._begun_at = time.monotonic()
         plan = self.plan.run_plan(unit)
@@ -144,7 +144,7 @@ class Processes:
             str(answer),
         ]
         with said.open("wb") as output:
-            # A session of its own: Ctrl-C is for us to pass on, once.
+            # A session of its own: this process forwards Ctrl-C, once.
             process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -160,28 +160,28 @@ class Processes:
         )
 
     def clusters(self) -> int:
-        """How many units have a cluster of their own at this moment."""
+        """Return the number of units that have a cluster now."""
         return sum(self._has_cluster(one) for one in self._running.values())
 
     def wait(self) -> Sequence[Done]:
-        """See `Executor`."""
+        """Implement `Executor.wait`."""
         pause_for(_LOOK_EVERY_S)
         for one in self._running.values():
             self._end_if_overdue(one)
         return self._collect()
 
     def stop(self) -> Sequence[Done]:
-        """See `Executor`."""
+        """Implement `Executor.stop`."""
         for one in self._running.values():
             self._ask(one)
         done: list[Done] = []
         while self._running:
             done += self.wait()
-        # What was interrupted is to be run again: half a run is no try.
+        # An interrupted unit is run again: half a run is not a try.
         return [one for one in done if one.facts.completed]
 
     def _has_cluster(self, one: _Running) -> bool:
-        """Until the run's own process has told how it ended, its nodes may be there."""
+        """Return True until the run has written its outcome: its nodes may still be running."""
         new = [path for path in self.folder.runs.iterdir() if path.name not in one.before and not path.is_symlink()]
         own = [path for path in new if _belongs(path, one)]
         return not any((path / "outcome.json").exists() for path in own)
@@ -189,7 +189,7 @@ class Processes:
     def _end_if_overdue(self, one: _Running) -> None:
         now = time.monotonic()
         if one.asked is None and now - one.began > one.limit_s:
-            log.warning("a run hangs and is ended", extra={"unit": one.unit.id, "seconds": round(now - one.began)})
+            log.warning("ending a run that hangs", extra={"unit": one.unit.id, "seconds": round(now - one.began)})
             self._ask(one)
         elif one.asked is not None and now - one.asked > _GRACE_S:
             one.process.kill()
@@ -209,7 +209,7 @@ class Processes:
 
 
 def _belongs(path: Path, one: _Running) -> bool:
-    """Whether that run's folder is of this unit's plan: several begin in the same second."""
+    """Return True if that run's folder belongs to this unit's plan: several units can begin in the same second."""
     try:
         plan = orjson.loads((path / "plan.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
@@ -219,14 +219,18 @@ def _belongs(path: Path, one: _Running) -> bool:
 
 
 def _answer(one: _Running) -> RunFacts:
-    """What the run's process left; one that left nothing says why in its log."""
+    """Read the facts that the run's process wrote. If it wrote none, its log gives the reason."""
     try:
         return RunFacts.from_json(orjson.loads(one.answer.read_bytes()))
     except (FileNotFoundError, orjson.JSONDecodeError):
         lines = one.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        why = "it hung and was ended" if one.asked is not None else f"its process ended with {one.process.returncode}"
+        why = (
+            "the run hung and was ended"
+            if one.asked is not None
+            else f"the run's process ended with exit code {one.process.returncode}"
+        )
         return refused(
-            f"{why}; it last said: {lines[-1][:300] if lines else 'nothing'}",
+            f"{why}; its last output: {lines[-1][:300] if lines else 'nothing'}",
             applicable=True,
             seconds=time.monotonic() - one.began,
         )

@@ -1,7 +1,7 @@
-"""Judging again: what the runs of a matrix show by the checkers of today.
+"""Judging again: the facts of a matrix' runs by the current checkers.
 
-A matrix takes an hour, a checker is mended in a minute. Everything that a verdict needs lies in the runs' folders, so
-the page can be drawn anew without starting a server; and whoever doubts a published matrix can do the same.
+A matrix takes an hour and the fix of a checker a minute. The runs' folders contain everything that a verdict needs, so the
+page can be redrawn without starting a server, and readers can verify a published matrix in the same way.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 def judge_again(folder: MatrixFolder) -> int:
-    """Judge every run that was recorded, and note what came of it in the folder; returns how many came out otherwise.
+    """Judge every recorded run, and store the results in the folder. Return the number of runs whose results changed.
 
-    A unit that was refused before anything was recorded stays as it was. Raises HistoryError if a run's folder is gone
-    or damaged; the matrix is then as it was before.
+    A unit that was refused before its run recorded anything is left unchanged. Raises HistoryError if a run's folder is
+    missing or damaged; the matrix is then unchanged.
     """
     began = time.monotonic()
     done = folder.done()
@@ -42,7 +42,7 @@ def _facts(folder: MatrixFolder, before: RunFacts) -> RunFacts:
         return before
     run = folder.path / before.run
     if not (run / "journals").is_dir():
-        raise HistoryError(f"{run} is gone, so what it showed cannot be judged again")
-    # Spark takes longer to start than one small run takes to judge.
+        raise HistoryError(f"{run} is missing, so the run cannot be judged again")
+    # Starting Spark takes longer than judging one small run.
     finished = conclude(run, engine="local", limit_s=JUDGE_LIMIT_S)
     return facts_of(finished, folder=before.run, seconds=before.seconds)

@@ -1,4 +1,4 @@
-"""Machine: what there is to share out among clusters."""
+"""Machine: memory and processors available to clusters."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from schemaquake.results.matrix.matrix_plan import MatrixPlan
 __all__ = ["KEPT_FREE_MB", "IdleShare", "available_mb", "clusters_at_once", "demands_of", "facts", "features_of"]
 
 KEPT_FREE_MB: Final = 2048
-"""What no cluster may take: for the judges, the page cache, and everybody else."""
+"""Memory kept free for judging, the page cache and other processes, MB."""
 
 
 def available_mb() -> float:
-    """What the kernel would give away without swapping."""
+    """Return the memory that the kernel can allocate without swapping, MB."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) / 1024
@@ -30,21 +30,21 @@ def available_mb() -> float:
 
 
 def clusters_at_once() -> int:
-    """One a core; more while cores are idle, since a cluster that waits for its schema to settle works little."""
+    """Return one cluster per core. More run while cores are idle, because a cluster that waits for its schema to settle needs little CPU."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 class IdleShare:
-    """How much of the machine's time nobody used, over the last seconds in which somebody asked."""
+    """The idle share of the machine's processors over the last seconds."""
 
     def __init__(self, *, over_s: float = 4.0) -> None:
-        """`over_s`: what is older counts ever less."""
+        """Start measuring. Measurements older than `over_s` have decreasing weight."""
         self._over_s = over_s
         self._last = (time.monotonic(), *_ticks())
         self._share = 0.0
 
     def __call__(self) -> float:
-        """0: every core is busy; 1: none is. 0 at first, when nothing is known yet."""
+        """Return the idle share, from 0 (every core busy) to 1 (every core idle). It is 0 until the first measurement."""
         now, idle, total = time.monotonic(), *_ticks()
         before, idle_before, total_before = self._last
         if total > total_before:
@@ -55,7 +55,7 @@ class IdleShare:
 
 
 def _ticks() -> tuple[int, int]:
-    """(idle, all) clock ticks of all cores since boot; waiting for a disk is idle, too, and so is what runs nice: it gives way."""
+    """Read (idle, all) clock ticks of all cores since boot. Waiting for a disk counts as idle, and so do niced processes, because they yield."""
     fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
     numbers = [int(field) for field in fields]
     _user, nice, _system, idle, waiting, *_others = numbers
@@ -63,7 +63,7 @@ def _ticks() -> tuple[int, int]:
 
 
 def demands_of(plan: MatrixPlan) -> dict[str, Demands | None]:
-    """What a cluster of each system asks of the machine; None where its provider does not tell. Raises PlanError."""
+    """Return the memory and processor demand of each system's cluster; None if its provider does not state one. Raises PlanError."""
     provider = load("clusters", plan.cluster)
     if not isinstance(provider, Forecast):
         return dict.fromkeys(plan.systems)
@@ -80,13 +80,13 @@ def demands_of(plan: MatrixPlan) -> dict[str, Demands | None]:
 
 
 def features_of(plan: Plan) -> frozenset[str]:
-    """The features of a plan's system; none where its provider does not tell. Raises PlanError."""
+    """Return the features of a plan's system; empty if its provider does not state them. Raises PlanError."""
     provider = load("clusters", plan.cluster)
     return provider.demands(plan).features if isinstance(provider, Forecast) else frozenset()
 
 
 def facts() -> Mapping[str, str]:
-    """What of this machine a reader of the page should know."""
+    """Return the machine's properties for the page."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "machine": f"{len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB",

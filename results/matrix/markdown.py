@@ -1,6 +1,6 @@
-"""The matrix as Markdown, for a repository: one compact table, what broke and the commands, promises, and what changed.
+"""The matrix as Markdown for a repository: a compact table, broken cells with commands, promises and changes.
 
-It stands without the runs: no link leads beside it. Text from a cluster is hostile and escaped.
+It is readable without the runs: it contains no links to files beside it. Text from a cluster is untrusted and escaped.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from schemaquake.results.wording import joined
 
 __all__ = ["matrix_markdown"]
 
-_SAID: Final = {"broke": "**broke** {n}/{m}", "held": "held {n}/{m}"}
-_SAID_OF_CONTROLS: Final = {"broke": "**loud** {n}/{m}", "held": "quiet {n}/{m}"}
+_STATES: Final = {"broke": "**broke** {n}/{m}", "held": "held {n}/{m}"}
+_CONTROL_STATES: Final = {"broke": "**loud** {n}/{m}", "held": "quiet {n}/{m}"}
 
 _LEGEND: Final = (
-    "*broke* n/m: found in n of m tries; *held*: every try that was decided was clean; *unknown*: no try could be decided, "
-    "which is not a pass; *not applicable*: the version has no such feature. A try is a race, or a whole run where the "
-    "anomaly concerns all of it, as a node that does not start."
+    "*broke* n/m: found in n of m tries; *held*: every decided try was clean; *unknown*: no try was decided, which is "
+    "not a pass; *not applicable*: the version lacks the feature. A try is a race, or a whole run for an anomaly of the "
+    "whole run, such as a node that does not start."
 )
 
 
 def matrix_markdown(matrix: Matrix, *, title: str = "Schema changes, version by version") -> str:
-    """The whole document, ending in a newline."""
+    """Render the whole document, ending in a newline."""
     groups = _groups(matrix.rows)
     views = eras_of(matrix, Anchors(matrix))
     parts = [
@@ -89,40 +89,40 @@ def _groups(rows: Sequence[Row]) -> Mapping[tuple[str, str], Sequence[Row]]:
 
 
 def _overview(matrix: Matrix, groups: Mapping[tuple[str, str], Sequence[Row]]) -> str:
-    """A line a workload: whether anything was found; and the controls."""
+    """Render one row per workload for the row "any anomaly", and the controls."""
     rows = []
     for (workload, mode), own in groups.items():
         whole = replace(own[0], anomaly=None, title="")
-        rows.append([_linked(workload, mode, groups), *(_said(matrix.cell(whole, one)) for one in matrix.systems)])
-    controls = [_said(control_of(matrix, system), control=True) for system in matrix.systems]
+        rows.append([_linked(workload, mode, groups), *(_cell_text(matrix.cell(whole, one)) for one in matrix.systems)])
+    controls = [_cell_text(control_of(matrix, system), control=True) for system in matrix.systems]
     return _table(("race", *_versions(matrix)), [*rows, ["control: one coordinator", *controls]])
 
 
 def _linked(workload: str, mode: str, groups: Mapping[tuple[str, str], Sequence[Row]]) -> str:
-    """A link to the section of that name, where a page can be trusted to make the same anchor of it."""
+    """Link to the section of that name if GitHub's anchor for it is predictable."""
     heading = _heading(workload, mode, groups)
     plain = re.fullmatch(r"[a-z0-9-]+(?:, [a-z0-9-]+)*", heading)
     return f"[{heading}](#{heading.replace(', ', '-')})" if plain else code_span(heading)
 
 
 def _heading(workload: str, mode: str, groups: Iterable[tuple[str, str]]) -> str:
-    """The condition is said where there are several."""
+    """Return the heading of a group: the workload, with the condition if the workload has several."""
     return workload if len({mode for _, mode in groups}) == 1 else f"{workload}, {mode}"
 
 
 def _group(matrix: Matrix, rows: Sequence[Row]) -> list[str]:
-    """A table of the anomalies of one workload, and of the versions that broke with the command that shows it."""
+    """Render a table of one workload's anomalies, and a table of the broken versions with their commands."""
     first = rows[0]
     heading = _heading(first.workload, first.condition, _groups(matrix.rows))
     parts = [f"### {heading if re.fullmatch(r'[a-z0-9, -]+', heading) else code_span(heading)}"]
     kinds = [row for row in rows if row.anomaly is not None]
     if kinds:
-        lines = [[_titled(row), *(_said(matrix.cell(row, one)) for one in matrix.systems)] for row in kinds]
+        lines = [[_titled(row), *(_cell_text(matrix.cell(row, one)) for one in matrix.systems)] for row in kinds]
         parts.append(_table(("anomaly", *_versions(matrix)), lines))
     broke = [(system, _commanded(matrix, kinds, first, system)) for system in matrix.systems]
     commands = [(escaped(version_name(matrix, system)), *said) for system, said in broke if said]
     if commands:
-        parts.append(_table(("version", "what broke", "see it again"), commands))
+        parts.append(_table(("version", "what broke", "repeat it"), commands))
     undecided = _undecided(matrix, first)
     return [*parts, *([undecided] if undecided else [])]
 
@@ -132,7 +132,7 @@ def _titled(row: Row) -> str:
 
 
 def _commanded(matrix: Matrix, kinds: Sequence[Row], whole: Row, system: str) -> tuple[str, str] | None:
-    """What broke on one system, with how sure its rate is, and the command; None if nothing did."""
+    """Return the anomalies on one system with the interval of the rate, and the command; None if nothing broke."""
     found = [cell for cell in (matrix.cell(row, system) for row in kinds) if cell.state == "broke"]
     above = matrix.cell(whole, system)
     if above.state != "broke" and not found:
@@ -145,7 +145,7 @@ def _commanded(matrix: Matrix, kinds: Sequence[Row], whole: Row, system: str) ->
 
 
 def _undecided(matrix: Matrix, whole: Row) -> str:
-    """Why some versions are unknown, not applicable or not run: each reason once, with the versions it concerns."""
+    """List why versions are unknown, not applicable or not run: each reason once, with the versions concerned."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for system in matrix.systems:
         cell = matrix.cell(whole, system)
@@ -157,8 +157,8 @@ def _undecided(matrix: Matrix, whole: Row) -> str:
     )
 
 
-def _said(cell: Cell, *, control: bool = False) -> str:
-    words: Mapping[str, str] = _SAID_OF_CONTROLS if control else _SAID
+def _cell_text(cell: Cell, *, control: bool = False) -> str:
+    words: Mapping[str, str] = _CONTROL_STATES if control else _STATES
     return words.get(cell.state, cell.state).format(n=cell.broken, m=cell.tried)
 
 
@@ -170,18 +170,18 @@ def _versions(matrix: Matrix) -> list[str]:
 
 
 def _promises(view: EraView) -> list[str]:
-    rows = [(*_what_was_said(one), f"**{one.judgement.state}**", _what_became(one)) for one in view.promises]
-    return [f"### {escaped(view.era.title)}: promises", _table(("said", "source", "state", "what became of it"), rows)]
+    rows = [(*_describe_promise(one), f"**{one.judgement.state}**", _describe_judgement(one)) for one in view.promises]
+    return [f"### {escaped(view.era.title)}: promises", _table(("said", "source", "state", "result"), rows)]
 
 
-def _what_was_said(one: PromiseView) -> tuple[str, str]:
+def _describe_promise(one: PromiseView) -> tuple[str, str]:
     promise = one.judgement.promise
     kind = "" if promise.kind == "promise" else "*Weakness:* "
     source = "; ".join(part for part in (escaped(one.source), _tickets(one.tickets)) if part)
     return f"{kind}{escaped(promise.says)}", source
 
 
-def _what_became(one: PromiseView) -> str:
+def _describe_judgement(one: PromiseView) -> str:
     where = [escaped(f"{name} {words}") for name, _, words, _ in one.systems]
     shown = "" if one.judgement.state == "not judged" else f"<br>{', '.join(where)}"
     return f"{escaped(one.sentence)}{shown}"

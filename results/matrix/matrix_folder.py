@@ -1,11 +1,11 @@
-"""The folder of a matrix: what was planned, what is done, and where everything is.
+"""The folder of a matrix: its plan, the finished units and the paths of all files.
 
 runs/<UTC time>-matrix/
-  matrix.json       the plan, when it began and on what machine
-  progress.jsonl    one line a unit that is done, appended and synced: what `--resume` goes on from
-  runs/             the runs' own folders
-  logs/             what each run said while it ran
-  tally.json        the matrix as it stands (`schemaquake.results.matrix.tally.Matrix`)
+  matrix.json       the plan, the start time and the machine
+  progress.jsonl    one line per finished unit, appended and synced; `--resume` continues from it
+  runs/             the folders of the runs
+  logs/             the output of each run
+  tally.json        the current matrix (`schemaquake.results.matrix.tally.Matrix`)
   matrix.html, matrix.md
   cells.parquet, races.parquet
 """
@@ -37,7 +37,7 @@ _LATEST: Final = "latest-matrix"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A unit and what came of it."""
+    """A finished unit and its facts."""
 
     unit: Unit
     facts: RunFacts
@@ -51,7 +51,7 @@ class MatrixFolder:
 
     @classmethod
     def create(cls, runs: Path, plan: MatrixPlan, machine: Mapping[str, str]) -> MatrixFolder:
-        """A new folder in `runs`; `runs/latest-matrix` points to it. Raises PlanError if it cannot be made."""
+        """Create a folder in `runs`; `runs/latest-matrix` points to it. Raises PlanError if that fails."""
         now = datetime.now(UTC)
         stem = f"{now.strftime('%Y%m%dT%H%M%SZ')}-matrix"
         try:
@@ -75,29 +75,29 @@ class MatrixFolder:
 
     @property
     def runs(self) -> Path:
-        """Where the runs' folders are."""
+        """Folder of the runs' folders."""
         return self.path / "runs"
 
     @property
     def logs(self) -> Path:
-        """Where the runs' own words are."""
+        """Folder of the runs' output."""
         return self.path / "logs"
 
     def plan(self) -> MatrixPlan:
-        """What was planned. Raises HistoryError for a folder that is no matrix'."""
+        """Read the plan. Raises HistoryError for a folder that is not a matrix' folder."""
         return MatrixPlan.from_json(self._head()["plan"])
 
     def started(self) -> str:
-        """When it began: UTC, ISO 8601."""
+        """Read the start time: UTC, ISO 8601."""
         return str(self._head()["started"])
 
     def machine(self) -> Mapping[str, str]:
-        """What of the machine a reader should know."""
+        """Read the properties of the machine for the page."""
         machine: Mapping[str, str] = self._head()["machine"]
         return machine
 
     def done(self) -> Sequence[Done]:
-        """Everything that was done, in order. A last line that was cut short was never done; another is damage.
+        """Read all finished units, in order. A truncated last line is ignored; any other damage is an error.
 
         Raises HistoryError.
         """
@@ -106,15 +106,15 @@ class MatrixFolder:
         ]
 
     def seconds(self) -> float:
-        """How long it was worked on, over all sessions."""
+        """Return the working time over all sessions, s."""
         return sum(float(line["seconds"]) for line in self._lines() if "seconds" in line)
 
     def append(self, done: Done) -> None:
-        """Note that a unit is done; on disk when this returns."""
+        """Record a finished unit. It is on disk when this returns."""
         self._append({"unit": _unit_document(done.unit), "facts": done.facts.to_json()})
 
     def replace(self, done: Sequence[Done]) -> None:
-        """Put these in place of everything that was done; how long it took stays. On disk when this returns."""
+        """Replace the finished units and keep the working time. They are on disk when this returns."""
         lines: list[Mapping[str, Any]] = [
             {"unit": _unit_document(one.unit), "facts": one.facts.to_json()} for one in done
         ]
@@ -122,24 +122,24 @@ class MatrixFolder:
         write_bytes(self.path / _PROGRESS, b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
     def append_session(self, seconds: float) -> None:
-        """Note how long this session worked."""
+        """Record the length of this session."""
         self._append({"seconds": round(seconds, 1)})
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else works on this matrix meanwhile. Raises PlanError if somebody does."""
-        # The plan is the one file that is never written again, so the lock stays on it.
+        """Lock the matrix against other processes. Raises PlanError if another process works on it."""
+        # The plan is the only file that is never rewritten, so the lock stays on it.
         with (self.path / _PLAN).open("ab") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise PlanError(f"{self.path} is being worked on by another process") from error
+                raise PlanError(f"another process is working on {self.path}") from error
             yield
 
     def _append(self, line: Mapping[str, Any]) -> None:
         path = self.path / _PROGRESS
         with path.open("rb+") as file:
-            # What was cut short by the end of an earlier process must not take the new line with it.
+            # A line truncated by the end of an earlier process must not swallow the new one.
             whole = file.read()
             file.truncate(whole.rfind(b"\n") + 1)
             file.seek(0, os.SEEK_END)
@@ -170,12 +170,12 @@ class MatrixFolder:
         except orjson.JSONDecodeError as error:
             raise HistoryError(f"{path} is damaged: {error}") from error
         if not isinstance(document, dict) or not {"plan", "started", "machine"} <= document.keys():
-            raise HistoryError(f"{path} is damaged: it should hold a plan, when it began, and the machine")
+            raise HistoryError(f"{path} is damaged: expected a plan, a start time and the machine")
         return document
 
 
 def _new(runs: Path, stem: str) -> Path:
-    """A folder of that name, or with a number behind it if there is one already."""
+    """Create a folder of that name, with a number appended if the name is taken."""
     for number in range(1, 1000):
         path = runs / (stem if number == 1 else f"{stem}-{number}")
         try:
@@ -183,7 +183,7 @@ def _new(runs: Path, stem: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise PlanError(f"{runs} has a thousand folders of the name {stem}")
+    raise PlanError(f"{runs} has a thousand folders named {stem}")
 
 
 def _unit_document(unit: Unit) -> dict[str, Any]:

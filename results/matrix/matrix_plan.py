@@ -1,7 +1,7 @@
-"""The plan of a matrix: which systems, workloads and conditions, how sure a rate has to be, and the run of every unit.
+"""The plan of a matrix: systems, workloads and conditions, the required certainty of rates, and the run of every unit.
 
-The project's own lists are data (`matrix.toml`). A plan is written into the matrix' folder, and whoever resumes it must
-mean the same.
+The project's own lists are data (`matrix.toml`). The plan is written into the matrix' folder, and a resumed matrix must have
+the same plan.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ __all__ = ["CONTROL", "Condition", "MatrixPlan", "Preset", "Unit", "document", "
 Preset: TypeAlias = Literal["full", "quick"]
 
 CONTROL: Final = "single"
-"""The mode of the controls: the same statements one after another through one coordinator."""
+"""Mode of the controls: the same statements one after another through one coordinator."""
 
 SHARED: Final = "racing-ddl"
-"""The workload that lets several kinds of race take turns on one cluster."""
+"""Workload in which several kinds of race take turns on one cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A mode and the nemeses at work."""
+    """A mode and the active nemeses."""
 
     mode: Mode
     nemeses: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """`barrier`, `barrier, kill and pause`."""
+        """Name of the condition: `barrier`, or `barrier, kill and pause`."""
         return condition_name(self.mode, self.nemeses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One run to be done: kinds of race that share a cluster, or one workload alone."""
+    """One planned run: kinds of race that share a cluster, or one workload alone."""
 
     system: str
     workloads: tuple[str, ...]
@@ -58,23 +58,23 @@ class Unit:
     first_race: int
     races: int
     turn: int
-    """How many units of the same system, workloads and condition came before it."""
+    """Number of earlier units with the same system, workloads and condition."""
 
     @property
     def id(self) -> str:
-        """The same in every process and after every interruption."""
+        """Identifier that is the same in every process and session."""
         workloads = "+".join(self.workloads)
         return f"{self.system}/{workloads}/{self.condition.name}/{self.first_race}+{self.races}/{self.turn}"
 
     @property
     def kind(self) -> tuple[str, tuple[str, ...], str]:
-        """What takes about as long: the same races on the same system."""
+        """Key of units that take about the same time: the same races on the same system."""
         return self.system, self.workloads, self.condition.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixPlan:
-    """Everything that must stay the same over interruptions. Times in seconds."""
+    """The parameters that stay the same over all sessions. Times in seconds."""
 
     systems: tuple[str, ...]
     workloads: tuple[str, ...]
@@ -84,11 +84,11 @@ class MatrixPlan:
     nodes: int = 3
     seed: int = 1
     races: int = 6
-    """Of each kind, in one run."""
+    """Races of each kind per run."""
     confidence: float = 0.3
-    """A cell is known when the 95 % interval of its rate is at most so far from its middle."""
+    """Half width of the 95 % interval of a rate at which a cell is known."""
     tries_max: int = 6
-    """The most runs of one cell, undecided ones included."""
+    """Maximum runs per cell, including undecided ones."""
     time_limit_s: float = 30
     settle_limit_s: float = 10
     start_timeout_s: float = 120
@@ -96,18 +96,21 @@ class MatrixPlan:
     restart: RestartMode = "together"
     options: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
-    """As it was asked for the first time."""
+    """Command line that created the matrix."""
 
     def __post_init__(self) -> None:
-        """Reject what no matrix could mean, by name."""
+        """Reject invalid values, by name."""
         for objection, sentence in (
             (not self.systems, "no system: name at least one with --system, or ask for --quick or --full"),
             (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
             (not 0 < self.confidence <= 0.5, f"--confidence must be between 0 and 0.5, not {self.confidence:g}"),
             (self.tries_max < 1, f"--tries-max must be at least 1, not {self.tries_max}"),
-            (len(set(self.systems)) < len(self.systems), "a system is named twice"),
-            (len(set(self.workloads)) < len(self.workloads), "a workload is named twice"),
-            (CONTROL in {one.mode for one in self.conditions}, f"mode {CONTROL} is the control: it is run by itself"),
+            (len(set(self.systems)) < len(self.systems), "a system is given twice"),
+            (len(set(self.workloads)) < len(self.workloads), "a workload is given twice"),
+            (
+                CONTROL in {one.mode for one in self.conditions},
+                f"mode {CONTROL} is the control; use --controls instead",
+            ),
         ):
             if objection:
                 raise PlanError(sentence)
@@ -126,12 +129,12 @@ class MatrixPlan:
 
     @property
     def racing(self) -> tuple[str, ...]:
-        """Its workloads that are made of races."""
+        """Workloads that are made of races."""
         return tuple(name for name in self.workloads if is_racing(name))
 
     @property
     def all_conditions(self) -> tuple[Condition, ...]:
-        """Those asked for, and the control."""
+        """The requested conditions, and the control."""
         return (*self.conditions, Condition(CONTROL)) if self.controls and self.racing else self.conditions
 
     def condition(self, name: str) -> Condition:
@@ -139,7 +142,7 @@ class MatrixPlan:
         return {one.name: one for one in self.all_conditions}[name]
 
     def run_plan(self, unit: Unit) -> Plan:
-        """The run of a unit. Raises PlanError for what cannot be run."""
+        """Build the run plan of a unit. Raises PlanError for a unit that cannot be run."""
         racing = all(is_racing(name) for name in unit.workloads)
         return Plan(
             system=unit.system,
@@ -147,7 +150,7 @@ class MatrixPlan:
             cluster=self.cluster,
             nodes=self.nodes,
             nemeses=unit.condition.nemeses,
-            # Workloads without races have nothing to go on with: another seed makes other operations.
+            # Workloads without races have no race numbers to continue from: another seed makes other operations.
             seed=self.seed if racing else self.seed + unit.turn,
             time_limit_s=self.time_limit_s,
             settle_limit_s=self.settle_limit_s,
@@ -165,7 +168,7 @@ class MatrixPlan:
             mode=unit.condition.mode,
             races=unit.races,
             first_race=unit.first_race,
-            # A canary would be answered by the cut or the fault; there one run ends with its races.
+            # Under a cut or a fault a canary would fail because of it, so these runs have no canary.
             until_poisoned=unit.condition.mode != "partition" and not unit.condition.nemeses,
         )
         return {**written(options, beside=self.options), **shared}
@@ -176,7 +179,7 @@ class MatrixPlan:
         return with_shorthands(unit.workloads, self.options, {"mode": mode})
 
     def sharing(self, system: str, condition: Condition) -> tuple[str, ...]:
-        """The workloads that may be tried on one cluster."""
+        """Return the workloads that may share one cluster."""
         if condition.nemeses or condition.mode == "partition" or "variant" in self.options:
             return ()
         lists = document()["sharing"]
@@ -187,7 +190,7 @@ class MatrixPlan:
         return tuple(name for name in self.racing if name in lists["harmless"])
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as matrix.json holds it."""
+        """Return the plan as the document in matrix.json."""
         document = {one.name: getattr(self, one.name) for one in fields(self)}
         return {
             **document,
@@ -199,7 +202,7 @@ class MatrixPlan:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> MatrixPlan:
-        """Read back what `to_json` wrote; raises HistoryError for what is no plan of this version."""
+        """Parse what `to_json` returned. Raises HistoryError for a plan of another version."""
         known = {one.name for one in fields(cls)}
         needed = {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
         if not needed <= document.keys() <= known:
@@ -217,19 +220,19 @@ class MatrixPlan:
         )
 
     def differences(self, other: MatrixPlan) -> list[str]:
-        """The names of what the two do not share; the wording of the command is no difference."""
+        """Return the names of the fields in which the plans differ, except `command`."""
         mine, theirs = self.to_json(), other.to_json()
         return sorted(name for name in mine if name != "command" and mine[name] != theirs[name])
 
 
 def preset(name: Preset) -> Mapping[str, Any]:
-    """The project's own lists: systems, workloads, modes, races, confidence, tries_max, time_budget_min."""
+    """Return a preset from matrix.toml: systems, workloads, modes, races, confidence, tries_max, time_budget_min."""
     found: Mapping[str, Any] = document()[name]
     return found
 
 
 def expanded(workloads: Sequence[str]) -> tuple[str, ...]:
-    """The workloads, with `racing-ddl` replaced by every kind of race there is; each once. Raises PlanError."""
+    """Replace `racing-ddl` by all kinds of race; each workload appears once. Raises PlanError."""
     found: list[str] = []
     for name in workloads:
         found += [one for one in names("workloads") if is_racing(one)] if name == SHARED else [name]
@@ -238,12 +241,12 @@ def expanded(workloads: Sequence[str]) -> tuple[str, ...]:
 
 @cache
 def is_racing(workload: str) -> bool:
-    """Whether it is one kind of race, numbered and each in a keyspace of its own. Raises PlanError for an unknown name."""
+    """Return True if the workload is one kind of race with numbered races in keyspaces of their own. Raises PlanError for an unknown name."""
     return isinstance(load("workloads", workload), RacingWorkload)
 
 
 def shell(argv: Sequence[str]) -> str:
-    """A command as one line for a shell."""
+    """Join a command into one line for a shell."""
     return shlex.join(argv)
 
 
@@ -253,5 +256,5 @@ def _matches(system: str, patterns: Sequence[str]) -> bool:
 
 @cache
 def document() -> Mapping[str, Any]:
-    """The content of `matrix.toml`."""
+    """Read `matrix.toml`."""
     return tomllib.loads(files(__package__).joinpath("matrix.toml").read_text(encoding="utf-8"))

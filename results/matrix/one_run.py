@@ -1,7 +1,8 @@
 """One run of a matrix, in a process of its own: `python -m schemaquake.results.matrix.one_run PLAN RUNS ANSWER`.
 
-PLAN is a file with a plan, RUNS the folder that takes the run's, ANSWER the file that takes its facts. It judges while
-the next cluster boots, and dies with its matrix. Exit code 0 whenever there is an answer.
+PLAN is a file with a plan, RUNS the folder in which the run's folder is created, ANSWER the file to which the facts are
+written. Judging overlaps with the boot of the next cluster. The process ends when its matrix ends. The exit code is 0 if an
+answer was written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 
 def main() -> int:
-    """Carry the plan out, judge it, and leave its facts."""
+    """Carry out the plan, judge the run, and write its facts."""
     plan_file, runs, answer = map(Path, sys.argv[1:4])
     _die_with(os.getppid())
     configure_logging()
@@ -41,7 +42,7 @@ def main() -> int:
 def _facts(plan: Plan, runs: Path) -> RunFacts:
     began = time.monotonic()
     try:
-        # Spark takes longer to start than one small run takes to judge.
+        # Starting Spark takes longer than judging one small run.
         finished = carry_out(plan, runs, engine="local", limit_s=JUDGE_LIMIT_S)
     except SchemaquakeError as error:
         applicable = not isinstance(error, NotApplicable)
@@ -51,7 +52,7 @@ def _facts(plan: Plan, runs: Path) -> RunFacts:
 
 
 def _die_with(parent: int) -> None:
-    """If the matrix is killed, this process is told to end, and heals and tears down as after Ctrl-C."""
+    """Ask the kernel to signal this process when the matrix dies, so that it heals and tears down as after Ctrl-C."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)

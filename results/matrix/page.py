@@ -1,7 +1,7 @@
-"""The matrix as a page: versions across, anomalies down, and behind every cell the evidence and the command.
+"""The matrix as a page: versions across, anomalies down, with the evidence and the command behind every cell.
 
-One file that stands alone; its links lead to the reports of the runs beside it. A cell says what became of it in a word,
-a shape, a colour and n of m; nothing that was not decided looks like a pass. Whatever the cluster said is hostile text.
+One self-contained file with links to the reports of the runs beside it. A cell shows its state as a word, a shape, a colour
+and n of m. An undecided cell never looks like a pass. All text from a cluster is untrusted.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 EFFECTS_SHOWN: Final = 5
-"""Anomalies named under the headline; the table has all of them."""
+"""Maximum number of anomalies under the headline; the table has all of them."""
 
 _QUIET: Final = {"broke": "loud", "held": "quiet"}
-"""What a control is said to be."""
+"""State → word used for a control."""
 
 JUDGEMENT_STYLES: Final[Mapping[JudgementState, tuple[str, str]]] = {
     "kept": ("ok", "✓"),
@@ -47,14 +47,14 @@ JUDGEMENT_STYLES: Final[Mapping[JudgementState, tuple[str, str]]] = {
     "not seen": ("other", "·"),
     "not judged": ("other", "–"),
 }
-"""Colour and shape of what became of a promise. That a weakness was not seen is nobody's merit."""
+"""Colour and shape of a judgement. A weakness that was not seen is neutral."""
 
 _EXPLAINED: Final = frozenset({"broke", "held", "unknown"})
-"""States of an anomaly's cell that have a detail of their own; others are explained in the row of their workload."""
+"""States of an anomaly's cell that have a detail; others are explained in the row of their workload."""
 
 
 def matrix_html(matrix: Matrix) -> str:
-    """The whole page."""
+    """Render the whole page."""
     return render("matrix.html.j2", charts=False, more="matrix", page=_page(matrix))
 
 
@@ -65,25 +65,25 @@ def matrix_html(matrix: Matrix) -> str:
 class _CellView:
     cell: Cell
     anchor: str | None
-    """None: nothing is said of it but what stands in it."""
+    """Anchor of the cell's detail; None if it has none."""
     mark: str
     style: str
     word: str
     name: str
-    """The system, as people say it."""
+    """Display name of the system."""
     sentence: str
     found: Sequence[tuple[str, str, str]] = ()
-    """Under "any anomaly": (title, n/m, anchor) of what was found, as the rows below have it."""
+    """In the row "any anomaly": (title, n/m, anchor) of each anomaly found, as in the rows below."""
     evidence: Evidence | None = None
 
     @property
     def figure(self) -> str:
-        """`3/12`; empty where nothing was tried."""
+        """Count `3/12`; empty without tries."""
         return f"{self.cell.broken}/{self.cell.tried}" if self.cell.tried else ""
 
     @property
     def bar(self) -> tuple[int, int] | None:
-        """Where the interval begins and how wide it is, in per cent; None where nothing was tried."""
+        """Left edge and width of the interval in per cent; None without tries."""
         if not self.cell.tried:
             return None
         low, high = round(100 * self.cell.low), round(100 * self.cell.high)
@@ -98,13 +98,13 @@ class _RowView:
     cells: Sequence[_CellView]
 
     def explained(self) -> Iterable[_CellView]:
-        """Those with something to say beyond the table."""
+        """Select the cells that have a detail."""
         return (one for one in self.cells if one.anchor is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """One workload under one condition: the row "any anomaly", then one an anomaly."""
+    """One workload under one condition: the row "any anomaly", then one row per anomaly."""
 
     anchor: str
     workload: str
@@ -136,13 +136,13 @@ class _EffectView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromiseView:
-    """A promise with what became of it in words."""
+    """A promise with its judgement in words."""
 
     judgement: Judgement
     style: str
     mark: str
     sentence: str
-    """A sentence with its full stop."""
+    """Judgement as a sentence, with its full stop."""
     systems: Sequence[tuple[str, str, str, str | None]]
     """(version, style, mark and words, anchor of the evidence)."""
     source: str
@@ -194,7 +194,7 @@ def _page(matrix: Matrix) -> _Page:
         effects=[
             _EffectView(
                 title=effect.title,
-                anchor=anchors.of_anomaly(effect.anomaly),
+                anchor=anchors.anomaly_anchor(effect.anomaly),
                 where=f"on {len(effect.systems)} of {len(matrix.systems)}",
             )
             for effect in effects[:EFFECTS_SHOWN]
@@ -220,7 +220,7 @@ def _page(matrix: Matrix) -> _Page:
 
 
 class Anchors:
-    """An id for every workload and cell of a matrix, of letters that need no escaping, each only once."""
+    """A unique element id for every workload and cell of a matrix, from letters that need no escaping."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._ids: dict[tuple[str | None, ...], str] = {}
@@ -235,22 +235,22 @@ class Anchors:
         self._first: dict[str, str] = {}
         for row in matrix.rows:
             if row.anomaly is not None:
-                self._first.setdefault(row.anomaly, self.of_row(row))
+                self._first.setdefault(row.anomaly, self.row_anchor(row))
 
-    def of_workload(self, workload: str, mode: str) -> str:
-        """Of its group of rows."""
+    def workload_anchor(self, workload: str, mode: str) -> str:
+        """Return the id of a workload's group of rows."""
         return self._ids["workload", workload, mode]
 
-    def of_row(self, row: Row) -> str:
-        """Of the row in the table."""
+    def row_anchor(self, row: Row) -> str:
+        """Return the id of a row in the table."""
         return self._ids["row", row.workload, row.condition, row.anomaly]
 
-    def of_cell(self, cell: Cell) -> str | None:
-        """Of the cell's detail; None for a cell that is in no row."""
+    def cell_anchor(self, cell: Cell) -> str | None:
+        """Return the id of a cell's detail; None for a cell that is in no row."""
         return self._ids.get(("cell", cell.system, cell.workload, cell.condition, cell.anomaly))
 
-    def of_anomaly(self, anomaly: str) -> str:
-        """Of the first row of that anomaly."""
+    def anomaly_anchor(self, anomaly: str) -> str:
+        """Return the id of the first row of that anomaly."""
         return self._first[anomaly]
 
     def _name(self, key: tuple[str | None, ...], wanted: str, taken: set[str]) -> None:
@@ -273,21 +273,21 @@ def _row_name(row: Row) -> str:
 
 
 def version_name(matrix: Matrix, system: str) -> str:
-    """`5.0.9` where all are of one product, else `Cassandra 5.0.9`."""
+    """Return `5.0.9` if all systems are of one product, else `Cassandra 5.0.9`."""
     products = {one.partition(":")[0] for one in matrix.systems}
     return system.partition(":")[2] or system if len(products) == 1 else system_name(system)
 
 
 def interval_in_words(cell: Cell) -> str:
-    """`between 76 % and 100 %`: where the true rate is, with 95 % confidence."""
+    """Describe the interval: `between 76 % and 100 %` contains the true rate with 95 % confidence."""
     return f"between {cell.low:.0%} and {cell.high:.0%}".replace("%", " %")
 
 
 def cell_sentence(cell: Cell, *, control: bool = False) -> str:
-    """What a cell says, in a sentence: for its title, for its detail, and for a reader who sees no colour."""
+    """Describe a cell in a sentence for its title, its detail and screen readers."""
     word = _QUIET.get(cell.state, cell.state) if control else cell.state
     if cell.state in {"broke", "held"}:
-        found = "found" if cell.anomaly is not None else "something was found"
+        found = "found" if cell.anomaly is not None else "an anomaly was found"
         tried = counted(cell.tried, cell.unit)
         return f"{word}: {found} in {cell.broken} of {tried}; the true rate is {interval_in_words(cell)}."
     reason = cell.reason.rstrip(".")
@@ -295,7 +295,7 @@ def cell_sentence(cell: Cell, *, control: bool = False) -> str:
 
 
 def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
-    """What was run, when, and for how long."""
+    """List the page's facts: the systems and races that were run, the time and the duration."""
     extent = extent_of(matrix)
     workloads = list(dict.fromkeys(row.workload for row in matrix.rows))
     modes = list(dict.fromkeys(row.condition for row in matrix.rows))
@@ -312,7 +312,7 @@ def facts_of(matrix: Matrix) -> list[tuple[str, str]]:
 
 
 def _moment(text: str) -> str:
-    """`2026-11-21 10:02 UTC`; what is no time stays as it is."""
+    """Format a time as `2026-11-21 10:02 UTC`. Text that is not a time stays unchanged."""
     try:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
     except ValueError:
@@ -323,7 +323,7 @@ def _moment(text: str) -> str:
 
 
 def _spans(systems: Sequence[str]) -> list[_Span]:
-    """Neighbouring columns of one era under one head."""
+    """Group neighbouring columns of one era."""
     spans = []
     for era, columns in groupby(systems, key=era_of):
         short = era.short if era is not None else ""
@@ -332,7 +332,7 @@ def _spans(systems: Sequence[str]) -> list[_Span]:
 
 
 def _groups(matrix: Matrix, rows: Sequence[Row], cells: Sequence[Cell], anchors: Anchors) -> list[_Group]:
-    """Rows by workload and condition, in the order of the matrix; the condition is said where there are several."""
+    """Group rows by workload and condition, in the order of the matrix. The condition is named if the workload has several."""
     several = len({row.condition for row in rows}) > 1
     by_place = {(cell.system, cell.workload, cell.condition, cell.anomaly): cell for cell in cells}
     by_group: dict[tuple[str, str], list[Row]] = {}
@@ -341,7 +341,7 @@ def _groups(matrix: Matrix, rows: Sequence[Row], cells: Sequence[Cell], anchors:
     control = rows is matrix.control_rows
     return [
         _Group(
-            anchor=anchors.of_workload(workload, mode),
+            anchor=anchors.workload_anchor(workload, mode),
             workload=workload,
             condition=mode if several else "",
             rows=[_row_view(matrix, row, by_place, anchors, among=own, control=control) for row in own],
@@ -356,7 +356,7 @@ _Places = Mapping[tuple[str, str, str, str | None], Cell]
 def _row_view(
     matrix: Matrix, row: Row, by_place: _Places, anchors: Anchors, *, among: Sequence[Row], control: bool
 ) -> _RowView:
-    """`among` are the rows of the same workload and condition."""
+    """Prepare a row. `among` are the rows of the same workload and condition."""
     cells = []
     for system in matrix.systems:
         cell = by_place.get((system, row.workload, row.condition, row.anomaly)) or _never_run(system, row)
@@ -368,7 +368,7 @@ def _row_view(
             below = [(one, other) for one, other in others if other is not None and other.state == "broke"]
         cells.append(_cell_view(cell, anchors, below, control=control))
     title = "any anomaly" if row.anomaly is None else row.title or row.anomaly
-    return _RowView(title=title, anomaly=row.anomaly, anchor=anchors.of_row(row), cells=cells)
+    return _RowView(title=title, anomaly=row.anomaly, anchor=anchors.row_anchor(row), cells=cells)
 
 
 def _never_run(system: str, row: Row) -> Cell:
@@ -376,21 +376,21 @@ def _never_run(system: str, row: Row) -> Cell:
 
 
 def _cell_view(cell: Cell, anchors: Anchors, below: Iterable[tuple[Row, Cell]], *, control: bool = False) -> _CellView:
-    """`below` are the broken cells of single anomalies, if the cell is of the row "any anomaly"."""
+    """Prepare a cell. For the row "any anomaly", `below` are the broken cells of single anomalies."""
     below = list(below)
-    # Evidence is shown once, where the anomaly is; the row above it leads there.
+    # Evidence is shown once, in the anomaly's row; the row "any anomaly" links to it.
     shown_below = any(other.evidence is not None for _, other in below)
     explained = cell.anomaly is None or cell.state in _EXPLAINED
     return _CellView(
         cell=cell,
-        anchor=anchors.of_cell(cell) if explained else None,
+        anchor=anchors.cell_anchor(cell) if explained else None,
         mark=cell.mark,
         style=cell.style,
         word=_QUIET.get(cell.state, cell.state) if control else cell.state,
         name=system_name(cell.system),
         sentence=cell_sentence(cell, control=control),
         found=[
-            (row.title or str(row.anomaly), f"{other.broken}/{other.tried}", str(anchors.of_cell(other)))
+            (row.title or str(row.anomaly), f"{other.broken}/{other.tried}", str(anchors.cell_anchor(other)))
             for row, other in below
         ],
         evidence=None if shown_below else cell.evidence,
@@ -398,7 +398,7 @@ def _cell_view(cell: Cell, anchors: Anchors, below: Iterable[tuple[Row, Cell]], 
 
 
 def _control_row(matrix: Matrix) -> _RowView:
-    """All controls of a system in one cell."""
+    """Prepare the row that shows all controls of a system in one cell."""
     cells = []
     for system in matrix.systems:
         cell = control_of(matrix, system)
@@ -414,7 +414,7 @@ def _control_row(matrix: Matrix) -> _RowView:
         )
         cells.append(view)
     return _RowView(
-        title="control: the same through one coordinator, one after another",
+        title="control: the same statements one after another through one coordinator",
         anomaly=None,
         anchor="row.control",
         cells=cells,
@@ -425,7 +425,7 @@ def _control_row(matrix: Matrix) -> _RowView:
 
 
 def eras_of(matrix: Matrix, anchors: Anchors) -> list[EraView]:
-    """All eras in order, each with what it promised and what became of that."""
+    """Prepare all eras in order, each with its promises and their judgements."""
     judged: dict[str, list[Judgement]] = {}
     for judgement in judgements(matrix):
         judged.setdefault(judgement.promise.era, []).append(judgement)
@@ -456,7 +456,7 @@ def _promise_view(matrix: Matrix, judgement: Judgement, anchors: Anchors) -> Pro
 
 
 def _judged(judgement: Judgement) -> str:
-    """What became of a promise on all systems together."""
+    """Describe the judgement of a promise over all systems."""
     decided = [one for one in judgement.systems if one.state != "not judged"]
     if judgement.state == "not judged":
         return f"Not judged: {judgement.reason.rstrip('.')}."
@@ -477,6 +477,6 @@ def _on_system(matrix: Matrix, one: OnSystem, anchors: Anchors) -> tuple[str, st
     name = version_name(matrix, one.system)
     if one.shown:
         worst = one.shown[0]
-        return name, style, f"{mark} {worst.broken}/{worst.tried} {worst.workload}", anchors.of_cell(worst)
+        return name, style, f"{mark} {worst.broken}/{worst.tried} {worst.workload}", anchors.cell_anchor(worst)
     words = f"{mark} 0/{one.tried}" if one.tried else f"{mark} {one.state}"
     return name, style, words, None

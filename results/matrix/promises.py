@@ -1,8 +1,8 @@
-"""Promises: what each line of releases said of its schema changes, held against what a matrix found.
+"""Promises: statements about the schema changes of each line of releases, judged against a matrix.
 
-`promises.toml` beside this file has every promise and every weakness owned up to, in our words, with the passage of the
-seed document or the ticket it comes from. A promise is broken by certain anomalies and kept by tries without any of them;
-a weakness is confirmed by them. Where nothing was decided nothing is judged: a version that was not tried kept nothing.
+`promises.toml` beside this file lists every promise and every admitted weakness in our words, with the passage of the seed
+document or the ticket it comes from. Certain anomalies break a promise, and decided tries without them keep it. The same
+anomalies confirm a weakness. Without a decided try there is no judgement: a version that was not tried has kept nothing.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ Kind: TypeAlias = Literal["promise", "weakness"]
 JudgementState: TypeAlias = Literal["kept", "broken", "confirmed", "not seen", "not judged"]
 
 ANY_ANOMALY: Final = "*"
-"""In place of a type: whatever is found contradicts the promise."""
+"""Placeholder for all types: any anomaly contradicts the promise."""
 
 _UNDECIDED: Final = frozenset({"unknown", "not run"})
 
 CONTROL: Final = "single"
-"""The mode of the controls: no promise is judged by it that does not name it."""
+"""Mode of the controls: they count only for promises that name this mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One sentence about a line of releases, and what would show that it is not so (or, of a weakness, that it is).
+    """One statement about a line of releases, with the anomalies that refute it (or, for a weakness, confirm it).
 
-    `source` are passages as `seed 1, Concurrency`. `shown_by` are anomaly types, or `ANY_ANOMALY`, that contradict a
-    promise or confirm a weakness; `tried_by` are the workloads and `modes` the modes whose races try it, all workloads
-    and every mode but the controls' where none is named, and of `faults` one must have been at work where any is named.
-    With `unjudged` no matrix can judge it, and that is why.
+    `source` are passages as `seed 1, Concurrency`. `shown_by` are the anomaly types, or `ANY_ANOMALY`, that contradict a
+    promise or confirm a weakness. `tried_by` are the workloads whose races test it; empty means all. `modes` are the modes
+    whose races test it; empty means all but the controls'. If `faults` is not empty, at least one of them must have been
+    active. `unjudged` is the reason why no matrix can judge the promise, or empty.
     """
 
     id: str
@@ -68,7 +68,7 @@ class Promise:
     unjudged: str = ""
 
     def is_tried_by(self, cell: Cell) -> bool:
-        """Whether that cell's races put it to the test."""
+        """Return True if the cell's races test the promise."""
         if cell.mode not in self.modes if self.modes else cell.mode == CONTROL:
             return False
         if self.faults and not set(self.faults) & set(cell.nemeses):
@@ -76,7 +76,7 @@ class Promise:
         return not self.tried_by or cell.workload in self.tried_by
 
     def is_shown_by(self, cell: Cell) -> bool:
-        """Whether that cell contradicts the promise, or confirms the weakness."""
+        """Return True if the cell contradicts the promise or confirms the weakness."""
         if cell.state != "broke" or not self.is_tried_by(cell):
             return False
         return cell.anomaly is None if ANY_ANOMALY in self.shown_by else cell.anomaly in self.shown_by
@@ -84,40 +84,40 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnSystem:
-    """What became of a promise on one system."""
+    """The judgement of a promise on one system."""
 
     system: str
     state: JudgementState
     tried: int
-    """Decided tries of the workloads that try it."""
+    """Number of decided tries of the workloads that test the promise."""
     shown: tuple[Cell, ...] = ()
-    """The cells that contradict or confirm it, the highest rate first. A race may be counted in several of them."""
+    """Cells that contradict or confirm it, the highest rate first. Several cells may count the same race."""
     undecided: tuple[str, ...] = ()
-    """Workloads that would have tried it, with what became of them: `drop-type: unknown, the cluster never settled`."""
+    """Workloads that would have tested it, with their states: `drop-type: unknown, the cluster never settled`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What became of a promise on all systems of a matrix that it holds for."""
+    """The judgement of a promise over all systems of a matrix that it covers."""
 
     promise: Promise
     state: JudgementState
     systems: tuple[OnSystem, ...] = ()
     reason: str = ""
-    """Why it was not judged."""
+    """Reason why the promise was not judged, or empty."""
 
     @property
     def tried(self) -> int:
-        """Decided tries on all systems."""
+        """Number of decided tries on all systems."""
         return sum(one.tried for one in self.systems)
 
     def on(self, state: JudgementState) -> tuple[OnSystem, ...]:
-        """The systems on which that became of it."""
+        """Return the systems with that judgement."""
         return tuple(one for one in self.systems if one.state == state)
 
 
 def promises_from(document: Mapping[str, Any]) -> tuple[Promise, ...]:
-    """The promises of a document like `promises.toml`, in its order. Raises KeyError for a field that is missing."""
+    """Parse the promises of a document like `promises.toml`, in its order. Raises KeyError for a missing field."""
     return tuple(
         Promise(
             id=entry["id"],
@@ -148,20 +148,20 @@ _DOCUMENT: Final[Mapping[str, Any]] = tomllib.loads(
     files(__package__).joinpath("promises.toml").read_text(encoding="utf-8")
 )
 DOCUMENTS: Final[Mapping[str, str]] = _DOCUMENT["documents"]
-"""The seed documents by the name that sources use, with their titles."""
+"""Name of a seed document in sources → its title."""
 PROMISES: Final[tuple[Promise, ...]] = promises_from(_DOCUMENT)
 
 
 def judgements(matrix: Matrix, promises: Iterable[Promise] = PROMISES) -> tuple[Judgement, ...]:
-    """Every promise judged, in order."""
+    """Judge every promise, in order."""
     return tuple(judge(promise, matrix) for promise in promises)
 
 
 def judge(promise: Promise, matrix: Matrix) -> Judgement:
-    """Hold one promise against all that was found on the systems it was made for.
+    """Judge one promise against all cells of the systems that it covers.
 
-    Broken (a weakness: confirmed) if it is so on any of them; kept (not seen) if tries were decided on some and none
-    showed it; else not judged, with the reason.
+    It is broken (a weakness: confirmed) if it is on at least one system. It is kept (a weakness: not seen) if at least one
+    try was decided and none showed it. Otherwise it is not judged, with the reason.
     """
     if promise.unjudged:
         return Judgement(promise=promise, state="not judged", reason=promise.unjudged)
@@ -179,7 +179,7 @@ def judge(promise: Promise, matrix: Matrix) -> Judgement:
 
 
 def _on_system(promise: Promise, system: str, cells: Sequence[Cell]) -> OnSystem:
-    """`cells` are those of the system that try the promise."""
+    """Judge a promise on one system. `cells` are the system's cells that test the promise."""
     tried, undecided = 0, []
     for cell in cells:
         if cell.anomaly is not None:
@@ -202,7 +202,7 @@ def _on_system(promise: Promise, system: str, cells: Sequence[Cell]) -> OnSystem
 
 
 def _judging(promise: Promise, whole: Cell, cells: Iterable[Cell]) -> Iterable[Cell]:
-    """The cells of the same races that say of one anomaly each whether it shows the promise."""
+    """Select the cells of the same races whose anomalies show the promise."""
     return (
         cell
         for cell in cells
@@ -213,11 +213,11 @@ def _judging(promise: Promise, whole: Cell, cells: Iterable[Cell]) -> Iterable[C
 def _why_absent(promise: Promise, matrix: Matrix) -> str:
     product = promise.versions.product
     if any(system.startswith(f"{product}:") for system in matrix.systems):
-        return "no version that it holds for is in this matrix"
+        return "no version that it covers is in this matrix"
     return f"no {system_name(product)} is in this matrix"
 
 
 def _why_not(judged: Iterable[OnSystem]) -> str:
-    """Of systems on which nothing was decided."""
+    """Describe why the promise was decided on none of these systems."""
     undecided = tuple(dict.fromkeys(why for one in judged for why in one.undecided))
-    return f"no try was decided ({'; '.join(undecided)})" if undecided else "nothing that would try it was run"
+    return f"no try was decided ({'; '.join(undecided)})" if undecided else "no race that tests it was run"

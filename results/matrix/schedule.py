@@ -1,11 +1,11 @@
-"""Schedule: which run comes next, so that a page worth reading exists early and time goes where little is known.
+"""Schedule: the order of runs, so that a useful page exists early and time is spent on the least certain cells.
 
-Pure: it is told what was begun and what came of it, and answers; clocks, processes and memory belong to others. So a
-schedule that is told the same again, after an interruption, goes on with the same.
+Pure: its state depends only on the units begun and their facts. Clocks, processes and memory are arguments. A schedule that
+receives the same units again after an interruption continues in the same way.
 
-Breadth first: every cell is run once, the first of every system before the second of any; then, cell by cell, whatever
-is least known, and of what is equally unknown the cheapest. Kinds of race that can be expected not to disturb each
-other share a cluster, until a run shows that they do. Times are learnt: of the same unit, else of its system.
+Breadth first: every cell is run once, the first cell of every system before the second of any. Then the least certain cell
+is next, and among equally uncertain cells the fastest. Kinds of race that are not expected to disturb each other share a
+cluster until a run shows that they do. Durations are learnt from earlier runs of the same unit, or else of its system.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["CellKey", "Demand", "Schedule"]
 
 _BASE_S: Final = 8.0
 _S_A_MB: Final = 0.012
-"""A first guess: three nodes of 0.7 (about 0.5 GB) take a quarter of a minute, three of 5.0 (2.4 GB) well over half."""
+"""Initial estimate, s per MB: three nodes of 0.7 (about 0.5 GB) take 15 s, three of 5.0 (2.4 GB) well over 30 s."""
 _S_A_RACE: Final = 0.8
 _CONTROL_RACES: Final = 2
 _UNDECIDED_MOST: Final = 2
-"""A cell whose runs are never decided is given up after so many."""
+"""Number of undecided runs after which a cell is given up."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,7 +45,7 @@ class CellKey:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a unit asks of the machine."""
+    """The memory and time that a unit needs."""
 
     unit: Unit
     memory_mb: int
@@ -54,24 +54,24 @@ class Demand:
 
 @dataclass(slots=True)
 class Schedule:
-    """What was done, what is going on, and what is next."""
+    """The finished units, the running units, and the choice of the next one."""
 
     plan: MatrixPlan
     demands: Mapping[str, Demands | None]
-    """System → what its cluster asks; None: its provider does not tell."""
+    """System → demand of its cluster; None if its provider does not state one."""
     runs: dict[CellKey, list[RunFacts]] = field(default_factory=dict)
     running: dict[str, Unit] = field(default_factory=dict)
     _took: dict[tuple[str, tuple[str, ...], str], list[float]] = field(default_factory=dict)
     _ratios: dict[str, list[float]] = field(default_factory=dict)
     _turns: dict[tuple[str, tuple[str, ...], str], int] = field(default_factory=dict)
     _apart: set[tuple[str, str]] = field(default_factory=set)
-    """(system, condition) in which kinds of race turned out to disturb each other."""
-    # Asked for several times a second, and nothing but a run that is done changes them.
+    """(system, condition) pairs in which kinds of race have disturbed each other."""
+    # Read several times a second, and changed only by a finished run.
     _known: dict[CellKey, bool] = field(default_factory=dict)
     _doubts: dict[CellKey, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """What a system never had needs no run to be known."""
+        """Mark the cells whose system lacks a required feature: they need no run."""
         for key, condition in self._keys():
             self.runs.setdefault(key, [])
             lacking = self._lacking(key.system, key.workload)
@@ -87,9 +87,9 @@ class Schedule:
     # ── what is next ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def next(self, *, memory_mb: float, seconds_left: float) -> Unit | None:
-        """The unit to begin now, within so much memory and likely to end in time; None: none such.
+        """Return the unit to begin now that fits into the memory and is likely to end in time; None if there is none.
 
-        What needs more memory or time than there is does not keep the smaller ones from being begun.
+        A unit that needs more memory or time than available does not block smaller units.
         """
         for demand in self.candidates():
             if demand.memory_mb <= memory_mb and demand.seconds <= seconds_left:
@@ -97,7 +97,7 @@ class Schedule:
         return None
 
     def candidates(self) -> list[Demand]:
-        """Everything worth a run now, in the order in which it should be begun."""
+        """Return every unit that is worth a run now, in order of priority."""
         busy = {
             CellKey(unit.system, name, unit.condition.name) for unit in self.running.values() for name in unit.workloads
         }
@@ -116,14 +116,14 @@ class Schedule:
     def _rank(
         self, keys: Sequence[CellKey], condition: Condition, order: int, place: int, demand: Demand
     ) -> tuple[float, ...]:
-        """Small comes first: untried before tried, controls after what they are the control of, then the least known."""
+        """Return a sort key: untried cells first, controls after the cells they control, then the least certain."""
         untried = any(not self.runs[key] for key in keys)
         if untried:
             return 0, float(condition.mode == CONTROL), float(order), float(place)
         return 1, -max(self.doubt(key) for key in keys), demand.seconds, float(place)
 
     def _groups(self, system: str, condition: Condition) -> list[tuple[str, ...]]:
-        """Who runs with whom: those that share, if they still do, and then each of the others alone."""
+        """Group workloads by cluster: those that may share one, then each of the others alone."""
         able = [
             name
             for name in self.plan.workloads
@@ -149,7 +149,7 @@ class Schedule:
             workloads=group,
             condition=condition,
             first_race=first,
-            # What must stay quiet is as telling after two as after six, and there are many kinds in one run of controls.
+            # Two races of a control are as conclusive as six, and one run of controls has many kinds of race.
             races=min(self.plan.races, _CONTROL_RACES) if condition.mode == CONTROL else self.plan.races,
             turn=turn,
         )
@@ -157,11 +157,11 @@ class Schedule:
     # ── what is known ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def is_refused(self, key: CellKey) -> bool:
-        """Whether the system lacks what the workload needs."""
+        """Return True if the system lacks a feature that the workload needs."""
         return any(not run.applicable for run in self.runs[key])
 
     def is_known(self, key: CellKey) -> bool:
-        """Whether no further run of the cell is wanted: it is not applicable, sure enough, or was given up."""
+        """Return True if the cell needs no further run: it is not applicable, certain enough, or given up."""
         if key not in self._known:
             self._known[key] = self._judged_known(key)
         return self._known[key]
@@ -170,7 +170,7 @@ class Schedule:
         runs = self.runs[key]
         if self.is_refused(key):
             return True
-        # Runs that several kinds spoilt for each other tell nothing of this one, and do not use up its tries.
+        # Runs whose damage cannot be attributed to one kind of race do not count as tries.
         own = [run for run in runs if not run.ambiguous and (not run.races or own_races(run, key.workload))]
         if len(own) >= self.plan.tries_max:
             return True
@@ -180,7 +180,7 @@ class Schedule:
         return key.condition == CONTROL or self.doubt(key) <= self.plan.confidence
 
     def doubt(self, key: CellKey) -> float:
-        """The half width of the widest interval of the cell: of its races, or of its runs where they are what counts."""
+        """Return the half width of the cell's widest interval, of its races or of its runs."""
         if key not in self._doubts:
             self._doubts[key] = self._widest(key)
         return self._doubts[key]
@@ -198,12 +198,12 @@ class Schedule:
         return max(cell.half_width, *(one.half_width for one in of_runs))
 
     def cell(self, key: CellKey) -> Cell:
-        """The row "any anomaly" of the cell, as it stands."""
+        """Return the current cell of the row "any anomaly"."""
         condition = self.plan.condition(key.condition)
         return any_cell(key.system, key.workload, condition, self.runs[key], racing=is_racing(key.workload))
 
     def counts(self) -> tuple[int, int]:
-        """(cells known, cells), controls included."""
+        """Return (cells known, cells), controls included."""
         keys = [key for key, _ in self._keys()]
         return sum(self.is_known(key) for key in keys), len(keys)
 
@@ -215,16 +215,16 @@ class Schedule:
             for workload in (self.plan.racing if condition.mode == CONTROL else self.plan.workloads)
         ]
 
-    # ── what is told ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begun(self, unit: Unit) -> None:
-        """The unit is being run."""
+        """Record that the unit is running."""
         assert unit.id not in self.running
         self.running[unit.id] = unit
         self._turns[unit.kind] = unit.turn + 1
 
     def done(self, unit: Unit, facts: RunFacts) -> None:
-        """What came of it. Also for a unit of an earlier process that this one never saw begin."""
+        """Record the facts of a unit. It may have been begun by an earlier process."""
         self.running.pop(unit.id, None)
         self._turns[unit.kind] = max(self._turns.get(unit.kind, 0), unit.turn + 1)
         condition = unit.condition.name
@@ -234,7 +234,7 @@ class Schedule:
             self._known.pop(key, None)
             self._doubts.pop(key, None)
         if len(unit.workloads) > 1 and (facts.ambiguous or not facts.kinds >= set(unit.workloads)):
-            # Somebody spoilt it for the others, or nobody could begin: from now on each for itself.
+            # The kinds of race disturbed each other, or none could begin: each is run alone from now on.
             self._apart.add((unit.system, condition))
         if facts.completed:
             self._took.setdefault(unit.kind, []).append(facts.seconds)
@@ -243,12 +243,12 @@ class Schedule:
     # ── time and memory ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def memory_of(self, system: str) -> int:
-        """What a cluster of it takes, in MB; of one that does not tell, nothing is known and nothing is counted."""
+        """Return the memory of a system's cluster, MB; 0 if its provider does not state it."""
         demands = self.demands[system]
         return 0 if demands is None else demands.memory_mb
 
     def estimate(self, unit: Unit) -> float:
-        """Seconds that a run of it is likely to take."""
+        """Return the estimated duration of a run of the unit, s."""
         took = self._took.get(unit.kind)
         if took:
             return median(took)
@@ -263,7 +263,7 @@ class Schedule:
         return _BASE_S + _S_A_MB * self.memory_of(unit.system) + _S_A_RACE * races
 
     def seconds_left(self, *, at_once: int) -> float:
-        """How long the rest is likely to take, what is going on included, if so many run at once."""
+        """Return the estimated duration of all remaining runs, running ones included, with `at_once` clusters, s."""
         rest = sum(self.estimate(unit) / 2 for unit in self.running.values())
         running = {
             CellKey(unit.system, name, unit.condition.name) for unit in self.running.values() for name in unit.workloads
@@ -277,7 +277,7 @@ class Schedule:
         return rest / max(1, at_once)
 
     def _runs_wanted(self, key: CellKey) -> int:
-        """How many more runs would make it known, if its rate is what it seems to be."""
+        """Return the number of further runs after which the cell would be known, if its rate stays the same."""
         if self.is_known(key):
             return 0
         runs = [run for run in self.runs[key] if not run.ambiguous]

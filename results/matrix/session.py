@@ -1,4 +1,4 @@
-"""Session: one stretch of work on a matrix, from what is on disk to what is on disk."""
+"""Session: one stretch of work on a matrix. It starts from the folder and leaves its results in the folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Session:
     demands: Mapping[str, Demands | None]
     page_every_s: float = 20.0
     executor: Executor | None = None
-    """Who carries the units out; None: processes of this machine."""
+    """Executor of the units; None for processes on this machine."""
     _began: float = field(default_factory=time.monotonic)
     _drawn: float = field(default_factory=time.monotonic)
     _before_s: float = 0.0
@@ -47,7 +47,7 @@ class Session:
     def run(
         self, *, at_once: int, elastic: bool, budget_s: float | None, engine: str
     ) -> tuple[Matrix, Ending | Literal["interrupted"]]:
-        """Go on until everything wanted is known or time is up; then the page and the tables. Raises HistoryError."""
+        """Continue until everything wanted is known or time is up, then write the page and the tables. Raises HistoryError."""
         schedule = Schedule(self.plan, self.demands)
         for done in self.folder.done():
             schedule.done(done.unit, done.facts)
@@ -80,8 +80,8 @@ class Session:
     def _matrix(self, schedule: Schedule, ending: str | None) -> Matrix:
         notes = {
             "time is up": "The time budget ended before everything was known.",
-            "too little memory": "There was too little memory for a further cluster.",
-            "interrupted": "It was interrupted.",
+            "too little memory": "There was not enough memory for another cluster.",
+            "interrupted": "The matrix was interrupted.",
         }
         finished = None if ending in {None, "interrupted"} else datetime.now(UTC).isoformat(timespec="seconds")
         return matrix_of(

@@ -1,7 +1,7 @@
-"""Summary: what a matrix says in one sentence, what its controls say, and what of it is worst.
+"""Summary: the headline of a matrix, the result of its controls, and its most prominent anomalies.
 
-Made from the cells alone, and never more than they say: a version has held only if every cell of it was decided and
-none broke; one of which something was not decided, or not run, is counted apart.
+Derived from the cells alone. A version has held only if every cell of it was decided and none broke. A version with an
+undecided cell, or a cell that was not run, is counted separately.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = [
 Standing: TypeAlias = Literal["broke", "held", "unknown", "not run"]
 
 EVERY_WORKLOAD: Final = "every workload"
-"""In place of a workload's name, in a cell that adds up all of them."""
+"""Workload name in a cell that adds up all workloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An anomaly, and the systems it was found on, in the order of the matrix."""
+    """An anomaly, and the systems on which it was found, in the order of the matrix."""
 
     anomaly: str
     title: str
@@ -45,14 +45,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much a matrix is made of: decided races, controls among them, and runs."""
+    """The size of a matrix: decided races, controls among them, and runs."""
 
     races: int
     runs: int
 
 
 def standing_of(matrix: Matrix, system: str) -> Standing:
-    """What can be said of one system as a whole. What it has no feature for does not count."""
+    """Return the state of one system as a whole. Cells that are not applicable do not count."""
     cells = [cell for cell in matrix.cells if cell.system == system]
     states = {cell.state for cell in cells}
     if "broke" in states:
@@ -64,29 +64,29 @@ def standing_of(matrix: Matrix, system: str) -> Standing:
 
 
 def headline(matrix: Matrix) -> str:
-    """The matrix in one sentence: which versions came through, how many broke, which are not decided or not run."""
+    """Summarise the matrix in one sentence: which versions held, how many broke, which are undecided or were not run."""
     by_standing: dict[Standing, list[str]] = {}
     for system in matrix.systems:
         by_standing.setdefault(standing_of(matrix, system), []).append(system)
     broke, held = by_standing.get("broke", []), by_standing.get("held", [])
     undecided, not_run = by_standing.get("unknown", []), by_standing.get("not run", [])
-    said = []
+    parts = []
     if broke or held:
-        said += _said(matrix, broke, held, only=not undecided and not not_run)
+        parts += _decided_parts(matrix, broke, held, only=not undecided and not not_run)
     else:
-        said.append(f"Nothing is decided on {_systems(matrix)}")
+        parts.append(f"Nothing is decided on {_systems(matrix)}")
     if undecided and len(undecided) < len(matrix.systems):
-        said.append(
+        parts.append(
             f"{len(undecided)} {'is' if len(undecided) == 1 else 'are'} not decided ({_named(matrix, undecided)})"
         )
     if not_run and len(not_run) < len(matrix.systems):
-        said.append(f"{len(not_run)} {'was' if len(not_run) == 1 else 'were'} not run ({_named(matrix, not_run)})")
-    sentence = f"{'; '.join(said)}."
-    return sentence if matrix.finished is not None else f"Not finished yet. {sentence}"
+        parts.append(f"{len(not_run)} {'was' if len(not_run) == 1 else 'were'} not run ({_named(matrix, not_run)})")
+    sentence = f"{'; '.join(parts)}."
+    return sentence if matrix.finished is not None else f"Not finished. {sentence}"
 
 
-def _said(matrix: Matrix, broke: Sequence[str], held: Sequence[str], *, only: bool) -> list[str]:
-    """Of systems that are decided; there is one at least."""
+def _decided_parts(matrix: Matrix, broke: Sequence[str], held: Sequence[str], *, only: bool) -> list[str]:
+    """Describe the decided systems; there is at least one."""
     every = _systems(matrix)
     if len(matrix.systems) == len(broke):
         return [f"{system_name(broke[0])} broke" if len(broke) == 1 else f"{_all(every, len(broke))} broke"]
@@ -98,16 +98,16 @@ def _said(matrix: Matrix, broke: Sequence[str], held: Sequence[str], *, only: bo
     named = _named(matrix, held)
     if len(held) == 1:
         first = "only " if only else ""
-        said = [f"Of {every}, {first}{named} came through every race it was put to without an anomaly (0 of {tried})"]
+        parts = [f"Of {every}, {first}{named} came through every race it was put to without an anomaly (0 of {tried})"]
     else:
-        said = [
+        parts = [
             f"Of {every}, {len(held)} came through every race they were put to without an anomaly ({named}: 0 of {tried})"
         ]
-    return [*said, f"{len(broke)} broke"] if broke else said
+    return [*parts, f"{len(broke)} broke"] if broke else parts
 
 
 def effects_of(matrix: Matrix) -> tuple[Effect, ...]:
-    """List what was found, with the systems: the most prominent first, among equals the most widespread."""
+    """List the anomalies with their systems: the most prominent first, among equals the most widespread."""
     found: dict[str, set[str]] = {}
     titles: dict[str, str] = {}
     for row in matrix.rows:
@@ -124,7 +124,7 @@ def effects_of(matrix: Matrix) -> tuple[Effect, ...]:
 
 
 def control_of(matrix: Matrix, system: str) -> Cell:
-    """All controls of one system as one cell: broke (loud) if any is, held (quiet) only if all are that apply."""
+    """Add up all controls of one system in one cell: broke (loud) if any is, held (quiet) only if all applicable ones are."""
     cells = [cell for cell in matrix.controls if cell.system == system and cell.anomaly is None]
     states = {cell.state for cell in cells}
     decided = [cell for cell in cells if cell.state in {"broke", "held"}]
@@ -147,18 +147,18 @@ def control_of(matrix: Matrix, system: str) -> Cell:
 
 
 def controls_in_words(matrix: Matrix) -> str:
-    """Whether the controls stayed quiet, in a sentence."""
+    """Describe the controls in a sentence."""
     whole = [control_of(matrix, system) for system in matrix.systems]
     if not matrix.controls:
         return "No controls were run."
     loud = noisy(matrix.controls)
     known = {cell: found for cell in loud if (found := known_without_race(cell, anomalies_of(matrix.controls, cell)))}
     if unexplained := _systems_of(matrix, [cell for cell in loud if cell not in known]):
-        return f"The controls were not quiet: something was found on {_named(matrix, unexplained)}."
+        return f"The controls were not quiet: anomalies were found on {_named(matrix, unexplained)}."
     if known:
         tickets = joined(sorted({found.ticket for found in known.values()}))
         return (
-            f"Nothing was found in the controls but what takes no race: on {_named(matrix, _systems_of(matrix, list(known)))}, "
+            f"The controls found only known defects that need no race: on {_named(matrix, _systems_of(matrix, list(known)))}, "
             f"{tickets}."
         )
     tried = counted(sum(cell.tried for cell in whole), "try", "tries")
@@ -169,12 +169,12 @@ def controls_in_words(matrix: Matrix) -> str:
 
 
 def _systems_of(matrix: Matrix, cells: Sequence[Cell]) -> list[str]:
-    """The systems of these cells, each once, in the matrix' order."""
+    """Return the systems of these cells, each once, in the matrix' order."""
     return [system for system in matrix.systems if system in {cell.system for cell in cells}]
 
 
 def extent_of(matrix: Matrix) -> Extent:
-    """How many races were decided, and in how many runs."""
+    """Count the decided races and the runs."""
     every = (*matrix.cells, *matrix.controls)
     return Extent(
         races=sum(cell.tried for cell in every if cell.anomaly is None and cell.unit == "race"),
@@ -190,7 +190,7 @@ def _tries(cells: Iterable[Cell]) -> str:
 
 
 def _systems(matrix: Matrix) -> str:
-    """`15 versions of Cassandra`, or `3 systems` where they are not of one product."""
+    """Describe the systems: `15 versions of Cassandra`, or `3 systems` if they are of several products."""
     products = {system.partition(":")[0] for system in matrix.systems}
     if len(products) == 1:
         return f"{counted(len(matrix.systems), 'version')} of {system_name(products.pop())}"
@@ -198,12 +198,12 @@ def _systems(matrix: Matrix) -> str:
 
 
 def _all(every: str, count: int) -> str:
-    """`Both versions of Cassandra`, `All 15 versions of Cassandra`."""
+    """Describe all systems: `Both versions of Cassandra`, `All 15 versions of Cassandra`."""
     return f"Both {every.partition(' ')[2]}" if count == 2 else f"All {every}"
 
 
 def _named(matrix: Matrix, systems: Sequence[str]) -> str:
-    """Versions alone where there is but one product."""
+    """Join the systems' names; versions alone if there is only one product."""
     products = {system.partition(":")[0] for system in matrix.systems}
     return joined(
         system.partition(":")[2] or system if len(products) == 1 else system_name(system) for system in systems

@@ -1,7 +1,7 @@
-"""Tables: the raw results of a matrix as Parquet, for whoever wants to count for themselves.
+"""Tables: the raw results of a matrix as Parquet, for analysis with other tools.
 
-`cells.parquet` has one row a cell; `races.parquet` one row a race of all runs, with what became of it. The races are read
-out of the runs' own folders: an engine is told which runs are its share, and Spark and this process read the same rows.
+`cells.parquet` has one row per cell, `races.parquet` one row per race of all runs, with its outcome. The races are read from
+the runs' folders. The engine distributes the paths of the runs, so Spark and this process read the same rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CELLS: Final = pa.schema(
         ("workload", pa.string()),
         ("mode", pa.string()),
         ("nemeses", pa.list_(pa.string())),
-        ("anomaly", pa.string()),  # null: any
+        ("anomaly", pa.string()),  # null: any anomaly
         ("control", pa.bool_()),
         ("state", pa.string()),
         ("broken", pa.int64()),
@@ -38,7 +38,7 @@ CELLS: Final = pa.schema(
         ("unit", pa.string()),  # what `tried` counts: race, run
         ("reason", pa.string()),
         ("runs", pa.list_(pa.string())),
-        ("command", pa.string()),  # of the evidence; null: nothing was found
+        ("command", pa.string()),  # of the evidence; null if nothing was found
     ]
 )
 
@@ -54,13 +54,13 @@ ALL_RACES: Final = pa.schema(
 
 
 def write_tables(matrix: Matrix, folder: Path, *, engine: str = "auto", master: str | None = None) -> None:
-    """Write both into the matrix' folder. Raises HistoryError, and EnvironmentLacks if Spark is asked for and cannot be."""
+    """Write both tables into the matrix' folder. Raises HistoryError, and EnvironmentLacks if Spark is requested but unavailable."""
     write_table(folder / "cells.parquet", cells_table(matrix))
     write_table(folder / "races.parquet", races_of_runs(folder / "runs", engine=engine, master=master))
 
 
 def cells_table(matrix: Matrix) -> pa.Table:
-    """`CELLS`, in the order of the page."""
+    """Build the table `CELLS`, in the order of the page."""
     rows = [_row(cell, control=False) for cell in matrix.cells] + [_row(cell, control=True) for cell in matrix.controls]
     return pa.Table.from_pylist(rows, schema=CELLS)
 
@@ -72,7 +72,7 @@ def _row(cell: Cell, *, control: bool) -> dict[str, Any]:
 
 
 def races_of_runs(runs: Path, *, engine: str = "auto", master: str | None = None) -> pa.Table:
-    """`ALL_RACES` of every judged run in the folder, by run and in the order in which they were run."""
+    """Build the table `ALL_RACES` of every judged run in the folder, ordered by run and race."""
     weights = {
         path.parent.parent.name: max(1, pq.read_metadata(path).num_rows) for path in runs.glob("*/analysis/races.parquet")
         if not path.parent.parent.is_symlink()
@@ -87,25 +87,25 @@ def races_of_runs(runs: Path, *, engine: str = "auto", master: str | None = None
 
 _NAMES: Final = pa.list_(pa.string())
 _PLACED: Final = ALL_RACES.append(pa.field("place", pa.int64()))
-"""With each race's place in its run: what comes from several tasks has no order of its own."""
+"""`ALL_RACES` with each race's place in its run, to restore the order after distributed tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The races of the runs that are a unit's share."""
+    """A task that reads the races of a group of runs."""
 
     folder: Path
 
     def __call__(self, group: pa.Table) -> pa.Table:
         (share,) = group.to_pylist()
-        return pa.concat_tables([_PLACED.empty_table(), *(_of_run(self.folder / name) for name in share["runs"])])
+        return pa.concat_tables([_PLACED.empty_table(), *(_read_run(self.folder / name) for name in share["runs"])])
 
 
-def _of_run(run: Path) -> pa.Table:
+def _read_run(run: Path) -> pa.Table:
     plan = Plan.read(run)
     races = read_table(Store(run).path("analysis") / "races.parquet", RACES)
-    told = {"system": plan.system, "run": f"{run.parent.name}/{run.name}", "seed": plan.seed}
-    columns: dict[str, Any] = {name: pa.array([value] * len(races)) for name, value in told.items()}
+    run_columns = {"system": plan.system, "run": f"{run.parent.name}/{run.name}", "seed": plan.seed}
+    columns: dict[str, Any] = {name: pa.array([value] * len(races)) for name, value in run_columns.items()}
     columns["nemeses"] = pa.array([list(plan.nemeses)] * len(races), _NAMES)
     columns |= {name: races[name] for name in RACES.names}
     columns["place"] = pa.array(range(len(races)), pa.int64())

@@ -1,4 +1,4 @@
-"""Tally: what a matrix is, row by row and cell by cell (`schemaquake.results.summary.cell`)."""
+"""Tally: the matrix as rows and cells (`schemaquake.results.summary.cell`)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["Matrix", "Row"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the matrix, with a cell of every system: an anomaly of a workload in a mode, or (None) any of them."""
+    """One row of the matrix, with one cell per system: an anomaly of a workload in a mode, or any anomaly if `anomaly` is None."""
 
     workload: str
     mode: str
     nemeses: tuple[str, ...] = ()
     anomaly: str | None = None
     title: str = ""
-    """What the catalogue calls the anomaly; empty for the row "any anomaly"."""
+    """Title of the anomaly in the catalogue; empty for the row "any anomaly"."""
 
     @property
     def condition(self) -> str:
-        """The mode, with the nemeses at work: `barrier, kill and pause`."""
+        """The mode with the active nemeses: `barrier, kill and pause`."""
         return condition_name(self.mode, self.nemeses)
 
     def cell_not_run(self, system: str) -> Cell:
-        """Make the cell of a system on which the row was never run."""
+        """Build the cell of a system on which the row was never run."""
         return Cell(
             system=system,
             workload=self.workload,
@@ -39,23 +39,23 @@ class Row:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The row as matrix.json holds it."""
+        """Return the row as the document in tally.json."""
         return document_of(self)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Row:
-        """Read back what `to_json` wrote."""
+        """Parse what `to_json` returned."""
         mode, nemeses = mode_and_nemeses(document)
         return cls(**{**document, "mode": mode, "nemeses": nemeses})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """All of it: what a page is drawn from, and what `--json` prints.
+    """The whole matrix: the input of the page, and the document of `--json`.
 
-    `rows` are in the order of the page: workloads as planned, of each the row "any anomaly" and then its anomalies.
-    `cells` has one cell for every row and system. Controls are the same statements one after another through one
-    coordinator (mode `single`), where nothing may be found: `control_rows` and `controls`, laid out likewise.
+    `rows` are in the order of the page: workloads as planned, each with the row "any anomaly" and then its anomalies.
+    `cells` has one cell for every row and system. Controls run the same statements one after another through one
+    coordinator (mode `single`), where no anomaly may be found; `control_rows` and `controls` have the same form.
     """
 
     systems: tuple[str, ...]
@@ -66,18 +66,18 @@ class Matrix:
     started: str
     """UTC, ISO 8601."""
     finished: str | None = None
-    """None while it is going on, or after it was interrupted: `--resume` goes on with it."""
+    """None while the matrix is running or after an interruption; `--resume` continues it."""
     seconds: float = 0.0
-    """Wall time spent on it, the pauses between interruption and resumption left out."""
+    """Wall time of all sessions, without the pauses between them."""
     command: str
-    """The `schemaquake matrix …` that made it."""
+    """The `schemaquake matrix …` command that created the matrix."""
     machine: Mapping[str, str] = field(default_factory=dict)
-    """What of the machine a reader should know, as environment.json has it."""
+    """Properties of the machine, as in environment.json."""
     notes: tuple[str, ...] = ()
-    """What a reader must know before the cells: budgets that ended, controls that were not quiet."""
+    """Notes shown before the cells: exhausted budgets, controls that were not quiet."""
 
     def cell(self, row: Row, system: str) -> Cell:
-        """The cell of a row of `rows` or `control_rows`; one that was never run says so."""
+        """Return the cell of a row of `rows` or `control_rows`; a cell that was never run has the state `not run`."""
         wanted = (system, row.workload, row.condition, row.anomaly)
         for cell in (*self.cells, *self.controls):
             if (cell.system, cell.workload, cell.condition, cell.anomaly) == wanted:
@@ -85,7 +85,7 @@ class Matrix:
         return row.cell_not_run(system)
 
     def to_json(self) -> dict[str, Any]:
-        """The matrix as one JSON document."""
+        """Return the matrix as one JSON document."""
         return document_of(self) | {
             "rows": [row.to_json() for row in self.rows],
             "cells": [cell.to_json() for cell in self.cells],
@@ -96,7 +96,7 @@ class Matrix:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Matrix:
-        """Read back what `to_json` wrote."""
+        """Parse what `to_json` returned."""
         return cls(
             **{
                 **document,

@@ -1,7 +1,7 @@
-"""Without a race: what is known to go wrong in a line of releases even if one client says everything in turn.
+"""Without a race: known defects of a line of releases that need no concurrency.
 
-A control is there to show that the harness accuses nobody wrongly. Where a version loses data all by itself, its control
-is loud for a reason that has a ticket, and the page tells the two apart. Read from `matrix.toml`.
+A control shows that the harness does not report false anomalies. A version that loses data without a race has a loud control
+with a known ticket, and the page distinguishes the two cases. Read from `matrix.toml`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ __all__ = ["WithoutRace", "anomalies_of", "known_without_race", "noisy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutRace:
-    """A defect that takes no race: on which systems, in which workload, and what would show it there."""
+    """A defect that needs no race: its systems, its workload, and the anomalies that show it."""
 
     systems: tuple[str, ...]
-    """Patterns, as `cassandra:1.2.*`."""
+    """Patterns such as `cassandra:1.2.*`."""
     workload: str
     anomalies: frozenset[str]
-    """All that it may look like; a control in which anything else was found is not explained by it."""
+    """All anomalies that the defect may cause; a control with any other anomaly is not explained by it."""
     ticket: str
     says: str
 
     def explains(self, control: Cell, anomalies: frozenset[str]) -> bool:
-        """Whether a loud control in which these anomalies were found is this defect, and nothing more."""
+        """Return True if this defect explains a loud control with these anomalies completely."""
         known = any(fnmatchcase(control.system, pattern) for pattern in self.systems)
         return known and control.workload == self.workload and anomalies <= self.anomalies
 
 
 def noisy(controls: Iterable[Cell]) -> list[Cell]:
-    """Those in which something was found, of the row "any anomaly"."""
+    """Select the controls in whose row "any anomaly" something was found."""
     return [cell for cell in controls if cell.anomaly is None and cell.state == "broke"]
 
 
 def anomalies_of(controls: Iterable[Cell], control: Cell) -> frozenset[str]:
-    """What was found in a control."""
+    """Collect the anomalies found in a control."""
     return frozenset(
         cell.anomaly
         for cell in controls
@@ -52,7 +52,7 @@ def anomalies_of(controls: Iterable[Cell], control: Cell) -> frozenset[str]:
 
 
 def known_without_race(control: Cell, anomalies: frozenset[str]) -> WithoutRace | None:
-    """The known defect that explains a loud control, or None: then it must be looked into."""
+    """Return the known defect that explains a loud control; None if the control needs an investigation."""
     return next((one for one in _known() if one.explains(control, anomalies)), None)
 
 

@@ -1,4 +1,4 @@
-"""Reports of a finished run: a page for a person, Markdown for an issue, JUnit for a build server, a script to repeat it."""
+"""Reports of a finished run: an HTML page, Markdown for an issue, JUnit XML for a build server and a script that repeats the run."""
 
 from schemaquake.results.report.from_store import material_of, write_all
 

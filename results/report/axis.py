@@ -1,4 +1,4 @@
-"""Axis: from time to pixels, and the round numbers in between."""
+"""Axis: conversion from time to pixels, and round tick values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Axis", "Tick"]
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A round time on the axis."""
+    """A tick at a round time."""
 
     x: float
     label: str
@@ -18,7 +18,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`begins` and `ends` in ns since the run started, `left` and `right` in px."""
+    """A time axis: `begins` and `ends` in ns since the run started, `left` and `right` in px."""
 
     begins: int
     ends: int
@@ -26,17 +26,17 @@ class Axis:
     right: float
 
     def x(self, time: int) -> float:
-        """Where a time lies; times outside are drawn at the edge."""
+        """Return the x of a time, px. Times outside the axis are clamped to its edges."""
         share = (time - self.begins) / max(1, self.ends - self.begins)
         return round(self.left + min(1.0, max(0.0, share)) * (self.right - self.left), 1)
 
     def span(self, begins: int, ends: int | None) -> tuple[float, float]:
-        """Left edge and width of a stretch; one without an end goes to the right edge."""
+        """Return the left edge and the width of an interval, px. An interval without an end extends to the right edge."""
         left = self.x(begins)
         return left, round((self.right if ends is None else self.x(ends)) - left, 1)
 
     def ticks(self, about: int = 7) -> tuple[Tick, ...]:
-        """About that many round seconds, labelled with as many decimals as they need."""
+        """Return about `about` ticks at round seconds, labelled with as many decimals as they need."""
         span_s = max(1, self.ends - self.begins) / 1e9
         magnitude = 10.0 ** math.floor(math.log10(span_s / about))
         step = min((magnitude * factor for factor in (1, 2, 5, 10)), key=lambda size: abs(span_s / size - about))

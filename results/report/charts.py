@@ -1,6 +1,6 @@
-"""Charts: latencies and throughput as the plain numbers that the page's script hands to uPlot.
+"""Charts: latencies and throughput as plain numbers for the page's script, which draws them with uPlot.
 
-Columns, not rows, and no more precision than a screen has: the page must stay small enough for an e-mail.
+The data is in columns and has no more precision than a screen: the page must stay small enough for an e-mail.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from schemaquake.results.report.material import Material
 __all__ = ["POINTS_DRAWN", "chart_data"]
 
 POINTS_DRAWN: Final = 4_000
-"""Of the raw latencies: every k-th operation beyond that."""
+"""Maximum number of raw latencies drawn; of more operations, every k-th is drawn."""
 OUTCOMES: Final = ("ok", "info", "fail")
 EVERYTHING: Final = "all operations"
 
 
 def chart_data(material: Material) -> Mapping[str, Any]:
-    """Everything the charts draw, as JSON. Times in s since the run started, latencies in ms."""
+    """Collect the data of all charts as a JSON document. Times in s since the run started, latencies in ms."""
     chronicle = material.chronicle
     duration = material.duration
     return {
@@ -45,22 +45,22 @@ def _s(time: int) -> float:
 
 
 def _quantiles(latencies: pa.Table) -> Mapping[str, Mapping[str, Sequence[float]]]:
-    """`f outcome` → columns t, 0.5, 0.95, 0.99, 1; the schema changes first, each kind by how often it was asked."""
+    """Map `f outcome` to columns t, 0.5, 0.95, 0.99, 1: schema changes first, then by number of operations."""
     table = plain(latencies).sort_by("window")
     series: dict[str, dict[str, list[float]]] = {}
     counts: dict[str, tuple[bool, int]] = {}
     for row in table.to_pylist():
         name = f"{row['f']} {row['type']}"
-        own = series.setdefault(name, {column: [] for column in ("t", "0.5", "0.95", "0.99", "1")})
-        own["t"].append(row["window"])
+        columns = series.setdefault(name, {column: [] for column in ("t", "0.5", "0.95", "0.99", "1")})
+        columns["t"].append(row["window"])
         for column, quantile in (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"), ("1", "max")):
-            own[column].append(_ms(row[quantile]))
+            columns[column].append(_ms(row[quantile]))
         counts[name] = (row["f"] not in SCHEMA_CHANGES, counts.get(name, (False, 0))[1] - row["count"])
     return {name: series[name] for name in sorted(series, key=lambda name: (counts[name], name))}
 
 
 def _rates(rates: pa.Table, duration: int) -> Mapping[str, Any]:
-    """For every f, and for all together, completed operations a second by outcome; windows without any count 0."""
+    """Count completed operations per second by outcome, for every f and for all together. Windows without operations count 0."""
     seconds = duration // 1_000_000_000 + 1
     by_f: dict[str, dict[str, list[int]]] = {EVERYTHING: _zeroes(seconds)}
     for row in plain(rates).to_pylist():
@@ -77,7 +77,7 @@ def _zeroes(seconds: int) -> dict[str, list[int]]:
 
 
 def _raw(operations: pa.Table) -> Mapping[str, Any]:
-    """Every completed operation (or every k-th) as a point: t, ms, and indices into the names of f and outcome."""
+    """Return every completed operation (or every k-th) as a point: t, ms, and indices into the names of f and of outcomes."""
     table = plain(operations).select(["invoked", "completed", "f", "type"])
     table = table.filter(pc.is_valid(table.column("completed")))
     total = table.num_rows
@@ -97,5 +97,5 @@ def _raw(operations: pa.Table) -> Mapping[str, Any]:
 
 
 def _ms(latency: int) -> float:
-    """Three significant digits; uPlot's logarithmic axis wants no zero."""
+    """Round a latency to three significant digits, ms, at least 0.001: uPlot's logarithmic axis accepts no zero."""
     return max(float(f"{latency / 1e6:.3g}"), 0.001)

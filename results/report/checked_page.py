@@ -1,4 +1,4 @@
-"""Checked page: what was found in one history file, as a page that stands alone: verdict, findings, cycles as pictures."""
+"""Checked page: the verdict on one history file as a self-contained HTML page, with findings and pictures of cycles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FACTS: Final[Mapping[str, str]] = {
     "not-decided": "Not decided",
     "promises": "Relied on",
 }
-"""Statistics of checkers that belong above everything else."""
+"""Checker statistics shown in the page's header: name in the verdict → label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class _Page:
 
 
 def checked_html(verdict: Verdict, file: Path, *, version: str, command: Sequence[str]) -> str:
-    """The page on one file. `command` is what judges it again."""
+    """Render the page of one history file. `command` is the command line that judges the file again."""
     material = Material(run=file.name, plan={}, verdict=verdict)
     name = verdict_name(verdict.valid)
     page = _Page(
@@ -81,9 +81,9 @@ def _headline(material: Material) -> str:
 
 def _nothing_found(verdict: Verdict) -> str:
     if verdict.valid is True:
-        return "No checker that was asked found an anomaly."
+        return "No checker found an anomaly."
     if verdict.valid == "unknown":
-        return "No anomaly was proven, but this history cannot be called valid: it was not decided."
+        return "No anomaly was proven, but this history cannot be called valid: some checks could not decide."
     return "The history is invalid, but no checker described an anomaly; see the checkers below."
 
 
@@ -107,7 +107,7 @@ def _in_words(value: JSON) -> str:
 
 
 def _stat(verdict: Verdict, name: str) -> list[str]:
-    """A statistic that is a list of names, of all checkers."""
+    """Collect a statistic that is a list of names from all checkers."""
     found: dict[str, Any] = {}
     for part in checkers_of(verdict):
         value = part.figures.get(name)

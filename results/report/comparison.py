@@ -1,7 +1,7 @@
-"""Comparison: the same races on several systems, side by side. A row a racing workload, a column a system.
+"""Comparison: the same races on several systems, side by side: one row per racing workload, one column per system.
 
-A cell says `broke`, `held`, `unknown` or `not applicable` in a word, a colour and numbers. Only a run that was completed
-and decided in every check can have held; what could not be run is never shown as a pass.
+A cell shows `broke`, `held`, `unknown` or `not applicable` as a word, a colour and counts. A cell holds only if its runs
+were completed and every check decided. A run that could not be carried out is never shown as a pass.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ __all__ = [
 ]
 
 EXPLAINED: Final[frozenset[CellState]] = frozenset({"unknown", "not applicable", "not run"})
-"""States whose reason is printed with them."""
+"""States that are printed with their reason."""
 _DOUBT_MOST: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """One run of a comparison: what it left, or why there is nothing.
+    """One run of a comparison: its summary, or the reason why there is none.
 
-    `report` is the address of its report, relative to the comparison page. Without summary, `refusal` says why:
-    `applicable` tells a system that lacks the feature from a run that failed.
+    `report` is the address of its report, relative to the comparison page. If `summary` is None, `refusal` is the reason, and
+    `applicable` is False if the system lacks the feature and True if the run failed.
     """
 
     plan: Mapping[str, Any]
     summary: RunSummary | None = None
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
-    """Workload → how to repeat the first of its races that broke (`recipes_of`)."""
+    """Workload → recipe of its first broken race (`recipes_of`)."""
     report: str | None = None
     refusal: str | None = None
     applicable: bool = True
@@ -60,7 +60,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """How to repeat the first race of a cell that broke."""
+    """The recipe and the command that repeat the first broken race of a cell."""
 
     recipe: Recipe
     command: str
@@ -68,17 +68,17 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCell:
-    """One workload on one system, with what the page says beside the counts."""
+    """One workload on one system, with the details shown beside the counts."""
 
     cell: Cell
     broke: tuple[tuple[str, int], ...] = ()
-    """(anomaly type, how many races or anomalies), the commonest first."""
+    """(anomaly type, number of races or anomalies), the most frequent first."""
     reports: tuple[str, ...] = ()
-    """The addresses of the runs' reports, relative to the page."""
+    """Addresses of the runs' reports, relative to the page."""
     example: Example | None = None
 
     def words(self) -> str:
-        """Say `5 of 6 broke`, `0 of 6 broke`, `not applicable`."""
+        """Describe the counts: `5 of 6 broke`, `0 of 6 broke`, `not applicable`."""
         if self.cell.state in {"not applicable", "not run"}:
             return self.cell.state
         tried = f"{self.cell.broken} of {self.cell.tried} broke"
@@ -87,7 +87,7 @@ class ComparedCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One workload under one condition (mode and nemeses, where runs differ in them), a cell a system."""
+    """One workload under one condition (mode and nemeses, where runs differ in them), with one cell per system."""
 
     workload: str
     condition: str
@@ -101,19 +101,19 @@ class Comparison:
     systems: tuple[str, ...]
     rows: tuple[Row, ...]
     anomalies: Mapping[str, Mapping[str, int]]
-    """Anomaly type → system → how many races (or, without races, anomalies)."""
+    """Anomaly type → system → number of races (or anomalies, if the run has no races)."""
     titles: Mapping[str, str]
 
     def sentences(self) -> tuple[str, ...]:
-        """One a system: `Cassandra 5.0.9: 7 of 8 kinds of race break`."""
+        """Return one sentence per system: `Cassandra 5.0.9: 7 of 8 kinds of race break`."""
         return tuple(self._of_system(system) for system in self.systems)
 
     def headline(self) -> str:
-        """All of them in one line."""
+        """Join the sentences of all systems into one line."""
         return "; ".join(self.sentences()) + "."
 
     def without(self, system: str) -> CellState:
-        """Say what it means that an anomaly is not among a system's: only where everything was decided it was not there."""
+        """Return what the absence of an anomaly means for a system: `held` only if every check of that system decided."""
         states = {row.cells[system].cell.state for row in self.rows}
         if "unknown" in states:
             return "unknown"
@@ -124,19 +124,19 @@ class Comparison:
         states = [cell.state for cell in cells]
         judged = [cell for cell in cells if cell.state in {"broke", "held", "unknown"}]
         nouns = ("kind of race", "kinds of race") if all(cell.unit == "race" for cell in judged) else ("workload",)
-        said = []
+        parts = []
         if "broke" in states:
             broke = states.count("broke")
-            said.append(f"{broke} of {counted(len(judged), *nouns)} {'breaks' if broke == 1 else 'break'}")
+            parts.append(f"{broke} of {counted(len(judged), *nouns)} {'breaks' if broke == 1 else 'break'}")
         elif "held" in states:
-            said.append(f"none of {counted(states.count('held'), *nouns)} breaks")
+            parts.append(f"none of {counted(states.count('held'), *nouns)} breaks")
         for state, words in (("unknown", "not decided"), ("not applicable", "not applicable"), ("not run", "not run")):
             if state in states:
-                said.append(f"{counted(states.count(state), *nouns)} {words}")
-        return f"{system_name(system)}: {', '.join(said) or 'nothing was run'}"
+                parts.append(f"{counted(states.count(state), *nouns)} {words}")
+        return f"{system_name(system)}: {', '.join(parts) or 'nothing was run'}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison for `--json`: one object a cell."""
+        """Return the comparison as the document of `--json`, with one object per cell."""
         return {
             "headline": self.headline(),
             "systems": list(self.systems),
@@ -162,10 +162,10 @@ class Comparison:
 
 
 def compare(runs: Sequence[ComparedRun]) -> Comparison:
-    """Lay runs side by side. Runs of one workload, condition and system are added up.
+    """Build a comparison from runs. Runs of the same workload, condition and system are added up.
 
-    A run of many workloads (racing-ddl) has a row for each that raced; so one that could not be run stands under the
-    workload of its plan, and is counted in every row of that condition which another system filled in its stead.
+    A run of several workloads (racing-ddl) has one row for each workload that raced. A run that could not be carried out has
+    no races of its own, so it is counted in every row of its condition that another system has filled.
     """
     systems = tuple(dict.fromkeys(str(run.plan["system"]) for run in runs))
     differ = len({_condition(run.plan) for run in runs}) > 1
@@ -189,14 +189,14 @@ def _condition(plan: Mapping[str, Any]) -> str:
 
 
 def _raced(run: ComparedRun, runs: Sequence[ComparedRun]) -> list[str]:
-    """The race workloads that other runs of the same plan, on other systems, have shown."""
+    """Return the race workloads that runs of the same plan on other systems have shown."""
     key = (tuple(run.plan.get("workloads", ())), _condition(run.plan))
     same = [one for one in runs if (tuple(one.plan.get("workloads", ())), _condition(one.plan)) == key]
     return sorted({kind.workload for one in same if one.summary is not None for kind in one.summary.kinds})
 
 
 def _cells(run: ComparedRun, raced: Sequence[str]) -> list[ComparedCell]:
-    """Make the cells of one run; a workload that raced elsewhere and not here is named too."""
+    """Build the cells of one run. A workload that raced elsewhere but not in this run gets a cell too."""
     if run.summary is None:
         state: CellState = "unknown" if run.applicable else "not applicable"
         names = list(raced) or list(run.plan.get("workloads", ()))
@@ -206,14 +206,14 @@ def _cells(run: ComparedRun, raced: Sequence[str]) -> list[ComparedCell]:
     if not kinds and not raced:
         return [_cell_without_races(run, run.summary)]
     here = {kind.workload for kind in kinds}
-    absent = "no such race in this run: it needs a feature that the system lacks, or came too late"
+    absent = "no race of this kind in this run: the system lacks a feature it needs, or the run ended before it began"
     return [_cell(run, run.summary, kind) for kind in kinds] + [
         ComparedCell(cell=_blank(run, name, "not run", reason=absent)) for name in raced if name not in here
     ]
 
 
 def _blank(run: ComparedRun, workload: str, state: CellState, *, reason: str = "") -> Cell:
-    """Make the cell of a workload of a run, without counts."""
+    """Build a cell without counts."""
     return Cell(
         system=str(run.plan["system"]),
         workload=workload,
@@ -258,12 +258,12 @@ def _cell_without_races(run: ComparedRun, summary: RunSummary) -> ComparedCell:
 
 
 def _without_races(plan: Mapping[str, Any]) -> str:
-    """Name the row of a run that has no races."""
+    """Return the row name of a run that has no races."""
     return joined(plan.get("workloads", ()))
 
 
 def recipes_of(material: Material) -> Mapping[str, Recipe]:
-    """Map each workload that broke to how to repeat the first of its races that did, from the run's history."""
+    """Map each broken workload to the recipe of its first broken race, from the run's history."""
     summaries = workloads_of(material)
     if summaries:
         found = {summary.workload: _first_recipe(material, summary.broken) for summary in summaries}
@@ -284,7 +284,7 @@ def _counted(cell: Cell, *, broken: int, tried: int) -> Cell:
 
 
 def _added(place: Cell, several: Sequence[ComparedCell]) -> ComparedCell:
-    """Add several runs of one cell up: the worst state, the sum of the counts. `place` says where the cell is."""
+    """Add up several runs of one cell: the worst state and the sum of the counts. `place` carries the cell's coordinates."""
     blank = Cell(system=place.system, workload=place.workload, mode=place.mode, nemeses=place.nemeses, state="not run")
     if not several:
         return ComparedCell(cell=blank)
@@ -327,7 +327,7 @@ def _titles(runs: Sequence[ComparedRun]) -> Mapping[str, str]:
 
 
 def comparison_html(comparison: Comparison, *, title: str = "Comparison") -> str:
-    """One page that stands alone but for links to each run's report beside it."""
+    """Render a self-contained page with links to each run's report beside it."""
     return render(
         "comparison.html.j2",
         charts=False,
@@ -339,7 +339,7 @@ def comparison_html(comparison: Comparison, *, title: str = "Comparison") -> str
 
 
 def comparison_markdown(comparison: Comparison, *, title: str = "Comparison") -> str:
-    """The same for an issue or a job summary."""
+    """Render the comparison as Markdown for an issue or a job summary."""
     head = ["Race", *(escaped(system_name(system)) for system in comparison.systems)]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for row in comparison.rows:

@@ -1,8 +1,9 @@
-"""Cycle picture: transactions that each come before the next, and the last before the first; with what shows that.
+"""Cycle picture: the transactions of a dependency cycle, and the evidence for each dependency.
 
-From the evidence of a cycle (`schemaquake.checkers.elle.explain`): `transactions` are its nodes, `steps` its edges. A box a
-transaction, one below the other, what it did in words; an arrow from each to the next with the kind of the dependency,
-key and values, and beside it why; at the left the arrow that closes the cycle. Geometry only: the page's template draws it.
+Drawn from the evidence of a cycle (`schemaquake.checkers.elle.explain`): `transactions` are its nodes, `steps` its edges.
+Every transaction is a box with its micro-operations; the boxes stand one below the other. An arrow from each box to the
+next carries the kind of the dependency, the key and the values, with the reason beside it. The arrow at the left closes
+the cycle. This module computes geometry only; the page's template draws it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from schemaquake.results.wording import counted, shortened
 __all__ = ["CyclePicture", "cycle_picture"]
 
 DRAWN_MOST: Final = 8
-"""Transactions of one cycle; of a longer one the first and the last are drawn."""
+"""Maximum number of transactions drawn. A longer cycle is drawn with its first transactions and its last."""
 MICRO_OPS_MOST: Final = 10
 
 WIDTH: Final = 1160
@@ -26,21 +27,21 @@ BOX_LEFT: Final = 214
 BOX_WIDTH: Final = 446
 WORDS_LEFT: Final = 684
 WORDS_WIDE: Final = 68
-"""Characters of a line beside the picture."""
+"""Characters per line of the text beside the picture."""
 BOX_WIDE: Final = 62
-"""Characters of a line in a box."""
+"""Characters per line inside a box."""
 BACK: Final = 92
-"""Where the closing arrow runs, x."""
+"""x of the vertical part of the closing arrow, px."""
 HEAD: Final = 24
 LINE: Final = 17
 ARROW: Final = 58
-"""The least distance between two boxes."""
+"""Minimum distance between two boxes, px."""
 ELEMENTS_MOST: Final = 9
 
 _KINDS: Final[Mapping[str, str]] = {
-    "ww": "which wrote over what the one wrote",
-    "wr": "which read what the one wrote",
-    "rw": "which wrote over what the one read",
+    "ww": "overwrites its write",
+    "wr": "reads its write",
+    "rw": "overwrites the version it read",
     "process": "process order",
     "realtime": "real time",
 }
@@ -48,16 +49,16 @@ _KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text; `told`: the cycle is told by it."""
+    """A line of text. `is_evidence`: this micro-operation is evidence for a step of the cycle."""
 
     y: float
     text: str
-    told: bool = False
+    is_evidence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A transaction, or what stands for those that are left out."""
+    """A transaction, or the placeholder for the transactions that are left out."""
 
     y: float
     height: float
@@ -71,7 +72,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From one transaction to the next. `words` stand beside it; `path` and `head` are what is drawn."""
+    """The arrow from one transaction to the next. `words` stand beside it; `path` and `head` are SVG paths."""
 
     kind: str
     path: str
@@ -86,13 +87,13 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CyclePicture:
-    """A picture of one cycle. Coordinates in px of a box `WIDTH` by `height`."""
+    """A picture of one cycle. Coordinates are px in a box of `width` by `height`."""
 
     height: float
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
     summary: str
-    """The picture in words, for those who cannot see it."""
+    """Text alternative of the picture, for screen readers."""
     width: float = WIDTH
     box_left: float = BOX_LEFT
     box_width: float = BOX_WIDTH
@@ -100,7 +101,7 @@ class CyclePicture:
 
 
 def cycle_picture(anomaly: Anomaly) -> CyclePicture | None:
-    """The picture of the cycle that an anomaly's evidence tells of; None if it tells of none."""
+    """Draw the cycle in an anomaly's evidence. None if the evidence contains no cycle."""
     evidence = anomaly.evidence
     if not isinstance(evidence, dict) or not evidence.get("steps") or "transactions" not in evidence:
         return None
@@ -113,7 +114,7 @@ def cycle_picture(anomaly: Anomaly) -> CyclePicture | None:
 
 @dataclass(slots=True)
 class _Drawing:
-    """A picture while it is drawn from top to bottom."""
+    """A picture under construction, drawn from top to bottom."""
 
     steps: Sequence[Mapping[str, Any]]
     transactions: Sequence[Mapping[str, Any]]
@@ -123,7 +124,7 @@ class _Drawing:
     arrows: list[Arrow] = field(default_factory=list)
 
     def finished(self) -> CyclePicture:
-        """Boxes and arrows, in order; then the arrow back."""
+        """Draw boxes and arrows in order, then the closing arrow."""
         count = len(self.transactions)
         shown = list(range(count)) if count <= DRAWN_MOST else [*range(DRAWN_MOST - 1), count - 1]
         for place, number in enumerate(shown):
@@ -140,32 +141,34 @@ class _Drawing:
     def _box(self, number: int) -> None:
         one = self.transactions[number]
         mops = one["mops"]
-        words = [(_words(mop), self._is_told(number, mop)) for mop in mops]
-        if len(words) > MICRO_OPS_MOST:  # those by which the cycle is told stay
-            kept = [word for word in words if word[1]][:MICRO_OPS_MOST]
-            others = [word for word in words if not word[1]][: MICRO_OPS_MOST - len(kept)]
-            chosen = [word for word in words if word in kept or word in others][:MICRO_OPS_MOST]
-            words = [*chosen, (f"… and {len(mops) - len(chosen)} more", False)]
+        mops_shown = [(_describe_micro_op(mop), self._is_evidence(number, mop)) for mop in mops]
+        if len(mops_shown) > MICRO_OPS_MOST:  # micro-operations that show a step of the cycle are kept first
+            kept = [mop for mop in mops_shown if mop[1]][:MICRO_OPS_MOST]
+            others = [mop for mop in mops_shown if not mop[1]][: MICRO_OPS_MOST - len(kept)]
+            chosen = [mop for mop in mops_shown if mop in kept or mop in others][:MICRO_OPS_MOST]
+            mops_shown = [*chosen, (f"… and {len(mops) - len(chosen)} more", False)]
         top = self.y + HEAD
-        lines = tuple(Line(top + LINE * (n + 0.75), text, told) for n, (text, told) in enumerate(words))
+        lines = tuple(
+            Line(top + LINE * (n + 0.75), text, is_evidence) for n, (text, is_evidence) in enumerate(mops_shown)
+        )
         height = HEAD + LINE * len(lines) + 8
         completed = one.get("completed")
         when = "" if completed is None else f", {one['invoked'] / 1e6:,.3f} to {completed / 1e6:,.3f} ms"
         head = f"op {one['op']}, process {one['process']}: {one['type']}{when}"
         name = f"T{number + 1}"
-        title = f"{name}: {head}\n" + "\n".join(_words(mop, most=200) for mop in mops)
+        title = f"{name}: {head}\n" + "\n".join(_describe_micro_op(mop, most=200) for mop in mops)
         self.boxes.append(Box(self.y, height, name, head, _head_x(name), lines, one["type"], shortened(title, 4_000)))
         self.y += height
 
-    def _is_told(self, number: int, mop: Sequence[Any]) -> bool:
-        """Whether the step from this transaction, or the one to it, is told by this micro-operation."""
+    def _is_evidence(self, number: int, mop: Sequence[Any]) -> bool:
+        """Return True if this micro-operation shows the step from this transaction or the step to it."""
         following = self.steps[number]
         before = self.steps[number - 1]
         f, key, value = mop
         if f == "r":
             last = value[-1] if isinstance(value, list) and value else None if isinstance(value, list) else value
-            asked = [step for step, kind in ((following, "rw"), (before, "wr")) if step["kind"] == kind]
-            return any(step.get("key") == key and step.get("value") == last for step in asked)
+            reads = [step for step, kind in ((following, "rw"), (before, "wr")) if step["kind"] == kind]
+            return any(step.get("key") == key and step.get("value") == last for step in reads)
         wrote = (following.get("key"), following.get("value")) if following["kind"] in {"ww", "wr"} else None
         wrote_over = (before.get("key"), before.get("next")) if before["kind"] in {"ww", "rw"} else None
         return (key, value) in {wrote, wrote_over}
@@ -187,7 +190,7 @@ class _Drawing:
         self.y += HEAD + 6 + ARROW / 2
 
     def _back(self, number: int) -> None:
-        """The arrow from the last transaction to the first."""
+        """Draw the arrow from the last transaction to the first."""
         step = self.steps[number]
         first, last = self.boxes[0], self.boxes[-1]
         begin, end = last.y + last.height / 2, first.y + first.height / 2
@@ -204,11 +207,11 @@ class _Drawing:
         step: Mapping[str, Any],
         drawn: tuple[str, str],
         label: tuple[float, float],
-        words: Sequence[str],
+        text_lines: Sequence[str],
         top: float,
         number: int,
     ) -> None:
-        lines = tuple(Line(top + LINE * n, text) for n, text in enumerate(words))
+        lines = tuple(Line(top + LINE * n, text) for n, text in enumerate(text_lines))
         name = step["kind"] if step["kind"] in {"ww", "wr", "rw"} else _KINDS[step["kind"]]
         title = f"T{number + 1} before T{(number + 1) % self.length + 1}, {_KINDS[step['kind']]}"
         self.arrows.append(Arrow(step["kind"], *drawn, *label, name, _detail(step), lines, title))
@@ -220,12 +223,12 @@ class _Drawing:
 
 
 def _head_x(name: str) -> float:
-    """Where a box goes on after its name."""
+    """Return the x of the text that follows a box's name, px."""
     return BOX_LEFT + 26 + 9 * len(name)
 
 
 def _detail(step: Mapping[str, Any]) -> str:
-    """Key and values of a step: `key 5: 1 → 3`."""
+    """Describe the key and values of a step: `key 5: 1 → 3`."""
     match step["kind"]:
         case "ww" | "rw":
             before = "nothing" if step.get("value") is None else step["value"]
@@ -237,8 +240,8 @@ def _detail(step: Mapping[str, Any]) -> str:
     return f"{(step['invoked'] - step['completed']) / 1e6:,.3f} ms apart"
 
 
-def _words(mop: Sequence[Any], *, most: int = BOX_WIDE) -> str:
-    """A micro-operation as one would say it."""
+def _describe_micro_op(mop: Sequence[Any], *, most: int = BOX_WIDE) -> str:
+    """Describe a micro-operation in words."""
     f, key, value = mop
     if f == "append":
         return shortened(f"append {value} to key {key}", most)
@@ -250,7 +253,7 @@ def _words(mop: Sequence[Any], *, most: int = BOX_WIDE) -> str:
 
 
 def _list(elements: Sequence[Any]) -> str:
-    """A list, the middle left out if it is long: what counts stands at its end."""
+    """Render a list; the middle of a long one is left out, because the last elements matter most."""
     if len(elements) > ELEMENTS_MOST:
         return f"[{' '.join(map(str, elements[:3]))} … {' '.join(map(str, elements[3 - ELEMENTS_MOST :]))}]"
     return f"[{' '.join(map(str, elements))}]"

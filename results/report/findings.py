@@ -1,4 +1,4 @@
-"""Findings: a run's anomalies by type, with the races they broke, and the sentence that sums the run up."""
+"""Findings: a run's anomalies grouped by type, with the races they broke, and the headline of the run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Standing: TypeAlias = Literal["broke", "held", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A ticket or a document. `url` null: it has no page of its own."""
+    """A ticket or a document. `url` is None if it has no page."""
 
     text: str
     url: str | None
@@ -56,10 +56,10 @@ class Finding:
     nodes: tuple[str, ...]
     references: tuple[Reference, ...]
     recipe: Recipe | None
-    """How to repeat the first of the races."""
+    """Recipe of the first race, or None."""
 
     def how_often(self) -> str:
-        """`in 5 of 6 drop-type races`, or how many times where no race is concerned."""
+        """Describe the frequency: `in 5 of 6 drop-type races`, or the number of anomalies if no race is concerned."""
         if not self.races:
             return "once" if len(self.anomalies) == 1 else f"{len(self.anomalies):,} times"
         workloads = sorted({race.workload for race in self.races})
@@ -70,34 +70,34 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSummary:
-    """One racing workload: how often it was tried, how often it broke, and what broke how often."""
+    """Counts of one racing workload: races, broken races, and broken races per anomaly type."""
 
     workload: str
     mode: str
     races: tuple[Race, ...]
     broken: tuple[Race, ...]
     broke: Mapping[str, int]
-    """Anomaly type → races."""
+    """Anomaly type → number of races."""
     ok: int
     fail: int
     info: int
     undecided: tuple[str, ...] = ()
-    """Why some check of the run is unknown, each with its checker."""
+    """Reasons why checks of the run are undecided, each with its checker."""
 
     @property
     def standing(self) -> Standing:
-        """`held` only where every check decided, and something was acknowledged that could have broken."""
+        """Standing of the workload: `held` only if every check decided and at least one operation was acknowledged."""
         return standing_of(broken=len(self.broken), ok=self.ok, undecided=self.undecided)
 
     def reason(self) -> str:
-        """Say the standing in a sentence without a full stop."""
+        """Describe the standing in a phrase without a full stop."""
         return describe_standing(
             tried=len(self.races), broke=self.broke, broken=len(self.broken), ok=self.ok, undecided=self.undecided
         )
 
 
 def findings_of(material: Material) -> tuple[Finding, ...]:
-    """Group a run's anomalies by type: the most prominent first, among equals those that broke most races."""
+    """Group a run's anomalies by type: the most prominent first; at equal prominence the type that broke most races."""
     by_type: dict[str, list[Anomaly]] = {}
     for anomaly in anomalies_of(material.verdict):
         by_type.setdefault(anomaly.type, []).append(anomaly)
@@ -111,7 +111,7 @@ def _place(finding: Finding) -> tuple[int, int, int, str]:
 
 
 def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
-    """The racing workloads, in order of name."""
+    """Summarise the racing workloads, in order of name."""
     races = races_of(material.races)
     by_workload = {name: [race for race in races if race.workload == name] for name in {r.workload for r in races}}
     return tuple(
@@ -121,7 +121,7 @@ def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
 
 
 def _undecided(material: Material, keyspaces: Collection[str]) -> tuple[str, ...]:
-    """Why some check of these keyspaces, or of the run as a whole, is not decided; doubt about others is not theirs."""
+    """Collect the reasons why a check of these keyspaces, or of the whole run, is undecided. Doubts about other keyspaces are excluded."""
     verdict = material.verdict
     doubts = [doubt for doubt in verdict.doubts if verdict.parts and doubt.checker is None and doubt.weighs]
     for part in checkers_of(verdict):
@@ -134,17 +134,15 @@ def _undecided(material: Material, keyspaces: Collection[str]) -> tuple[str, ...
 
 
 def races_begun(material: Material) -> str:
-    """How many races there were, and why no more; empty if the run had none."""
+    """Describe the number of races, and why no more were begun. Empty if the run had no races."""
     why = material.chronicle.ended_early.get("main")
     if why is None:
         return f"{material.races.num_rows:,}" if material.races.num_rows else ""
-    return (
-        f"{material.races.num_rows:,}; no more were begun, because the cluster took no schema change any more ({why})"
-    )
+    return f"{material.races.num_rows:,}; no more were begun, because the cluster accepted no further schema changes ({why})"
 
 
 def headline(material: Material) -> str:
-    """One sentence: what was found, or why nothing can be said, or what held."""
+    """Summarise the run in one sentence: the anomalies found, the reason for an undecided verdict, or what held."""
     system = system_name(str(material.plan.get("system", "the system")))
     races = races_of(material.races)
     if material.verdict.valid is False:
@@ -161,7 +159,7 @@ def headline(material: Material) -> str:
 
 
 def reasons_of(material: Material) -> tuple[str, ...]:
-    """Why the run, or a check that counts, is not decided. A checker that had nothing to judge does not count."""
+    """Collect the reasons why the run is undecided. A checker that had nothing to judge does not count."""
     if material.verdict.doubts:
         return tuple(doubt.sentence for doubt in material.verdict.doubts)
     undecided = [part for part in checkers_of(material.verdict) if part.valid == "unknown" and not part.judged_nothing]
@@ -169,12 +167,12 @@ def reasons_of(material: Material) -> tuple[str, ...]:
 
 
 def references_of(texts: Iterable[str]) -> tuple[Reference, ...]:
-    """Tickets with the address of their page; anything else as it stands. Each once."""
+    """Resolve tickets to the addresses of their pages. Other texts stay as they are; each reference appears once."""
     return tuple(_reference(text) for text in dict.fromkeys(texts))
 
 
 def keyspaces_of(anomaly: Anomaly) -> tuple[str, ...]:
-    """The keyspaces an anomaly's objects live in, in order."""
+    """Return the keyspaces of an anomaly's objects, in order."""
     return tuple(dict.fromkeys(keyspace_of(name) or name for name in anomaly.objects))
 
 

@@ -1,4 +1,4 @@
-"""From a store: the material of a judged run, and its reports written back into its folder."""
+"""From store: the material of a judged run, and the reports written into its folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.journal import STARTED
-from schemaquake.results.report.github import tell_github
+from schemaquake.results.report.github import publish_to_github
 from schemaquake.results.report.html import report_html
 from schemaquake.results.report.junit import report_junit
 from schemaquake.results.report.markdown import report_markdown
@@ -32,7 +32,7 @@ REPORTS: Final = ("report.html", "report.md", "junit.xml", "reproduce.sh")
 
 
 def material_of(store: Store) -> Material:
-    """Everything the reports of a judged run are made from. Raises HistoryError if something of it is missing or damaged."""
+    """Read the material of a judged run. Raises HistoryError if a file is missing or damaged."""
     return Material(
         run=store.folder.name,
         plan=store.read_plan().to_json(),
@@ -51,9 +51,9 @@ def material_of(store: Store) -> Material:
 
 
 def write_all(store: Store, *, environment: Mapping[str, str] = os.environ) -> Material:
-    """Write the four reports into the run's folder, and tell GitHub if this is one of its jobs.
+    """Write the four reports into the run's folder, and publish to GitHub if this process runs in GitHub Actions.
 
-    Returns what they were made from. Raises HistoryError.
+    Returns the material of the reports. Raises HistoryError.
     """
     material = material_of(store)
     store.write_text("report.html", report_html(material))
@@ -62,17 +62,17 @@ def write_all(store: Store, *, environment: Mapping[str, str] = os.environ) -> M
     store.write_text("reproduce.sh", reproduce_script(material))
     script = store.path("reproduce.sh")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    tell_github(material, environment, sys.stderr)
+    publish_to_github(material, environment, sys.stderr)
     return material
 
 
 def _started(store: Store) -> datetime | None:
-    """When the run began; null for a run whose journals were not kept."""
+    """Return the start of the run, or None for a run whose journals were not kept."""
     return store.started() if (store.path("journals") / STARTED).exists() else None
 
 
 def _environment(store: Store) -> Mapping[str, str]:
-    """What the run ran on: what its plan says, and `environment.json`, an object of texts, where the folder has one."""
+    """Collect the versions of the run from its plan and from `environment.json`, a JSON object of strings, if the folder has one."""
     plan = store.read_plan()
     known = {"Schemaquake": plan.schemaquake_version, "cluster": plan.cluster}
     if plan.distribution is not None:
@@ -82,11 +82,11 @@ def _environment(store: Store) -> Mapping[str, str]:
         recorded = orjson.loads(path.read_bytes()) if path.exists() else {}
         return known | {str(name): str(value) for name, value in recorded.items()}
     except (orjson.JSONDecodeError, AttributeError) as error:
-        raise HistoryError(f"{path} is damaged ({error}): it should be an object of texts.") from error
+        raise HistoryError(f"{path} is damaged ({error}): expected a JSON object of strings.") from error
 
 
 def _files(store: Store) -> tuple[RunFile, ...]:
-    """The files of the folder that are there, and the reports that are about to be."""
+    """List the files present in the folder, and the reports that are about to be written."""
     return tuple(
         RunFile(path=name, size=None if name in REPORTS else _size(store.path(name)), meaning=meaning)
         for name, meaning in FILES.items()
@@ -95,7 +95,7 @@ def _files(store: Store) -> tuple[RunFile, ...]:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, or of everything below a folder."""
+    """Return the size of a file, or of all files below a folder, in bytes."""
     if not path.is_dir():
         return path.stat().st_size
     return sum((Path(folder) / name).lstat().st_size for folder, _, names in os.walk(path) for name in names)

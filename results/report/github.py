@@ -1,6 +1,6 @@
-"""GitHub Actions: a job summary, and one annotation an anomaly type.
+"""GitHub Actions: a job summary, and one annotation per anomaly type.
 
-GitHub shows at most 10 annotations a step and 1 MiB of summary; anomalies of one type are one annotation.
+GitHub shows at most 10 annotations per step and 1 MiB of summary.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from schemaquake.results.report.markdown import report_markdown
 from schemaquake.results.report.material import Material
 from schemaquake.results.wording import system_name
 
-__all__ = ["annotation_lines", "step_summary", "tell_github"]
+__all__ = ["annotation_lines", "publish_to_github", "step_summary"]
 
 ANNOTATIONS_MAX: Final = 10
 SUMMARY_BYTES_MAX: Final = 1_000_000
 
 
 def step_summary(material: Material) -> str:
-    """The Markdown report, cut at a line below GitHub's limit."""
+    """Render the Markdown report, cut at the last line below GitHub's size limit."""
     text = report_markdown(material)
     if len(text.encode()) <= SUMMARY_BYTES_MAX:
         return text
     kept = text.encode()[:SUMMARY_BYTES_MAX].decode(errors="ignore")
-    return kept[: kept.rfind("\n")] + "\n\nThe rest is in report.md of the run's folder.\n"
+    return kept[: kept.rfind("\n")] + "\n\nThe rest is in report.md in the run's folder.\n"
 
 
 def annotation_lines(material: Material) -> list[str]:
-    """Workflow commands, a line each: an error for every anomaly type, or one if the run was not decided; none if valid."""
+    """Return workflow commands, one per line: an error per anomaly type, one error for an undecided run, none for a valid run."""
     if material.verdict.valid is True:
         return []
     system = system_name(str(material.plan.get("system", "")))
@@ -48,8 +48,8 @@ def annotation_lines(material: Material) -> list[str]:
     return lines or [_command("invalid", headline(material))]
 
 
-def tell_github(material: Material, environment: Mapping[str, str], stream: TextIO) -> bool:
-    """Write summary and annotations where GitHub asks for them; whether this is GitHub Actions at all.
+def publish_to_github(material: Material, environment: Mapping[str, str], stream: TextIO) -> bool:
+    """Write the summary and the annotations where GitHub expects them. Returns False outside GitHub Actions.
 
     `stream` is standard error: the runner reads workflow commands from there too, and `--json` needs standard output.
     """
@@ -67,7 +67,7 @@ def _command(title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    """A message as the runner reads it back: otherwise a line of a log could end it and begin a command of its own."""
+    """Escape a message for the runner. Without this a line of a log could end the message and begin a command of its own."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

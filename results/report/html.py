@@ -1,7 +1,7 @@
-"""report.html: one file that stands alone. No network, no server; whatever the cluster said in it is hostile text.
+"""report.html: one self-contained file. It needs no network and no server, and treats all text from the cluster as untrusted.
 
-Templates escape everything; numbers for the charts are JSON with every `<` written as an escape; a content security
-policy allows only the scripts that this module put in, by their hashes, and no connection to anywhere.
+Templates escape everything. The charts' data is JSON with every `<` escaped. A content security policy allows only the
+scripts that this module embeds, by their hashes, and no connection.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ __all__ = [
 
 _HERE: Final = Path(__file__).parent
 ANOMALIES_SHOWN: Final = 10
-"""Of one type, with explanation and evidence; the verdict in the run's folder has all of them."""
+"""Maximum number of anomalies per type shown with explanation and evidence; verdict.json has all of them."""
 EVIDENCE_LIMIT: Final = 20_000
 LOG_ENTRIES_SHOWN: Final = 8
 LOG_ENTRIES_READ: Final = 10_000
-"""Of a node, to find what kinds there are: a node in trouble can repeat itself a million times."""
+"""Maximum number of log entries read per node to find their kinds: a failing node can repeat an entry a million times."""
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
 
 
 def report_html(material: Material) -> str:
-    """The whole page, below 1.5 MB for any ordinary run."""
+    """Render the whole page, below 1.5 MB for an ordinary run."""
     page = _page(material)
     return render(
         "report.html.j2", page=page, chart_json=safe_json(page.charts) if page.charts else "", charts=bool(page.charts)
@@ -91,7 +91,7 @@ def report_html(material: Material) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scripts:
-    """The scripts of a page, and the policy that allows these and nothing else. `more` is of this kind of page alone."""
+    """The scripts of a page, and the policy that allows only these. `more` is specific to one kind of page."""
 
     uplot: str
     charts: str
@@ -99,7 +99,7 @@ class Scripts:
     more: str = ""
 
     def policy(self, *, charts: bool) -> str:
-        """Content-Security-Policy: no connection, no image, no frame, no form; these scripts by hash."""
+        """Return the Content-Security-Policy: these scripts by hash; no connection, image, frame or form."""
         allowed = [*((self.uplot, self.charts) if charts else ()), self.page, *((self.more,) if self.more else ())]
         hashes = " ".join(f"'sha256-{_digest(script)}'" for script in allowed)
         return (
@@ -108,9 +108,9 @@ class Scripts:
 
 
 def render(template: str, *, charts: bool, more: str | None = None, **values: Any) -> str:
-    """A page from its template, with styles and scripts inlined. Every value is escaped unless it is `Markup`.
+    """Render a page from its template, with styles and scripts inlined. Every value is escaped unless it is `Markup`.
 
-    `more` is the stem of a style sheet and a script beside the template that only this kind of page has.
+    `more` is the stem of a style sheet and a script that are specific to this kind of page.
     """
     scripts = _scripts(more)
     return (
@@ -129,7 +129,7 @@ def render(template: str, *, charts: bool, more: str | None = None, **values: An
 
 
 def safe_json(document: Any) -> Markup:
-    """JSON that can stand inside a `<script>`: nothing in it can end the element or begin a comment."""
+    """Serialise JSON that is safe inside a `<script>`: it cannot end the element or begin a comment."""
     text = orjson.dumps(document).decode()
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -137,9 +137,9 @@ def safe_json(document: Any) -> Markup:
 
 
 def code_spans(text: str) -> Markup:
-    """Text with its `backticks` as code, everything escaped."""
+    """Escape text and turn its `backticks` into code elements."""
     parts = str(text).split("`")
-    if len(parts) % 2 == 0:  # one without a partner: leave the text as it is
+    if len(parts) % 2 == 0:  # an unpaired backtick: leave the text as it is
         return Markup.escape(text)
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else Markup.escape(part)
@@ -148,7 +148,7 @@ def code_spans(text: str) -> Markup:
 
 
 def relative_address(path: str) -> str:
-    """A path beside the page as an address: nothing in it can be taken for a scheme, a query or another host."""
+    """Convert a path beside the page to an address that cannot be read as a scheme, a query or another host."""
     return "./" + quote(path.lstrip("/"))
 
 
@@ -206,7 +206,7 @@ class _AnomalyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingView:
-    """All anomalies of one type, in words."""
+    """All anomalies of one type, prepared for the template."""
 
     type: str
     anchor: str
@@ -219,7 +219,7 @@ class FindingView:
     left_out: int
     recipe: Recipe | None
     same_recipe: str | None
-    """The type of an earlier finding that the same recipe repeats."""
+    """Type of an earlier finding with the same recipe, or None."""
     references: Sequence[Reference]
 
 
@@ -245,7 +245,7 @@ class _SummaryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckerView:
-    """What one checker said, in words."""
+    """One checker's verdict, prepared for the template."""
 
     name: str
     verdict: str
@@ -380,7 +380,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
     ]
     if settling is not None:
         word = length_of_time(settling.seconds)
-        facts.append(("Time to agreement", word if settling.agreed else f"never ({word} waited)"))
+        facts.append(("Time to agreement", word if settling.agreed else f"not within {word}"))
     if material.started is not None:
         facts.append(("Started", f"{material.started:%Y-%m-%d %H:%M:%S} UTC"))
     return [*facts, ("Lasted", length_of_time(material.duration / 1e9))]
@@ -395,7 +395,7 @@ def _nothing_found(material: Material) -> str:
 
 
 def finding_views(material: Material) -> list[FindingView]:
-    """What was found, by type, as the template `finding` wants it."""
+    """Prepare a run's findings by type for the template macro `finding`."""
     shown: dict[Recipe, str] = {}
     views = []
     for finding in findings_of(material):
@@ -443,7 +443,7 @@ def _pretty(evidence: Any) -> str:
     if evidence is None:
         return ""
     text = orjson.dumps(evidence, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
-    return text if len(text) <= EVIDENCE_LIMIT else f"{text[:EVIDENCE_LIMIT]}\n… cut here; verdict.json has all of it"
+    return text if len(text) <= EVIDENCE_LIMIT else f"{text[:EVIDENCE_LIMIT]}\n… cut here; the rest is in verdict.json"
 
 
 def _summary_view(summary: WorkloadSummary) -> _SummaryView:
@@ -462,12 +462,12 @@ def _summary_view(summary: WorkloadSummary) -> _SummaryView:
 
 
 def _anchor(kind: str) -> str:
-    """An id for a type, from letters that need no escaping in an address."""
+    """Return an element id for a type, from letters that need no escaping in an address."""
     return "broke-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kind)
 
 
 def checker_view(verdict: Verdict, *, counts: bool) -> CheckerView:
-    """A checker's row; `counts`: whether it had anything to judge."""
+    """Prepare a checker's row. `counts` is False if it had nothing to judge."""
     name = verdict_name(verdict.valid)
     return CheckerView(
         name=verdict.checker,
@@ -476,12 +476,12 @@ def checker_view(verdict: Verdict, *, counts: bool) -> CheckerView:
         style=_STYLES[name] if counts else "other",
         anomalies=len(verdict.anomalies),
         reason=verdict.reason or "",
-        stats=shortened(", ".join(f"{_words(key)} {_brief(value)}" for key, value in verdict.figures.items()), 600),
+        stats=shortened(", ".join(f"{_spaced(key)} {_brief(value)}" for key, value in verdict.figures.items()), 600),
     )
 
 
 def _brief(value: Any) -> str:
-    """A statistic in words; what is nested stands in brackets."""
+    """Render a statistic in words; nested values stand in brackets."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -489,14 +489,14 @@ def _brief(value: Any) -> str:
             return f"{value:.4g}"
         case Mapping():
             return (
-                "(" + ", ".join(f"{_words(key)} {_brief(entry)}" for key, entry in value.items() if entry != {}) + ")"
+                "(" + ", ".join(f"{_spaced(key)} {_brief(entry)}" for key, entry in value.items() if entry != {}) + ")"
             )
         case list() | tuple():
             return "(" + ", ".join(map(_brief, value)) + ")"
     return str(value)
 
 
-def _words(name: Any) -> str:
+def _spaced(name: Any) -> str:
     return str(name).replace("_", " ")
 
 
@@ -504,13 +504,13 @@ _LEVELS: Final = {"FATAL": "fail", "ERROR": "fail", "WARN": "info"}
 
 
 def _logs(material: Material) -> list[_NodeLog]:
-    """The first error of every kind, node by node; warnings only where a node has no error."""
+    """Collect the first entry of every kind of error, node by node; warnings only for a node without errors."""
     logs = plain(material.logs)
     found = []
     for node in material.nodes:
-        own = logs.filter(pc.equal(logs.column("node"), node))
-        errors = own.filter(pc.is_in(own.column("level"), value_set=pa.array(["ERROR", "FATAL"])))
-        warnings = own.filter(pc.equal(own.column("level"), "WARN"))
+        entries = logs.filter(pc.equal(logs.column("node"), node))
+        errors = entries.filter(pc.is_in(entries.column("level"), value_set=pa.array(["ERROR", "FATAL"])))
+        warnings = entries.filter(pc.equal(entries.column("level"), "WARN"))
         kinds: dict[str, list[Mapping[str, Any]]] = {}
         for row in (errors if errors.num_rows else warnings).slice(0, LOG_ENTRIES_READ).to_pylist():
             kinds.setdefault(_kind_of_entry(row), []).append(row)
@@ -524,7 +524,7 @@ def _logs(material: Material) -> list[_NodeLog]:
 
 
 def _kind_of_entry(row: Mapping[str, Any]) -> str:
-    """Entries that differ only in names, numbers and addresses are of one kind."""
+    """Return the kind of a log entry: its text without names, numbers and addresses."""
     exception = (row["stack"] or "").split("\n", 1)[0]
     return re.sub(r"[0-9a-f]*\d[\w.:/-]*", "…", f"{row['level']} {row['message']} {exception}")
 

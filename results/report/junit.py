@@ -1,7 +1,8 @@
-"""junit.xml: the run for a build server. A test case for every checker and for every racing workload.
+"""junit.xml: the run for a build server: one test case per checker and one per racing workload.
 
-invalid is a failure and unknown an error: `skipped` would be shown green, and a check that could not decide is not a
-check that passed. Only a checker that had nothing to judge, in a run that the others decided, is skipped. The shape is xunit2, as Jenkins, GitLab and pytest know it.
+`invalid` is a failure and `unknown` is an error: build servers show `skipped` in green, and a check that could not decide
+has not passed. A checker is skipped only if it had nothing to judge and the others decided the run. The format is xunit2, as
+read by Jenkins and GitLab and written by pytest.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from schemaquake.results.wording import counted, shortened
 __all__ = ["report_junit"]
 
 TEXT_LIMIT = 60_000
-"""Of a failure: build servers keep the whole file in memory."""
+"""Maximum length of a failure's text, characters: build servers keep the whole file in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class _Case:
 
 
 def report_junit(material: Material) -> str:
-    """The document, with its declaration."""
+    """Render the document, with its XML declaration."""
     verdict = material.verdict
     suites = [("checkers", [_checker(part, counts=counts(verdict, part)) for part in checkers_of(verdict)])]
     races = [_race(material, summary) for summary in workloads_of(material)]
@@ -71,8 +72,8 @@ def _add_case(suite: ET.Element, classname: str, case: _Case) -> None:
     if case.result == "skipped":
         ET.SubElement(element, "skipped", message=_clean(case.message))
     elif case.result != "passed":
-        said = ET.SubElement(element, case.result, message=_clean(case.message), type=_clean(case.type))
-        said.text = _clean(shortened(case.text, TEXT_LIMIT))
+        result = ET.SubElement(element, case.result, message=_clean(case.message), type=_clean(case.type))
+        result.text = _clean(shortened(case.text, TEXT_LIMIT))
 
 
 def _counts(cases: Sequence[_Case]) -> dict[str, str]:
@@ -96,7 +97,7 @@ def _checker(part: Verdict, *, counts: bool) -> _Case:
     anomalies = anomalies_of(part)
     types = dict.fromkeys(anomaly.type for anomaly in anomalies)
     message = f"{counted(len(anomalies), 'anomaly', 'anomalies')}: {', '.join(types)}"
-    return _Case(part.checker, "failure", message, ", ".join(types), _told(anomalies))
+    return _Case(part.checker, "failure", message, ", ".join(types), _describe_anomalies(anomalies))
 
 
 def _race(material: Material, summary: WorkloadSummary) -> _Case:
@@ -105,15 +106,17 @@ def _race(material: Material, summary: WorkloadSummary) -> _Case:
     if summary.standing == "unknown":
         return _Case(summary.workload, "error", f"unknown: {summary.reason()}", "unknown", summary.reason())
     keyspaces = {race.keyspace for race in summary.broken}
-    told = [
+    concerned = [
         anomaly
         for anomaly in anomalies_of(material.verdict)
         if any(name.split(".", 1)[0] in keyspaces for name in anomaly.objects)
     ]
-    return _Case(summary.workload, "failure", summary.reason(), ", ".join(summary.broke), _told(told))
+    return _Case(
+        summary.workload, "failure", summary.reason(), ", ".join(summary.broke), _describe_anomalies(concerned)
+    )
 
 
-def _told(anomalies: Sequence[Anomaly]) -> str:
+def _describe_anomalies(anomalies: Sequence[Anomaly]) -> str:
     return "\n\n".join(
         f"{anomaly.type}: {anomaly.title} ({', '.join(anomaly.objects) or 'the whole cluster'})\n{anomaly.explanation}"
         for anomaly in anomalies
@@ -121,5 +124,5 @@ def _told(anomalies: Sequence[Anomaly]) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 has no way to write, not even escaped."""
+    """Replace the characters that XML 1.0 cannot represent, not even escaped."""
     return re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

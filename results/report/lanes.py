@@ -1,7 +1,7 @@
-"""Lanes: what each node said of one schema object, from the race to the end of the run.
+"""Lanes: what each node showed of one schema object, from the race to the end of the run.
 
-From observations: `running` rows are changes, the last `settled` and `restarted` reading of a node are complete, so an
-object without a row there is absent. A node that could not be read is never drawn as if it had nothing.
+Computed from observations. `running` rows are changes. A node's last `settled` and `restarted` readings are complete, so
+an object without a row there is absent. A node that could not be read is drawn as unread, never as absent.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Presence: TypeAlias = Literal["present", "absent", "unread", "down"]
 FinalReading: TypeAlias = Literal["settled", "restarted"]
 
 KINDS_DRAWN: Final = ("keyspace", "type", "function", "aggregate", "table", "view", "live")
-"""In the order in which they depend on one another."""
+"""Kinds of objects, in order of dependency."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One object as one node knows it. `unread`: the node did not say; `down`: it did not start."""
+    """One object as one node shows it. `unread`: the node did not answer; `down`: it did not start."""
 
     presence: Presence
     id: str | None = None
     digest: str | None = None
     definition: Any = field(default=None, compare=False)
-    """As the node gave it; `digest` stands for it."""
+    """The definition as the node returned it; `digest` represents it in comparisons."""
 
     def short(self) -> str:
-        """`5f3ca1 · 9a1b` (id and definition), or what there is instead."""
+        """Describe the state in short: `5f3ca1 · 9a1b` (id and definition), or the reason why there is none."""
         if self.presence != "present":
             return {"absent": "absent", "unread": "no answer", "down": "did not start"}[self.presence]
         shown_id = "" if self.id is None else f"{self.id[:6]} · "
@@ -55,14 +55,14 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class ObjectLanes:
-    """One object, a lane a node."""
+    """One object with one lane per node."""
 
     kind: str
     name: str
     lanes: tuple[Lane, ...]
 
     def states(self) -> tuple[State, ...]:
-        """Every distinct presence of the object, in order of first appearance."""
+        """Return every distinct present state of the object, in order of first appearance."""
         seen: dict[tuple[str | None, str | None], State] = {}
         ordered = sorted(
             ((time, state) for lane in self.lanes for time, state in lane.changes), key=lambda change: change[0]
@@ -74,7 +74,7 @@ class ObjectLanes:
         return tuple(seen.values())
 
     def described(self) -> tuple[tuple[State, str], ...]:
-        """Every distinct presence with its definition in a line: its columns, and of the rest what sets it apart."""
+        """Return every distinct present state with its definition on one line: its columns, and the settings that distinguish it."""
         states = self.states()
         rests = [_rest(self.kind, state.definition) for state in states]
         shared = set.intersection(*(set(rest.items()) for rest in rests)) if rests else set()
@@ -86,24 +86,24 @@ class ObjectLanes:
         return tuple(described)
 
     def changed_since(self, time: int) -> bool:
-        """Whether a node showed it in another state after that time than before, or in the end."""
+        """Return True if a node's state changed after that time, or differs in a final reading."""
         return any(_changed(lane, time) for lane in self.lanes)
 
     def agrees(self, reading: FinalReading) -> bool:
-        """Whether every node that answered said the same in that reading."""
+        """Return True if every node that answered shows the same state in that reading."""
         said = [lane.final[reading] for lane in self.lanes if reading in lane.final]
         answers = [state for state in said if state.presence in {"present", "absent"}]
         return all(state == answers[0] for state in answers)
 
     def diverges(self) -> bool:
-        """Whether some final reading has nodes that contradict one another."""
+        """Return True if nodes contradict one another in a final reading."""
         return not (self.agrees("settled") and self.agrees("restarted"))
 
 
 def object_lanes(material: Material, keyspace: str) -> tuple[ObjectLanes, ...]:
-    """Every object of a keyspace that some node has ever shown, in order of kind and name.
+    """Build the lanes of every object of a keyspace that at least one node has shown, in order of kind and name.
 
-    What the nodes' memory says (`live`) is shown only where it differs between nodes: it mostly repeats the tables.
+    The schema in the nodes' memory (`live`) is shown only where it differs between nodes, because it mostly repeats the tables.
     """
     observations = plain(material.observations)
     own = observations.filter(
@@ -134,7 +134,7 @@ def _is(row: Mapping[str, Any], kind: str, name: str, keyspace: str, node: str) 
 
 
 def _answered(versions: Iterable[Mapping[str, Any]]) -> Mapping[tuple[str, str], int]:
-    """(phase, node) → its last sample that succeeded."""
+    """Map (phase, node) to the time of its last successful sample, ns."""
     last: dict[tuple[str, str], int] = {}
     for row in versions:
         if row["error"] is None:
@@ -154,7 +154,7 @@ def _lane(
 
 
 def _changes(readings: Sequence[tuple[int, State]]) -> tuple[tuple[int, State], ...]:
-    """Without the readings that repeat what was known: a new session tells everything again."""
+    """Drop readings that repeat the known state: a new session reports everything again."""
     kept: list[tuple[int, State]] = []
     for time, state in readings:
         if not kept or kept[-1][1] != state:
@@ -195,7 +195,7 @@ def _state(row: Mapping[str, Any]) -> State:
 
 
 def in_a_line(kind: str, definition: Any) -> str:
-    """A definition as a reader knows it: columns with * for the partition key, fields, arguments."""
+    """Render a definition on one line: columns with * for the partition key, fields, arguments."""
     if not isinstance(definition, Mapping):
         return "" if definition is None else str(definition)
     match kind:
@@ -218,7 +218,7 @@ def in_a_line(kind: str, definition: Any) -> str:
 
 
 def _rest(kind: str, definition: Any) -> Mapping[str, str]:
-    """What `in_a_line` leaves out, one text a setting: options, indexes, dropped columns."""
+    """Collect the settings that `in_a_line` leaves out, one text per setting: options, indexes, dropped columns."""
     if not isinstance(definition, Mapping):
         return {}
     if kind == "live":
@@ -236,7 +236,7 @@ def _rest(kind: str, definition: Any) -> Mapping[str, str]:
 
 
 def _statement(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """A CREATE statement of a node's memory: up to its options, and these. Or what the node answered when asked."""
+    """Split a CREATE statement of a node's memory into the part before its options and the options. Without a statement, use the node's answer."""
     if "columns" in definition:
         return "(" + ", ".join(map(" ".join, definition["columns"].items())) + ")", ""
     if "refusal" in definition:

@@ -1,6 +1,6 @@
-"""report.md: the short report, for an issue tracker. What broke, the statements, the evidence, the command, the versions.
+"""report.md: the short report for an issue tracker: findings, statements, evidence, command and versions.
 
-Text from the cluster is hostile: outside of code it is escaped, and a code fence is longer than any fence inside it.
+Text from the cluster is untrusted: it is escaped outside of code, and a code fence is longer than any fence inside it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVIDENCE_LINES: Final = 30
 
 
 def report_markdown(material: Material) -> str:
-    """The whole document, ending in a newline."""
+    """Render the whole document, ending in a newline."""
     name = verdict_name(material.verdict.valid)
     parts = [
         f"# {VERDICT_MARK[name]} {verdict_word(material.verdict.valid)}: {escaped(headline(material))}",
@@ -43,7 +43,7 @@ def report_markdown(material: Material) -> str:
         *_races(material),
         "## Repeat it",
         code_block(command_lines(material.plan), "sh"),
-        "The seed fixes every operation, race and fault; what a race makes of them may differ from run to run.",
+        "The seed fixes every operation, race and fault; the outcome of a race may differ from run to run.",
         "## Checkers",
         _checkers(material),
         *_environment(material),
@@ -52,20 +52,20 @@ def report_markdown(material: Material) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as Markdown that means nothing but itself: no tag, no link, no mention, no table cell of its own."""
+    """Escape text so that Markdown shows it literally: no tag, link, mention or table cell."""
     one_line = re.sub(r"\s+", " ", text).strip()
     return re.sub(r"([\\`*_{}\[\]<>()#+!|~@&])", r"\\\1", one_line)
 
 
 def code_block(text: str, language: str = "") -> str:
-    """A fenced block that no line of `text` can close."""
+    """Render a fenced block that no line of `text` can close."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def code_span(text: str) -> str:
-    """Text as inline code, in a table cell too; an empty one is a blank."""
+    """Render text as inline code that is safe in a table cell. An empty text becomes a blank."""
     one_line = re.sub(r"\s+", " ", text).replace("|", r"\|") or " "
     longest = max((len(run) for run in re.findall("`+", one_line)), default=0)
     ticks = "`" * (longest + 1)
@@ -74,10 +74,10 @@ def code_span(text: str) -> str:
 
 
 def recipe_sql(recipe: Recipe) -> str:
-    """The statements of a recipe as a script to read, coordinator by coordinator."""
+    """Render a recipe as a CQL script with one section per coordinator."""
     lines = []
     if recipe.before:
-        lines += ["-- first, and wait until all nodes agree:", *map(_line, recipe.before), ""]
+        lines += ["-- first, then wait until all nodes agree:", *map(_line, recipe.before), ""]
     lines.append(f"-- then {recipe.manner}:")
     for side in recipe.sides:
         lines += [f"-- through {side.heading()}", *map(_line, side.statements)]
@@ -104,7 +104,7 @@ def _facts(material: Material) -> str:
     settling = material.chronicle.settling("settled")
     if settling is not None:
         word = length_of_time(settling.seconds)
-        rows.append(("Time to agreement", word if settling.agreed else f"never within {word}"))
+        rows.append(("Time to agreement", word if settling.agreed else f"not within {word}"))
     if material.started is not None:
         lasted = length_of_time(material.duration / 1e9)
         rows.append(("Run", f"{material.started:%Y-%m-%d %H:%M:%S} UTC, {lasted}; {material.run}"))
@@ -124,12 +124,12 @@ def _findings(material: Material) -> list[str]:
 def _finding(finding: Finding, shown: dict[Recipe, str]) -> list[str]:
     parts = [f"### {escaped(finding.title)} ({code_span(finding.type)}), {escaped(finding.how_often())}"]
     if finding.worst:
-        parts.append(finding.worst)  # of our own catalogue, and Markdown as it stands
+        parts.append(finding.worst)  # trusted Markdown from the project's catalogue
     first = finding.anomalies[0]
     if first.explanation:
         parts.append(code_block(first.explanation))
     if finding.recipe and finding.recipe in shown:
-        parts.append(f"By the same statements as {code_span(shown[finding.recipe])}.")
+        parts.append(f"The statements are the same as for {code_span(shown[finding.recipe])}.")
     elif finding.recipe:
         parts.append(code_block(recipe_sql(finding.recipe), "sql"))
     parts += _evidence(first)
@@ -180,8 +180,8 @@ def _checkers(material: Material) -> str:
     rows = []
     for part in checkers_of(material.verdict):
         name = verdict_name(part.valid)
-        said = f"{VERDICT_MARK[name]} {name}" if counts(material.verdict, part) else "– nothing to judge"
-        rows.append((code_span(part.checker), said, str(len(part.anomalies) or "–")))
+        verdict = f"{VERDICT_MARK[name]} {name}" if counts(material.verdict, part) else "– nothing to judge"
+        rows.append((code_span(part.checker), verdict, str(len(part.anomalies) or "–")))
     return _table(("Checker", "Verdict", "Anomalies"), rows)
 
 

@@ -1,6 +1,6 @@
-"""Material: everything a report is made from, as plain values.
+"""Material: the input of every report, as plain values.
 
-Reports are functions of this and of nothing else: no store, no Spark, no clock. Times are ns since the run started.
+Reports are functions of a material and nothing else: no store, no Spark, no clock. Times are ns since the run started.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFile:
-    """A file of the run's folder. `path` is relative to it; `size` in bytes, null where it is not known yet."""
+    """A file of the run's folder. `path` is relative to the folder; `size` is in bytes, None before the file is written."""
 
     path: str
     size: int | None
@@ -43,14 +43,14 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """One try of a racing workload in a keyspace of its own. `anomalies` are types; counts are of its operations."""
+    """One race of a racing workload in a keyspace of its own. `anomalies` are types; `ok`, `fail` and `info` count its operations."""
 
     keyspace: str
     workload: str
     number: int
     mode: str
     sides: tuple[tuple[str, ...], ...] = ()
-    """The statements of each coordinator that took part, in the order in which they begin."""
+    """Statements of each participating coordinator, in order of their first invocation."""
     broken: bool = False
     anomalies: tuple[str, ...] = ()
     ok: int = 0
@@ -58,7 +58,7 @@ class Race:
     info: int = 0
 
     def title(self) -> str:
-        """`drop-type, race 3`."""
+        """Return the title `drop-type, race 3`."""
         return f"{self.workload}, race {self.number}"
 
 
@@ -67,7 +67,7 @@ class Material:
     """One finished run. Tables follow `schemaquake.harness.model.records`, `schemaquake.harness.history.pairing`, `schemaquake.results.tables.rates` and `schemaquake.results.tables.races`."""
 
     run: str
-    """The folder's name."""
+    """Name of the run's folder."""
     plan: Mapping[str, Any]
     verdict: Verdict
     history: pa.Table = field(default_factory=HISTORY.empty_table)
@@ -81,25 +81,25 @@ class Material:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[RunFile] = ()
     chronicle: Chronicle = field(init=False)
-    """Phases, faults, boots and settlings, as the history notes them."""
+    """Phases, faults, boots and settlings, from the history's notes."""
 
     nodes: tuple[str, ...] = field(init=False)
-    """Every node's name, in order: those that spoke, else those of the plan."""
+    """Names of all nodes, in order: those in observations and operations, or else those of the plan."""
 
     def __post_init__(self) -> None:
-        """What follows from the tables is read once."""
+        """Derive the chronicle and the nodes from the tables once."""
         object.__setattr__(self, "chronicle", chronicle_of(self.history))
         object.__setattr__(self, "nodes", _nodes(self))
 
     @property
     def duration(self) -> int:
-        """Time of the last thing that happened."""
+        """Time of the last event or observation, ns."""
         ends = [pc.max(table.column("time")).as_py() for table in (self.history, self.observations) if table.num_rows]
         return max(ends, default=0)
 
 
 def anomalies_of(verdict: Verdict) -> tuple[Anomaly, ...]:
-    """Every anomaly of a verdict and of its parts, each once, in the order they are first named."""
+    """Collect the anomalies of a verdict and its parts, each once, in order of first appearance."""
     seen: dict[bytes, Anomaly] = {}
     for part in _walk(verdict):
         for anomaly in part.anomalies:
@@ -109,17 +109,17 @@ def anomalies_of(verdict: Verdict) -> tuple[Anomaly, ...]:
 
 
 def checkers_of(verdict: Verdict) -> tuple[Verdict, ...]:
-    """One verdict a checker: the parts of a combined verdict, or the verdict itself."""
+    """Return one verdict per checker: the parts of a combined verdict, or the verdict itself."""
     return verdict.parts or (verdict,)
 
 
 def counts(verdict: Verdict, part: Verdict) -> bool:
-    """Whether a checker's verdict counts in the run's: one that had nothing to judge does not, if the others decided."""
+    """Return True if a checker's verdict counts in the run's verdict. One that had nothing to judge does not, if the others decided."""
     return not part.judged_nothing or verdict.valid == "unknown"
 
 
 def races_of(races: pa.Table) -> tuple[Race, ...]:
-    """The races in order of workload and number; `sides` decoded."""
+    """Decode the table of races, in order of workload and number."""
     rows = [_race(row) for row in plain(races).to_pylist()]
     return tuple(sorted(rows, key=lambda race: (race.workload, race.number, race.keyspace)))
 
@@ -127,7 +127,7 @@ def races_of(races: pa.Table) -> tuple[Race, ...]:
 def _race(row: Mapping[str, Any]) -> Race:
     return Race(
         keyspace=row["keyspace"],
-        workload=row["workload"] or "race",  # histories of others may note less
+        workload=row["workload"] or "race",  # external histories may lack a workload
         number=row["number"] or 0,
         mode=row["mode"] or "",
         sides=tuple(tuple(side) for side in row["sides"] or ()),
@@ -158,7 +158,7 @@ def _nodes(material: Material) -> tuple[str, ...]:
 
 
 def _natural(name: str) -> tuple[str, int, str]:
-    """n2 before n10."""
+    """Return a sort key that puts n2 before n10."""
     head = name.rstrip("0123456789")
     digits = name[len(head) :]
     return head, int(digits) if digits else -1, name

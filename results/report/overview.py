@@ -1,6 +1,7 @@
-"""Overview: the whole run in one picture. Phases, faults, restarts, and which schema version each node claimed when.
+"""Overview: the whole run in one picture: phases, faults, restarts, and the schema version of each node over time.
 
-Geometry only; the page's template draws it. A version lives as long as the node's next reading says nothing else.
+This module computes geometry only; the page's template draws it. A version lasts until a reading of the same node shows
+another one.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ LANE: Final = 24
 COLOURS: Final = 8
 CHARACTER: Final = 6.1
 LABEL: Final = 68
-"""Width of a version's label, px."""
+"""Width of the label of a version, px."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A rectangle with a word in it."""
+    """A rectangle with a label."""
 
     x: float
     y: float
@@ -45,7 +46,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The moment a node's restart began; `served` says whether it came back."""
+    """The moment at which a node's restart began. `served` is True if the node came back."""
 
     x: float
     y: float
@@ -55,7 +56,7 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Coordinates in px of a box `width` by `height`."""
+    """The picture of a whole run. Coordinates are px in a box of `width` by `height`."""
 
     height: float
     ticks: tuple[Tick, ...]
@@ -67,7 +68,7 @@ class Overview:
     agreement_y: float
     restarts: tuple[Boundary, ...]
     finals: tuple[tuple[float, str, str], ...]
-    """y, text and style of what each node claims in the end."""
+    """y, text and style of each node's final version."""
     verdict: str
     summary: str
     plot: tuple[float, float] = (PLOT_LEFT, PLOT_RIGHT)
@@ -75,7 +76,7 @@ class Overview:
 
 
 def overview_of(material: Material) -> Overview | None:
-    """The picture; null if the run left neither a phase nor a schema version."""
+    """Draw the run. None if the run recorded neither a phase nor a schema version."""
     versions = _versions(material)
     if not versions and not material.chronicle.phases:
         return None
@@ -110,7 +111,7 @@ def overview_of(material: Material) -> Overview | None:
 
 
 def disagreement_s(material: Material) -> float:
-    """For how many seconds of the run at least two nodes claimed different schema versions."""
+    """Return the time during which at least two nodes reported different schema versions, s."""
     versions = _versions(material)
     down = _never_back(material)
     return sum((end - begin) / 1e9 for begin, end, count in _stretches(versions, down, material.duration) if count > 1)
@@ -124,7 +125,7 @@ def _phase(axis: Axis, phase: Phase, number: int) -> Stretch:
 
 
 def _faults(axis: Axis, faults: Sequence[FaultWindow]) -> tuple[Stretch, ...]:
-    """A name stands behind its fault, unless another fault begins there."""
+    """Draw the faults. A fault's name stands behind it, unless another fault begins there."""
     placed = [(fault, *_placed(axis, fault.begins, fault.ends, 44)) for fault in faults]
     drawn = []
     for number, (fault, x, y, width) in enumerate(placed):
@@ -138,29 +139,29 @@ _Changes = list[tuple[int, str]]
 
 
 def _versions(material: Material) -> Mapping[str, _Changes]:
-    """Node → (time, version) wherever its claim changed; where there are epochs, they are what a person can compare."""
+    """Map each node to its changes of schema version as (time, version). Versions are epochs where the system has them."""
     observations = plain(material.observations)
     rows = observations.filter(
         pc.and_kleene(pc.equal(observations.column("kind"), "version"), pc.is_null(observations.column("error")))
     ).select(["time", "node", "id", "definition"])
     changes: dict[str, _Changes] = {}
     for row in rows.sort_by("time").to_pylist():
-        own = changes.setdefault(row["node"], [])
+        node_changes = changes.setdefault(row["node"], [])
         epoch = orjson.loads(row["definition"] or "{}").get("epoch")
         version = row["id"] if epoch is None else f"epoch {epoch}"
-        if version is not None and (not own or own[-1][1] != version):
-            own.append((row["time"], version))
+        if version is not None and (not node_changes or node_changes[-1][1] != version):
+            node_changes.append((row["time"], version))
     return changes
 
 
 def _never_back(material: Material) -> Mapping[str, int]:
-    """Node → when the restart began from which it did not come back."""
+    """Map each node that did not come back to the time at which its last restart began, ns."""
     return {node: start.begins for node, start in material.chronicle.never_back().items()}
 
 
 def _colours(versions: Mapping[str, _Changes]) -> Mapping[str, int]:
-    """A colour a version, in order of appearance: neighbours in time never share one until the colours run out."""
-    ordered = sorted((time, version) for own in versions.values() for time, version in own)
+    """Assign a colour to each version in order of appearance, so that successive versions differ until the colours run out."""
+    ordered = sorted((time, version) for node_changes in versions.values() for time, version in node_changes)
     return {version: number % COLOURS for number, version in enumerate(dict.fromkeys(v for _, v in ordered))}
 
 
@@ -178,7 +179,7 @@ def _lane(
     for (begins, version), (until, _) in pairwise([*kept, (end, "")]):
         x, _, width = _placed(axis, begins, until, y)
         label = version[:10] if width > LABEL else ""
-        title = f"{node} claims {version} from {begins / 1e9:.2f} s"
+        title = f"{node} reports {version} from {begins / 1e9:.2f} s"
         stretches.append(Stretch(x, y, width, label, title, f"k{colours[version]}"))
     if down_from is not None:
         x, _, width = _placed(axis, down_from, None, y)
@@ -187,7 +188,7 @@ def _lane(
 
 
 def _legible(stretches: Sequence[Stretch], restarts: Sequence[Boundary]) -> list[Stretch]:
-    """Without the labels that a restart's mark would cross."""
+    """Drop the labels that the mark of a restart would cross."""
     return [
         replace(one, label="")
         if one.style != "down" and any(mark.y == one.y and one.x < mark.x < one.x + LABEL for mark in restarts)
@@ -197,22 +198,24 @@ def _legible(stretches: Sequence[Stretch], restarts: Sequence[Boundary]) -> list
 
 
 def _drawable(axis: Axis, changes: _Changes) -> _Changes:
-    """At most one change a pixel, the last: a long run of DDL has more versions than a screen has columns."""
+    """Keep at most one change per half pixel, the last: a long run of DDL has more versions than a screen has columns."""
     by_pixel = {int(axis.x(time) * 2): (time, version) for time, version in changes}
     return list(by_pixel.values())
 
 
 def _stretches(versions: Mapping[str, _Changes], down: Mapping[str, int], end: int) -> list[tuple[int, int, int]]:
-    """(begins, ends, how many different versions nodes claim), joined where the number stays the same."""
+    """Return intervals as (begins, ends, number of different versions). Adjacent intervals with the same number are joined."""
     moments: list[tuple[int, str, str | None]] = [
-        (time, node, version) for node, own in versions.items() for time, version in own
+        (time, node, version) for node, node_changes in versions.items() for time, version in node_changes
     ]
     moments += [(begins, node, None) for node, begins in down.items()]
     moments.sort(key=lambda moment: moment[0])
     claimed: dict[str, str] = {}
     found: list[tuple[int, int, int]] = []
     untils = [*(moment[0] for moment in moments[1:]), end]
-    for (time, node, version), until in zip(moments, untils, strict=False):  # without moments, the end is over
+    for (time, node, version), until in zip(
+        moments, untils, strict=False
+    ):  # `untils` has one entry more if there are no moments
         if version is None:
             claimed.pop(node, None)
         elif node not in down or time < down[node]:
@@ -256,7 +259,7 @@ def _final(changes: _Changes, down: bool) -> tuple[str, str]:
 
 
 def _in_the_end(versions: Mapping[str, _Changes], down: Mapping[str, int]) -> str:
-    claimed = {own[-1][1] for node, own in versions.items() if own and node not in down}
+    claimed = {node_changes[-1][1] for node, node_changes in versions.items() if node_changes and node not in down}
     parts: Sequence[str] = [
         *([f"{counted(len(down), 'node')} did not start"] if down else []),
         *(
@@ -267,4 +270,4 @@ def _in_the_end(versions: Mapping[str, _Changes], down: Mapping[str, int]) -> st
             else []
         ),
     ]
-    return "In the end: " + ", ".join(parts) if parts else "No schema version was read"
+    return "At the end: " + ", ".join(parts) if parts else "No schema version was read"

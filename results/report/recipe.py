@@ -1,7 +1,7 @@
-"""Recipe: the shortest list of statements that repeats a race by hand, coordinator by coordinator.
+"""Recipe: the shortest list of statements that repeats a race by hand, per coordinator.
 
-A race has statements that come before it (each entirely before the first contested one), and statements that meet:
-issued through different coordinators at the same time, or on the two sides of a cut.
+Preparatory statements complete before the first contested statement begins. Contested statements are issued through
+different coordinators at the same time, or on the two sides of a partition.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recip
 
 FAULTS_NAMED: Final = 2
 WRITES_SHOWN: Final = 3
-"""Writes quoted a side after the contested statements; the rest is counted."""
+"""Writes quoted per side after the contested statements; further writes are counted in `left_out`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One operation as a statement, with what its client was told. Times in ns; `completed` null: never answered."""
+    """An operation as a CQL statement, with its outcome as the client saw it. Times in ns; `completed` is None if no answer arrived."""
 
     index: int
     node: str
@@ -45,46 +45,46 @@ class Statement:
     completed: int | None
 
     def outcome(self) -> str:
-        """`ok at 8.214 s`, as a comment behind the statement would say it."""
+        """Describe the outcome for a comment behind the statement: `ok at 8.214 s`."""
         when = "no answer" if self.completed is None else f"at {self.completed / 1e9:.3f} s"
         return f"{self.type}, {when}" if self.completed is None else f"{self.type} {when}"
 
     def overlaps(self, other: Statement) -> bool:
-        """Whether neither was certainly over before the other began. Intervals are closed."""
+        """Return True unless one statement completed before the other was invoked. Intervals are closed."""
         return _end(self) >= other.invoked and _end(other) >= self.invoked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What one coordinator was asked to do in the race."""
+    """The statements of one coordinator in the race."""
 
     node: str
     statements: tuple[Statement, ...]
     later_s: float = 0
-    """How much later it began than the first side."""
+    """Delay after the first side's first statement, s."""
     left_out: int = 0
-    """Further writes of the same kind that are not quoted."""
+    """Number of further writes of the same kind that are not quoted."""
 
     def heading(self) -> str:
-        """`n1`, and `n3, 1.4 ms later`."""
+        """Describe the coordinator and its delay: `n1`, or `n3, 1.4 ms later`."""
         return self.node if not self.later_s else f"{self.node}, {_apart(self.later_s)} later"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to repeat a race by hand."""
+    """Statements that repeat a race by hand."""
 
     before: tuple[Statement, ...]
     sides: tuple[Side, ...]
     manner: str
-    """How the sides meet, in a sentence without a full stop."""
+    """How the sides are issued relative to each other; a phrase without a full stop."""
     afterwards: str
 
 
 def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) -> tuple[Statement, ...]:
-    """Operations (`schemaquake.harness.history.pairing.OPERATIONS`) as statements, ordered by invocation; of `keyspaces` only, if given.
+    """Convert operations (`schemaquake.harness.history.pairing.OPERATIONS`) to statements, ordered by invocation; only those of `keyspaces`, if given.
 
-    An operation that CQL has no words for is given by its name and key.
+    An operation without a CQL form is given by its name and key.
     """
     table = plain(operations)
     if keyspaces is not None:
@@ -93,16 +93,16 @@ def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) 
 
 
 def belongs(operations: pa.Table, keyspaces: Iterable[str]) -> pa.ChunkedArray:
-    """Of every operation, whether its key is one of these keyspaces or an object in one."""
+    """Return one boolean per operation: True if its key is one of these keyspaces or an object in one."""
     keys = pc.fill_null(operations.column("key"), "")
     owners = pc.list_element(pc.split_pattern(keys, ".", max_splits=1), 0)
     return pc.is_in(owners, value_set=pa.array(sorted(keyspaces), pa.string()))
 
 
 def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None) -> Recipe | None:
-    """The recipe of the race in `keyspace`; null if nothing was asked of it by more than one coordinator.
+    """Build the recipe of the race in `keyspace`. None if fewer than two coordinators took part.
 
-    With an anomaly, the writes it names are quoted behind the statements that met.
+    With an anomaly, the writes it names are quoted after the contested statements.
     """
     every = statements(material.operations, keyspaces=[keyspace])
     changes = [one for one in every if one.f in SCHEMA_CHANGES or one.f == "cql"]
@@ -127,7 +127,7 @@ def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None)
 def _needed(
     earlier: Iterable[Statement], keyspace: str, contested: Sequence[Statement], anomaly: Anomaly | None
 ) -> list[Statement]:
-    """Of a long history, what made and unmade the objects in question."""
+    """Select from a long history the statements that created or dropped the objects in question."""
     keys = {keyspace, *(one.key for one in contested), *(anomaly.objects if anomaly else ())}
     return [one for one in earlier if one.key in keys and one.f in CREATES | DROPS]
 
@@ -135,10 +135,11 @@ def _needed(
 def contested_changes(
     material: Material, changes: Sequence[Statement], *, race: Race | None, named: Sequence[int] = ()
 ) -> tuple[Statement, ...]:
-    """The schema changes of one keyspace that met.
+    """Select the contested schema changes of one keyspace.
 
-    In a race, those that its note lists as its sides. Else those an anomaly names; without one, those that overlap one
-    of another coordinator, or all of the main phase if they came through several.
+    In a race these are the changes that the race's note lists as its sides. Without a race they are the changes that the
+    anomaly names. Without both they are the changes that overlap a change of another coordinator, or else all changes of
+    the main phase if they came through several coordinators.
     """
     main = [one for one in changes if _in_main(material, one)]
     sides = {text for side in race.sides for text in side} if race is not None else set()
@@ -180,7 +181,7 @@ def _manner(material: Material, contested: Sequence[Statement], race: Race | Non
 
 
 def _under(material: Material, contested: Sequence[Statement]) -> str:
-    """The faults that were in place when these statements were asked for."""
+    """Describe the faults that were in place when these statements were invoked."""
     begins, ends = min(one.invoked for one in contested), max(one.invoked for one in contested)
     faults = [
         fault
@@ -209,7 +210,7 @@ def _statement(row: Mapping[str, Any]) -> Statement:
     try:
         text = statement(row["f"], argument)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        # An operation of somebody else's workload or history, which the dialect has no words for.
+        # An operation of an external workload or history that the CQL dialect cannot express.
         text = f"{row['f']} {row['key'] or ''}".rstrip()
     return Statement(
         index=row["index"],

@@ -1,4 +1,4 @@
-"""reproduce.sh: the command that repeats the run, and what to expect of it."""
+"""reproduce.sh: the command that repeats the run, and the result to expect."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from schemaquake.results.report.findings import findings_of, headline
 from schemaquake.results.report.material import Material
 from schemaquake.results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
 
-__all__ = ["an_option_a_line", "command_line", "command_lines", "reproduce_script", "script"]
+__all__ = ["command_line", "command_lines", "one_option_per_line", "reproduce_script", "script"]
 
 _EXIT_CODE: Final = {"valid": 0, "invalid": 1, "unknown": 2}
 
 
 def command_line(plan: Mapping[str, Any]) -> list[str]:
-    """The `schemaquake run …` that repeats a plan as `plan.json` holds it. Raises PlanError for what is no plan."""
+    """Build the `schemaquake run …` command that repeats a plan as stored in `plan.json`. Raises PlanError for an invalid plan."""
     return Plan.from_json(plan).command_line()
 
 
 def command_lines(plan: Mapping[str, Any]) -> str:
-    """The same for a shell, an option a line."""
-    return an_option_a_line(map(shlex.quote, command_line(plan)))
+    """Render the same command for a shell, one option per line."""
+    return one_option_per_line(map(shlex.quote, command_line(plan)))
 
 
-def an_option_a_line(words: Iterable[str]) -> str:
-    """A command of words that are quoted already: its first two, then each option with its value on a line of its own."""
-    first, second, *others = words
+def one_option_per_line(arguments: Iterable[str]) -> str:
+    """Render quoted arguments as a command: the first two, then each option with its value on a line of its own."""
+    first, second, *others = arguments
     lines = [f"{first} {second}"]
     for word in others:
         if word.startswith("-"):
@@ -39,9 +39,9 @@ def an_option_a_line(words: Iterable[str]) -> str:
     return " \\\n".join(lines)
 
 
-def script(told: Iterable[str], *, version: str, commands: str) -> str:
-    """A POSIX shell script: what is told as its comment, then `commands`, if schemaquake is installed (else exit code 254)."""
-    comment = "\n".join(f"# {_one_line(line)}".rstrip() for line in told)
+def script(comment_lines: Iterable[str], *, version: str, commands: str) -> str:
+    """Render a POSIX shell script: the comment, then `commands`. It exits with 254 if schemaquake is not installed."""
+    comment = "\n".join(f"# {_one_line(line)}".rstrip() for line in comment_lines)
     return f"""#!/bin/sh
 {comment}
 set -eu
@@ -56,15 +56,15 @@ fi
 
 
 def reproduce_script(material: Material) -> str:
-    """A POSIX shell script. Exit code as `schemaquake run`: 0 valid, 1 invalid, 2 unknown, 254 not installed."""
+    """Render a POSIX shell script that repeats the run. Exit codes as `schemaquake run`: 0 valid, 1 invalid, 2 unknown, 254 not installed."""
     plan = material.plan
     expected = verdict_name(material.verdict.valid)
     return script(
         [
             f"Repeats the run {material.run} against {system_name(str(plan.get('system', '')))}.",
-            "The seed fixes every operation, race and fault; what a race makes of them may differ from run to run.",
+            "The seed fixes every operation, race and fault; the outcome of a race may differ from run to run.",
             "",
-            f"What it showed then (exit code {_EXIT_CODE[expected]}):",
+            f"Result of the recorded run (exit code {_EXIT_CODE[expected]}):",
             f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}",
             *(f"- {finding.title} ({finding.type}), {finding.how_often()}" for finding in findings_of(material)),
         ],
@@ -74,10 +74,10 @@ def reproduce_script(material: Material) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A comment must not end before its line does, whatever the text holds."""
+    """Join text into one line, so that it cannot end the comment it stands in."""
     return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+", " ", text)
 
 
 def _plain_version(version: str) -> str:
-    """The requirement to install, without quotes of its own: it stands between double quotes."""
+    """Return the requirement to install, without quotes: it stands between double quotes."""
     return f"schemaquake=={version}" if re.fullmatch(r"[0-9A-Za-z.+]+", version) else "schemaquake"

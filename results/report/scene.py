@@ -1,7 +1,8 @@
-"""Scene: one race as a picture, from the statements that met to what each node says in the end.
+"""Scene: one race as a picture, from the contested statements to each node's final readings.
 
-Above, a row a process, with a bar from invocation to completion; below, on the same axis, a lane a node for each schema
-object; at the right the final readings. Geometry only: the page's template draws it.
+The upper part has one row per process, with a bar from invocation to completion of each operation. The lower part has one
+lane per node for each schema object, on the same time axis. The final readings stand at the right. This module computes
+geometry only; the page's template draws it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from schemaquake.results.wording import counted, first_of, joined, shortened
 __all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "scenes_of"]
 
 OPERATIONS_DRAWN: Final = 10_000
-"""In the whole report, as Jepsen's timeline has it: beyond that a page helps nobody."""
+"""Maximum number of operations drawn in a report, as in Jepsen's timeline; a longer page is unreadable."""
 SCENES_DRAWN: Final = 12
 OBJECTS_DRAWN: Final = 6
 PROCESSES_DRAWN: Final = 40
@@ -41,17 +42,17 @@ ROW: Final = 22
 BAR: Final = 14
 TOP: Final = 34
 CHARACTER: Final = 6.4
-"""Width of a character of a label, px: what decides whether a label fits."""
+"""Width of one character of a label, px. Decides if a label fits."""
 DEFINITION_LIMIT: Final = 600
 OTHERS_DRAWN: Final = 100
-"""Operations on other keyspaces in the same time: a few tell what else went on, many hide the race."""
+"""Maximum number of operations on other keyspaces. A few give context; many hide the race."""
 LABEL_LEAST: Final = 18
-"""Characters of a statement worth showing."""
+"""Minimum number of characters of a shortened statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An operation. `label_x` null: there is no room for a label, hovering tells."""
+    """One operation. `label_x` is None if there is no room for a label; the title shows on hover."""
 
     x: float
     y: float
@@ -62,14 +63,14 @@ class Bar:
     label_x: float | None
     contested: bool
     own: bool
-    """Whether it belongs to this scene's keyspace; others are drawn faintly."""
+    """True for operations on this scene's keyspace; others are drawn faintly."""
     open: bool
-    """Whether it never completed."""
+    """True if the operation never completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch in which a node said one thing; `colour` null: it had nothing."""
+    """An interval in which a node showed one state. `colour` is None if the object was absent or unread."""
 
     x: float
     y: float
@@ -82,7 +83,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A row's name."""
+    """The name of a row."""
 
     y: float
     text: str
@@ -91,7 +92,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Whether the nodes agree on an object in a final reading: a bracket beside the cells."""
+    """A bracket beside the cells of a final reading; `agree` is True if the nodes show the same state."""
 
     x: float
     y: float
@@ -101,18 +102,18 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A fault while it was in place."""
+    """The interval in which a fault was in place."""
 
     x: float
     width: float
     title: str
     label: str
-    """Empty where the name of another fault stands."""
+    """Name of the fault; empty where it would overlap another fault's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Where a contested statement reached its coordinator."""
+    """A contested statement reaching its coordinator."""
 
     x: float
     y: float
@@ -121,7 +122,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One definition of an object that some node showed: its colour, and what it says."""
+    """One definition of an object that at least one node showed, with its colour and text."""
 
     object: str
     colour: int
@@ -131,7 +132,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A picture of one keyspace. Coordinates in px of a box `WIDTH` by `height`."""
+    """A picture of one keyspace. Coordinates are px in a box of `width` by `height`."""
 
     keyspace: str
     title: str
@@ -150,15 +151,15 @@ class Scene:
     known: tuple[Known, ...] = ()
     notes: tuple[str, ...] = ()
     readings: tuple[tuple[float, str], ...] = ()
-    """x and heading of the columns of final readings."""
+    """x and heading of each column of final readings."""
     summary: str = ""
-    """The picture in words, for those who cannot see it."""
+    """The picture in text, for those who cannot see it."""
     plot: tuple[float, float] = (PLOT_LEFT, PLOT_RIGHT)
     width: float = WIDTH
 
 
 def scenes_of(material: Material) -> tuple[tuple[Scene, ...], int]:
-    """Pictures of the contested keyspaces, those with anomalies first, and how many keyspaces are not drawn."""
+    """Draw the contested keyspaces, those with anomalies first. Also return the number of keyspaces that are not drawn."""
     subjects = _subjects(material)
     shown = subjects[:SCENES_DRAWN]
     left = OPERATIONS_DRAWN
@@ -196,7 +197,7 @@ def _subjects(material: Material) -> list[_Subject]:
 
 
 def _varied(subjects: Sequence[_Subject]) -> list[_Subject]:
-    """The first of every workload, then the second of every workload …: few pictures show most."""
+    """Order subjects so that few pictures show most: the first of every workload, then the second of every workload, and so on."""
     met: dict[str | None, int] = {}
     ranks = []
     for subject in subjects:
@@ -208,7 +209,7 @@ def _varied(subjects: Sequence[_Subject]) -> list[_Subject]:
 
 @dataclass(slots=True)
 class _Drawing:
-    """A scene while it is drawn from top to bottom."""
+    """A scene under construction, drawn from top to bottom."""
 
     axis: Axis
     y: float = TOP
@@ -268,7 +269,7 @@ def _bands(material: Material, axis: Axis) -> tuple[Band, ...]:
 def _window(
     material: Material, own: Sequence[Statement], contested: Sequence[Statement], objects: Sequence[ObjectLanes]
 ) -> tuple[int, int]:
-    """From just before the statements met until the nodes' schemas stopped changing, or the cluster was settled."""
+    """Return the interval to draw, ns: from just before the contested statements until the nodes' schemas stopped changing or the cluster settled."""
     met = contested or own
     begins = min((one.invoked for one in met), default=0)
     ends = max((one.invoked if one.completed is None else one.completed for one in met), default=material.duration)
@@ -303,14 +304,14 @@ def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, conte
     for (node, process), own in rows.items():
         drawing.add("rows", Label(drawing.y + ROW / 2, f"p{process}", node))
         rooms = [*(drawing.axis.x(following.invoked) for following in own[1:]), PLOT_RIGHT]
-        for one, room in zip(own, rooms, strict=False):  # a row without operations still has room
+        for one, room in zip(own, rooms, strict=False):  # `rooms` has one entry more if the row has no operations
             drawing.add("bars", _bar(drawing, one, keyspace, room=room, contested=one.index in contested))
         drawing.y += ROW
     drawing.y += 10
 
 
 def _affordable(operations: pa.Table, contested: set[int], budget: int) -> pa.Table:
-    """At most `budget` operations: the contested ones, and of the others the earliest; in order of invocation."""
+    """Select at most `budget` operations, in order of invocation: the contested ones, then the earliest others."""
     if operations.num_rows <= budget:
         return operations
     met = pc.is_in(operations.column("index"), value_set=pa.array(sorted(contested), pa.int64()))
@@ -326,9 +327,9 @@ def _of_processes(operations: pa.Table, processes: Sequence[tuple[str, int]]) ->
 def _bar(drawing: _Drawing, one: Statement, keyspace: str, *, room: float, contested: bool) -> Bar:
     x, width = drawing.axis.span(one.invoked, one.completed)
     width = max(width, 3)
-    words = one.text.replace(f"{keyspace}.", "") if contested else one.f
-    label, label_x = _label(words, one.f, x, width, room)
-    lasted = "never answered" if one.completed is None else f"{(one.completed - one.invoked) / 1e6:.1f} ms"
+    text = one.text.replace(f"{keyspace}.", "") if contested else one.f
+    label, label_x = _label(text, one.f, x, width, room)
+    lasted = "no answer" if one.completed is None else f"{(one.completed - one.invoked) / 1e6:.1f} ms"
     error = f"\n{shortened(one.error, 400)}" if one.error else ""
     return Bar(
         x=x,
@@ -345,22 +346,22 @@ def _bar(drawing: _Drawing, one: Statement, keyspace: str, *, room: float, conte
     )
 
 
-def _label(words: str, f: str, x: float, width: float, room: float) -> tuple[str, float | None]:
-    """A label and its place: inside the bar or behind it up to `room`, wherever more of it can be read.
+def _label(text: str, f: str, x: float, width: float, room: float) -> tuple[str, float | None]:
+    """Choose a label and its place: inside the bar or behind it up to `room`, wherever more of it can be read.
 
-    A statement is cut if enough of it remains to tell it from others, else its `f` stands for it; a null place means
-    that there is no room for either.
+    A statement is shortened if enough of it remains to distinguish it from others; otherwise its `f` is shown. The place is
+    None if there is no room for either.
     """
     inside, behind = int((width - 8) / CHARACTER), int((room - x - width - 10) / CHARACTER)
-    fits = max(inside, behind) if max(inside, behind) < len(words) else inside if inside >= len(words) else behind
+    fits = max(inside, behind) if max(inside, behind) < len(text) else inside if inside >= len(text) else behind
     place = x + 5 if fits == inside else x + width + 4
-    if fits >= min(len(words), LABEL_LEAST):
-        return shortened(words, fits), place
+    if fits >= min(len(text), LABEL_LEAST):
+        return shortened(text, fits), place
     return (f, place) if fits >= len(f) else ("", None)
 
 
 def _within(operations: pa.Table, axis: Axis) -> pa.Table:
-    """The operations that are open at some time of the axis; those that never completed only if invoked in it."""
+    """Select the operations that are open at some time of the axis. Operations that never completed count only if they were invoked within it."""
     invoked, completed = operations.column("invoked"), operations.column("completed")
     ended = pc.fill_null(completed, invoked)
     return operations.filter(pc.and_(pc.less_equal(invoked, int(axis.ends)), pc.greater_equal(ended, int(axis.begins))))
@@ -369,9 +370,9 @@ def _within(operations: pa.Table, axis: Axis) -> pa.Table:
 def _most_telling(
     objects: Sequence[ObjectLanes], anomalies: Iterable[Anomaly], *, since: int
 ) -> tuple[list[ObjectLanes], list[str]]:
-    """What an anomaly names or nodes contradict one another about, then what changed; and what is left out, in words.
+    """Select the objects to draw, and describe those left out: first the objects that an anomaly names or that nodes contradict one another about, then those that changed.
 
-    Keyspaces are drawn only if nodes contradict one another about them: their names are in the title.
+    A keyspace is drawn only if nodes contradict one another about it: its name is in the title.
     """
     named = {name.split(".", 1)[-1] for anomaly in anomalies for name in anomaly.objects}
 

@@ -1,4 +1,4 @@
-"""Terminal: a comparison as a table for standard error."""
+"""Terminal: a comparison as a table on standard error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLOURS: Final[dict[CellState, str]] = {
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """The table, the shortest list of statements for every cell that broke, and the sentence that sums up."""
+    """Print the table, the shortest recipe of every cell that broke, and the headline."""
     console.print(comparison_table(comparison))
     for row in comparison.rows:
         for system, compared in row.cells.items():
@@ -36,7 +36,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """A row a racing workload, a column a system; words and shapes beside every colour."""
+    """Build a table with one row per racing workload and one column per system. Every colour has a word and a shape beside it."""
     table = Table(show_lines=True)
     table.add_column("race")
     for system in comparison.systems:
@@ -50,14 +50,14 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _statements(title: str, compared: ComparedCell, example: Example) -> Text:
-    """`drop-type on Cassandra 5.0.9 (dangling-type):`, then what each coordinator was asked, and answered."""
+    """Render the title `drop-type on Cassandra 5.0.9 (dangling-type):`, then the statements of each coordinator with their outcomes."""
     text = Text(f"{title} ({', '.join(kind for kind, _ in compared.broke[:_KINDS_MOST])}):", style="bold")
     for statement in example.recipe.before:
         text.append(f"\n  first  {_one_line(statement.text)};", style="dim")
     for side in example.recipe.sides:
         writes = [statement for statement in side.statements if statement.f not in SCHEMA_CHANGES]
         for statement in side.statements:
-            if statement not in writes[1:]:  # one of a kind is enough to see what was written meanwhile
+            if statement not in writes[1:]:  # the first write shows what was written during the race
                 text.append(f"\n  {side.node:<5}  {_one_line(statement.text)};", style="default")
                 text.append(f"  -- {statement.outcome()}", style="dim")
     text.append("\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from schemaquake.results.report.reproduce import an_option_a_line, script
+from schemaquake.results.report.reproduce import one_option_per_line, script
 from schemaquake.results.shrink.candidate import statements_of
 from schemaquake.results.shrink.failing_run import FailingRun
 from schemaquake.results.shrink.shrinking import Shrunk
@@ -19,7 +19,7 @@ _PLACE = "SCENARIO-FILE"
 def reproduction(failing: FailingRun, shrunk: Shrunk, *, tries: int) -> str:
     """A POSIX shell script beside scenario.json. Exit code as `schemaquake run`: 1 if anything breaks."""
     plan = plan_of(failing, shrunk.candidate, Path(_PLACE), repeats=1 if failing.of_the_run else tries)
-    command = an_option_a_line(map(_word, plan.command_line()))
+    command = one_option_per_line(map(_word, plan.command_line()))
     beside = """here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)"""
     return script(_told(failing, shrunk), version=plan.schemaquake_version, commands=f"{beside}\nexec {command}")
 

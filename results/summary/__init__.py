@@ -1,1 +1,1 @@
-"""Summary: one run in one small document, and the cells of pages of many runs."""
+"""Summary: one run in one small document, and the cells for pages of many runs."""

@@ -1,8 +1,8 @@
-"""Run summary: what one run was, what became of its races, and what is not decided, as `summary.json` holds it.
+"""Run summary: the plan, the races, the anomalies and the doubts of one run, as stored in `summary.json`.
 
-Made by `schemaquake.results.summary.summarise` when the run is judged. Pages of many runs (comparison, matrix) read this and
-neither verdicts nor histories. An anomaly belongs to a race if its objects live in the race's keyspace, as
-`analysis/races.parquet` has it; `anomalies` has all of them, those of no race too.
+Built by `schemaquake.results.summary.summarise` when the run is judged. Pages of many runs (comparison, matrix) read it
+instead of verdicts and histories. The anomalies of a race are those in `analysis/races.parquet`. `anomalies` lists all
+anomalies, including those of no race.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = [
 ]
 
 SUMMARY_SCHEMA: Final = 1
-"""The version of the format. A reader makes a summary of another version anew from the verdict."""
+"""Version of the format. A reader rebuilds a summary of another version from the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseSummary:
-    """A stretch of the run, by the conductor's name for it. Times in seconds since the run started."""
+    """A phase of the run, by the conductor's name for it. Times in seconds since the run started."""
 
     name: str
     begins_s: float
@@ -54,10 +54,9 @@ class RaceSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckerSummary:
-    """What one checker says, without its anomalies and statistics.
+    """The verdict of one checker, without its anomalies and statistics.
 
-    `undecided` are the keyspaces that are unknown in a verdict reached keyspace by keyspace; null: it was reached as a
-    whole.
+    `undecided` are the keyspaces that are unknown in a verdict per keyspace; None for a verdict on the run as a whole.
     """
 
     checker: str
@@ -71,7 +70,7 @@ class CheckerSummary:
         return self.valid == "unknown" and bool(self.doubts) and not any(doubt.weighs for doubt in self.doubts)
 
     def doubts_about(self, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
-        """Return the doubts that leave any of these keyspaces undecided, with the checker's name in place of theirs."""
+        """Return the doubts that leave any of these keyspaces undecided, with the checker's name."""
         concerned = frozenset(keyspaces) & frozenset(self.undecided or ())
         mine = [doubt for doubt in self.doubts if any(keyspace_of(name) in concerned for name in doubt.objects)]
         return tuple(replace(doubt, objects=(), checker=self.checker) for doubt in mine)
@@ -90,22 +89,22 @@ class FoundAnomaly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindSummary:
-    """The races of one workload: how many began, how many broke, and how many of them by each type of anomaly."""
+    """The races of one workload: begun, broken, and broken per type of anomaly."""
 
     workload: str
     tried: int
     broken: int
     anomalies: Mapping[str, int]
     ok: int
-    """How many of their operations were acknowledged."""
+    """Number of acknowledged operations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One judged run. Lists are in the order of the run; what the run had none of is empty."""
+    """One judged run. Lists are in the order of the run, and empty if the run had no such entries."""
 
     run: str
-    """The folder's name."""
+    """Name of the run's folder."""
     schemaquake_version: str
     system: str
     cluster: str
@@ -115,25 +114,25 @@ class RunSummary:
     nemeses: tuple[str, ...]
     seed: int
     started: str | None
-    """UTC, ISO 8601; null where the journals were not kept."""
+    """UTC, ISO 8601; None if the journals were not kept."""
     seconds: float
-    """From the start to the last thing that was recorded."""
+    """Time from the start to the last recorded event or observation."""
     completed: bool
     applicable: bool
-    """False: the system lacks a feature that a workload needs, and nothing was started."""
+    """False if the system lacks a feature that a workload needs; the run was then not started."""
     error: str | None
-    """Why the run was not completed."""
+    """Reason why the run was not completed, or None."""
     valid: Validity
     phases: tuple[PhaseSummary, ...] = ()
     operations: Mapping[str, int] = field(default_factory=dict)
-    """Outcome (`ok`, `fail`, `info`) → operations of the whole run."""
+    """Outcome (`ok`, `fail`, `info`) → number of operations of the whole run."""
     races: tuple[RaceSummary, ...] = ()
     anomalies: tuple[FoundAnomaly, ...] = ()
     checkers: tuple[CheckerSummary, ...] = ()
     doubts: tuple[Doubt, ...] = ()
-    """Doubts about the run itself: those of checkers stand with them."""
+    """Doubts about the run itself; doubts of checkers are in `checkers`."""
     nodes_not_started: tuple[str, ...] = ()
-    """The nodes whose last start failed."""
+    """Nodes whose last start failed."""
 
     @property
     def kinds(self) -> tuple[KindSummary, ...]:
@@ -142,7 +141,7 @@ class RunSummary:
         return tuple(_kind(name, [race for race in self.races if race.workload == name]) for name in names)
 
     def reasons(self) -> tuple[str, ...]:
-        """Say why the run, or a check that counts, is not decided."""
+        """Return the reasons why the run, or a check that counts, is undecided."""
         doubts = [doubt for doubt in self.doubts if doubt.weighs]
         for one in self.checkers:
             if one.valid == "unknown" and not one.judged_nothing:
@@ -152,7 +151,7 @@ class RunSummary:
     def doubts_about(self, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
         """Return the doubts that keep these keyspaces, or the run as a whole, from being decided, each with its checker.
 
-        A question that did not arise keeps nothing from being decided, and doubts about other keyspaces are not theirs.
+        A checker that had nothing to judge leaves nothing undecided. Doubts about other keyspaces are excluded.
         """
         found = [doubt for doubt in self.doubts if doubt.weighs]
         for one in self.checkers:
@@ -163,7 +162,7 @@ class RunSummary:
         return tuple(dict.fromkeys(found))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as summary.json holds it; `kinds` is derived from `races` for other readers."""
+        """Return the summary as stored in summary.json; `kinds` is derived from `races` for other readers."""
         return {
             "schema": SUMMARY_SCHEMA,
             **asdict(self),
@@ -174,7 +173,7 @@ class RunSummary:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunSummary:
-        """Read back what `to_json` wrote. Raises KeyError or TypeError for anything else."""
+        """Parse what `to_json` returned. Raises KeyError or TypeError for other documents."""
         values = {name: value for name, value in document.items() if name not in {"schema", "kinds"}}
         for name, kind in _LISTS.items():
             values[name] = tuple(kind(**_frozen(entry)) for entry in values[name])

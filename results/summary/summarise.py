@@ -1,4 +1,4 @@
-"""Summarise: make a run's summary from what it left, write it beside the verdict, and read it back."""
+"""Summarise: build a run's summary from its folder, write it beside the verdict, and read it back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_summary(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummar
 
 
 def read_summary(store: Store) -> RunSummary:
-    """Read a judged run's summary; one that is missing or of another version is made anew, and not written.
+    """Read a judged run's summary. A summary that is missing or of another version is rebuilt, and not written.
 
     Raises HistoryError for a run that was not judged, and for a file that is damaged.
     """
@@ -57,13 +57,13 @@ def read_summary(store: Store) -> RunSummary:
             return RunSummary.from_json(document)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise HistoryError(
-            f'{path} is damaged ({error}). "schemaquake check {store.folder}" writes it anew.'
+            f'{path} is damaged ({error}). "schemaquake check {store.folder}" writes it again.'
         ) from error
     return summarise(store, store.read_verdict(), read_outcome(store.folder))
 
 
 def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
-    """Make the summary of a run from its plan, its verdict, its tables and the notes of its history.
+    """Build the summary of a run from its plan, its verdict, its tables and the notes of its history.
 
     A run that never began has no history, and no races. Raises HistoryError for tables that are missing or damaged.
     """
@@ -94,7 +94,7 @@ def summary_of(
     started: datetime | None,
     seconds: float,
 ) -> RunSummary:
-    """Make the summary of the run of that name from values; the tables are those of `analysis/`."""
+    """Build the summary of the run of that name from values; the tables are those of `analysis/`."""
     own = verdict.doubts if verdict.parts else doubts_of(verdict)
     return RunSummary(
         run=run,
@@ -155,7 +155,7 @@ def _outcomes(operations: pa.Table) -> dict[str, int]:
 def _race(row: Mapping[str, Any]) -> RaceSummary:
     return RaceSummary(
         keyspace=row["keyspace"],
-        workload=row["workload"] or "race",  # histories of others may note less
+        workload=row["workload"] or "race",  # external histories may lack a workload
         variant=row["variant"],
         number=row["number"] or 0,
         mode=row["mode"] or "",
@@ -167,7 +167,7 @@ def _race(row: Mapping[str, Any]) -> RaceSummary:
 
 
 def _anomalies(anomalies: Iterable[Anomaly]) -> tuple[FoundAnomaly, ...]:
-    """Count anomalies that differ in neither type, keyspaces nor nodes, in the order in which they are first named."""
+    """Count anomalies with equal type, keyspaces and nodes, in order of first appearance."""
     counts: dict[tuple[str, tuple[str, ...], tuple[str, ...]], int] = {}
     titles: dict[str, str] = {}
     for one in anomalies:

@@ -172,7 +172,7 @@ def test_a_run_meant_to_be_shared_in_which_one_kind_alone_began_is_that_kinds():
     assert told(of("schema-disagreement", early)) == ("broke", 1, 1, "run")
     other = whole(early, workload="add-columns")
     assert told(other) == ("unknown", 0, 0, "race")
-    assert other.reason == "no race of this kind began before the cluster took no further change"
+    assert other.reason == "no race of this kind began before the cluster stopped accepting changes"
 
 
 # ── workloads without races ──────────────────────────────────────────────────────────────────────────────────────────

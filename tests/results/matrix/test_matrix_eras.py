@@ -40,7 +40,7 @@ def test_numbers_are_compared_as_numbers():
 
 
 def test_what_is_no_range_is_refused():
-    with pytest.raises(ValueError, match="is no range"):
+    with pytest.raises(ValueError, match="is not a range"):
         Versions.parse("cassandra", "1.1")
 
 

@@ -65,7 +65,7 @@ def test_a_process_that_ends_without_an_answer_is_told_with_its_last_words(proce
     in_its_stead(monkeypatch, "import sys; print('first'); print('out of luck'); sys.exit(3)")
     processes.begin(UNIT, memory_mb=100)
     (done,) = answer(processes)
-    assert done.facts.error == "its process ended with 3; it last said: out of luck"
+    assert done.facts.error == "the run's process ended with exit code 3; its last output: out of luck"
 
 
 _FINISHED = """
@@ -170,7 +170,7 @@ def test_a_run_that_hangs_is_asked_to_end_and_then_killed(processes, monkeypatch
     (running,) = processes._running.values()
     until(lambda: b"deaf" in running.log.read_bytes(), deadline_s=20, what="the process")
     (done,) = answer(processes, limit_s=20)
-    assert done.facts.error == "it hung and was ended; it last said: deaf"
+    assert done.facts.error == "the run hung and was ended; its last output: deaf"
     assert running.process.poll() == -signal.SIGKILL
 
 

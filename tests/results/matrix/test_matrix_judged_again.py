@@ -76,7 +76,7 @@ def test_every_run_is_judged_and_what_comes_out_otherwise_is_counted(folder: Mat
 def test_a_run_that_is_gone_leaves_the_matrix_as_it_was(folder: MatrixFolder, verdicts: list[Path]):
     (folder.runs / "b" / "journals").rmdir()
     before = folder.done()
-    with pytest.raises(HistoryError, match="is gone"):
+    with pytest.raises(HistoryError, match="is missing"):
         judge_again(folder)
     assert folder.done() == before
 

@@ -95,7 +95,7 @@ def test_what_was_not_decided_keeps_no_promise_and_says_why(state: CellState):
 
 def test_what_an_era_cannot_express_keeps_no_promise():
     one = judge(promise(), found(cell("not applicable", reason="it has no columns")))
-    assert (one.state, one.reason) == ("not judged", "nothing that would try it was run")
+    assert (one.state, one.reason) == ("not judged", "no race that tests it was run")
 
 
 def test_tries_do_not_count_where_the_very_anomaly_was_not_decided():
@@ -155,7 +155,7 @@ def test_what_no_matrix_can_tell_is_not_judged_whatever_was_found():
 
 @pytest.mark.parametrize(
     ("system", "why"),
-    [("cassandra:5.0.9", "no version that it holds for is in this matrix"), ("scylladb:6.0.1", "no Cassandra is in this matrix")],
+    [("cassandra:5.0.9", "no version that it covers is in this matrix"), ("scylladb:6.0.1", "no Cassandra is in this matrix")],
 )  # fmt: skip
 def test_a_version_that_is_not_there_kept_nothing(system: str, why: str):
     one = judge(promise(), found(cell("held", 0, 7, system=system)))

@@ -73,7 +73,7 @@ def test_the_headline_says_what_the_cells_say(states: list[CellState], sentence:
 
 
 def test_an_unfinished_matrix_says_so_first():
-    assert headline(of("broke", "held", finished=None)).startswith("Not finished yet. ")
+    assert headline(of("broke", "held", finished=None)).startswith("Not finished. ")
 
 
 def test_products_are_named_where_there_are_several():
@@ -121,7 +121,7 @@ def test_one_loud_control_is_loud():
     made = matrix()
     loud = replace(made.controls[0], state="broke", broken=1)
     made = replace(made, controls=(loud, *made.controls[1:]))
-    assert controls_in_words(made) == "The controls were not quiet: something was found on 0.7.10."
+    assert controls_in_words(made) == "The controls were not quiet: anomalies were found on 0.7.10."
 
 
 def controls(system: str, *anomalies: str) -> Matrix:
@@ -132,7 +132,7 @@ def controls(system: str, *anomalies: str) -> Matrix:
 
 def test_a_defect_that_takes_no_race_is_told_by_its_ticket():
     said = controls_in_words(controls("cassandra:1.2.19", "resurrected-rows"))
-    assert said == "Nothing was found in the controls but what takes no race: on 1.2.19, CASSANDRA-5202."
+    assert said == "The controls found only known defects that need no race: on 1.2.19, CASSANDRA-5202."
 
 
 @pytest.mark.parametrize(

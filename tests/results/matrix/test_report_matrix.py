@@ -137,7 +137,7 @@ def test_a_broken_cell_leads_to_all_that_is_known_of_it(text: str):
         "coordinator 2 CREATE TABLE",
         "n3: ERROR [main] Exception encountered during startup",
         "schemaquake run --system cassandra:5.0.9 --workload create-table --races 4 --seed 1",
-        "The report of this run",
+        "Report of this run",
     ):
         assert words in detail
 
@@ -189,7 +189,7 @@ def test_every_promise_is_there_with_what_became_of_it(text: str):
     assert "✓ kept Kept in 84 tries on 1 version." in words
     assert "✕ broken Broken on 3 of 3 versions." in words
     assert "– not judged Not judged: no node joins during a matrix." in words
-    assert "weakness it owned up to" in words
+    assert "admitted weakness" in words
 
 
 def test_a_broken_promise_leads_to_its_evidence(text: str):
@@ -202,13 +202,13 @@ def test_a_loud_control_is_loud_everywhere(made: Matrix):
     loud = replace(made.controls[-1], state="broke", broken=1)
     words = Page(matrix_html(replace(made, controls=(*made.controls[:-1], loud)))).words
     assert loud.system == CONTROL
-    assert "The controls were not quiet: something was found on 6.0-alpha2." in words
+    assert "The controls were not quiet: anomalies were found on 6.0-alpha2." in words
     assert "✕ 1/14 loud" in words
 
 
 def test_an_unfinished_matrix_says_so(made: Matrix):
-    assert "Not finished yet." in Page(matrix_html(replace(made, finished=None))).words
-    assert "Not finished yet" in matrix_markdown(replace(made, finished=None))
+    assert "Not finished." in Page(matrix_html(replace(made, finished=None))).words
+    assert "Not finished" in matrix_markdown(replace(made, finished=None))
 
 
 def test_conditions_are_named_where_they_differ(made: Matrix):
@@ -231,13 +231,13 @@ def test_a_matrix_that_has_only_begun_has_a_page_too():
 def test_a_rate_of_nothing_is_said_honestly():
     low = Cell(system="s", workload="w", mode="barrier", state="held", tried=3, low=0.0, high=0.5615)
     assert interval_in_words(low) == "between 0 % and 56 %"
-    assert cell_sentence(low) == "held: something was found in 0 of 3 races; the true rate is between 0 % and 56 %."
+    assert cell_sentence(low) == "held: an anomaly was found in 0 of 3 races; the true rate is between 0 % and 56 %."
 
 
 def test_addresses_are_made_apart_where_names_look_alike():
     rows = tuple(Row(workload=name, mode="m") for name in ("a b", "a-b", "a_b"))
     anchors = Anchors(Matrix(systems=("cassandra:5.0",), rows=rows, cells=(), started="", command=""))
-    made = [anchors.of_row(row) for row in rows]
+    made = [anchors.row_anchor(row) for row in rows]
     assert len(set(made)) == 3
     assert all(re.fullmatch(r"[a-z0-9.-]+", anchor) for anchor in made)
 

@@ -52,7 +52,7 @@ def test_a_box_a_transaction_and_an_arrow_a_dependency() -> None:
 
 def test_what_the_cycle_is_told_by_stands_out() -> None:
     picture = drawn(*REAL_TIME)
-    assert [line.text for box in picture.boxes for line in box.lines if line.told] == [
+    assert [line.text for box in picture.boxes for line in box.lines if line.is_evidence] == [
         "read key 1: nothing",
         "append 1 to key 1",
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from synthetic_run import broken_run, held_run
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.report.github import SUMMARY_BYTES_MAX, annotation_lines, step_summary, tell_github
+from schemaquake.results.report.github import SUMMARY_BYTES_MAX, annotation_lines, publish_to_github, step_summary
 
 
 def test_one_annotation_an_anomaly_type():
@@ -57,12 +57,12 @@ def test_the_summary_is_cut_below_the_limit():
     run = replace(broken_run(), verdict=Verdict(valid=False, checker="all", anomalies=long))
     text = step_summary(run)
     assert len(text.encode()) < SUMMARY_BYTES_MAX + 200
-    assert text.endswith("The rest is in report.md of the run's folder.\n")
+    assert text.endswith("The rest is in report.md in the run's folder.\n")
 
 
 def test_nothing_is_told_outside_of_github(tmp_path: Path):
     stream = io.StringIO()
-    assert tell_github(broken_run(), {}, stream) is False
+    assert publish_to_github(broken_run(), {}, stream) is False
     assert stream.getvalue() == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -70,6 +70,8 @@ def test_nothing_is_told_outside_of_github(tmp_path: Path):
 def test_github_is_told_where_it_asks(tmp_path: Path):
     stream, summary = io.StringIO(), tmp_path / "summary.md"
     summary.write_text("before\n")
-    assert tell_github(broken_run(), {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}, stream) is True
+    assert (
+        publish_to_github(broken_run(), {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}, stream) is True
+    )
     assert stream.getvalue().count("::error title=") == 5
     assert summary.read_text().startswith("before\n# ✕ INVALID")

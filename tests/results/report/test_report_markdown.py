@@ -43,7 +43,7 @@ def with_a_main_phase_that_ended_early(run: Material) -> Material:
 
 @pytest.mark.parametrize("write", [report_markdown, report_html])
 def test_a_main_phase_that_ended_early_is_told_beside_the_number_of_races(write: Callable[[Material], str]):
-    sentence = "no more were begun, because the cluster took no schema change any more"
+    sentence = "no more were begun, because the cluster accepted no further schema changes"
     assert sentence not in write(held_run())
     text = write(with_a_main_phase_that_ended_early(held_run()))
     assert sentence in text

@@ -333,14 +333,14 @@ def test_a_dead_node_disagrees_with_nobody():
     picture = overview_of(broken_run())
     assert picture is not None
     assert picture.agreement[-1].style == "agree"
-    assert picture.verdict == "In the end: 2 nodes did not start, the others agree"
+    assert picture.verdict == "At the end: 2 nodes did not start, the others agree"
     assert [text for _, text, _ in picture.finals][:2] == ["did not start", "did not start"]
 
 
 def test_an_agreeing_cluster_is_said_to_agree():
     picture = overview_of(held_run())
     assert picture is not None
-    assert picture.verdict == "In the end: all agree"
+    assert picture.verdict == "At the end: all agree"
     assert all(mark.served for mark in picture.restarts)
 
 

@@ -65,7 +65,7 @@ def test_the_version_to_install_cannot_end_its_quotes():
 
 def test_the_header_says_what_to_expect():
     script = reproduce_script(broken_run())
-    assert "# What it showed then (exit code 1):" in script
+    assert "# Result of the recorded run (exit code 1):" in script
     assert "# - A definition uses a type that does not exist (dangling-type), in 5 of 6 drop-type races" in script
 
 
