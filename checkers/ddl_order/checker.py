@@ -23,8 +23,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import pyarrow.compute as pc
-
 from schemaquake.checkers.ddl_order.components import (
     ALWAYS,
     Component,
@@ -39,13 +37,13 @@ from schemaquake.checkers.ddl_order.observation import observation
 from schemaquake.checkers.ddl_order.variables import Change
 from schemaquake.checkers.ddl_order.vocabulary import vocabulary
 from schemaquake.checkers.ddl_order.witness import explained
-from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema, final_readings
-from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.model.records import Records, keyspace_of, plain
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, combine, make_stats
+from schemaquake.harness.model.records import Records, keyspace_of
+from schemaquake.harness.model.verdict import Doubt, Stat, Verdict, combine, make_stats
 
 __all__ = ["SchemaLinearizability"]
 
@@ -67,18 +65,17 @@ class SchemaLinearizability:
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every keyspace of the records. Raises HistoryError."""
         deadline = time.monotonic() + limit_s
-        changes = SchemaChanges(records.history)
+        case = Evidence.of(records)
+        changes = case.changes
         possible: dict[str, list[PairedOperation]] = {}
         for operation in changes.all:
             keyspace = keyspace_of(operation.key)
             if operation.possible and operation.f in SCHEMA_CHANGES and keyspace is not None:
                 possible.setdefault(keyspace, []).append(operation)
-        nodes = frozenset(node for node in pc.unique(plain(records.history)["node"]).to_pylist() if node is not None)
-        readings = final_readings(records.observations, nodes=nodes)
-        began = _began(records)
+        began = _began(case)
         verdicts = []
         for number, (keyspace, of_keyspace) in enumerate(possible.items()):
-            questions = _Questions(keyspace, of_keyspace, changes.texts(keyspace), readings, began)
+            questions = _Questions(keyspace, of_keyspace, changes.texts(keyspace), case.readings, began)
             now = time.monotonic()
             share = now + (deadline - now) / (len(possible) - number)
             verdicts.append(questions.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
@@ -98,20 +95,17 @@ class SchemaLinearizability:
         )
 
 
-def _began(records: Records) -> Mapping[tuple[str, str], int]:
+def _began(case: Evidence) -> Mapping[tuple[str, str], int]:
     """When the reading of a node in a phase was begun at the earliest: (phase, node) → ns.
 
     Observations only tell when a row was answered. What was going on already may still have been going on, so a reading
     counts from the moment at which the conductor, or the client that read, says that it began to.
     """
-    observed = plain(records.observations)
     began: dict[tuple[str, str], int] = {}
-    notes = Notes(records.history)
-    for row in observed.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
-        phase = notes.began(f"final-{row['phase']}")
+    for row in case.observations.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
+        phase = case.notes.began(f"final-{row['phase']}")
         began[row["phase"], row["node"]] = min(row["time_min"], row["time_min"] if phase is None else phase)
-    history = plain(records.history)
-    for operation in operations(history.filter(pc.equal(history["f"], "read-schema"))):
+    for operation in case.operations(["read-schema"]):
         if operation.node is not None and isinstance(operation.argument, dict):
             place = (operation.argument.get("phase", ""), operation.node)
             began[place] = min(began.get(place, operation.invoked), operation.invoked)
@@ -170,44 +164,35 @@ class _Questions:
 
     def verdict(self, checker: str, *, deadline: float, configurations_max: int) -> Verdict:
         """Every component's answer, combined."""
-        findings: list[Anomaly] = []
-        doubts: list[Doubt] = []
+        tally = Tally(checker)
         configurations = 0
         for number, component in enumerate(self._components):
             now = time.monotonic()
             if now > deadline:
-                doubts.append(
+                tally.doubt(
                     Doubt("time", f"the time limit was reached after {number} of {len(self._components)} parts")
                 )
                 break
             doubt = self._doubt(component)
             if doubt is not None:
-                doubts.append(doubt)
+                tally.doubt(doubt)
                 continue
             share = now + (deadline - now) / (len(self._components) - number)
             decision = decide(component, deadline=share, configurations_max=configurations_max)
             configurations += decision.outcome.configurations
             if decision.outcome.found is False:
-                findings.append(explained(decision, deadline=share))
+                tally.add(explained(decision, deadline=share))
             elif decision.outcome.found == "unknown":
                 limit = decision.outcome.limit or Doubt("undecided", "not decided")
                 text = f"{len(component.events)} changes and readings: {limit.text}"
-                doubts.append(Doubt(limit.kind, text, component.objects))
-        doubts += self._unread()
+                tally.doubt(Doubt(limit.kind, text, component.objects))
+        tally.doubt(*self._unread())
         largest = max((len(component.events) for component in self._components), default=0)
-        return Verdict(
-            valid=False if findings else "unknown" if doubts else True,
-            checker=checker,
-            anomalies=tuple(findings),
-            stats=make_stats(
-                {
-                    "operations": len(self._possible),
-                    "components": len(self._components),
-                    "largest_component": Stat(largest, merge="max"),
-                    "configurations": configurations,
-                }
-            ),
-            doubts=tuple(doubts),
+        return tally.verdict(
+            operations=len(self._possible),
+            components=len(self._components),
+            largest_component=Stat(largest, merge="max"),
+            configurations=configurations,
         )
 
     def _unread(self) -> Iterable[Doubt]:

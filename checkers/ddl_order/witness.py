@@ -16,14 +16,14 @@ from schemaquake.checkers.ddl_order.components import ALWAYS, Component, Decisio
 from schemaquake.checkers.ddl_order.search import Problem, State, Step, after, restricted, search, without_idle_steps
 from schemaquake.checkers.ddl_order.variables import describe
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["explained", "shortened"]
 
-_LINES_MAX: Final = 8
-_EARLIER_TOLD_MAX: Final = 4
 _CONFIGURATIONS_OF_A_WITNESS: Final = 5_000
 _WORTH: Final = ("option", "replication", "field", "column", "index", "routine", "type", "relation", "keyspace")
 """Kinds of variables; what stands first is left out of a witness first."""
@@ -175,7 +175,7 @@ class _Argument:
             assert following is not None
             last |= {number: label for number, _ in _changed(state, following)}
             state = following
-        told = answer.order if len(answer.order) <= _EARLIER_TOLD_MAX else sorted(set(last.values()))
+        told = answer.order if len(answer.order) <= LIMITS.named else sorted(set(last.values()))
         before = [self._events[label] for label in told]
         return state, {number: self._names[label] for number, label in last.items()}, before
 
@@ -183,7 +183,7 @@ class _Argument:
         """Take every required step that real time allows next; note each that the state refuses."""
         left = [step for step in self._required if step.label not in taken]
         for step in left:
-            if len(self.lines) >= _LINES_MAX:
+            if len(self.lines) >= LIMITS.lines:
                 return
             if any(_precedes(other, step) for other in left):
                 continue
@@ -247,7 +247,7 @@ class _Argument:
         helpers = [self._names[event.label] for event in self.others]
         if helpers:
             but += f" Wherever {shortened(helpers)} took effect, if at all, it does not help."
-        return explain(let, then, but)
+        return Argument(let, then, but).render()
 
 
 def _first(step: Step, state: State) -> State | None:
@@ -265,6 +265,6 @@ def _changed(before: State, following: State) -> Iterable[tuple[int, int]]:
 
 def shortened(words: Sequence[str]) -> str:
     """`a, b and c`; of many, the first eight and how many more there are."""
-    if len(words) > _LINES_MAX:
-        return f"{', '.join(words[:_LINES_MAX])} and {len(words) - _LINES_MAX} more"
+    if len(words) > LIMITS.lines:
+        return f"{', '.join(words[: LIMITS.lines])} and {len(words) - LIMITS.lines} more"
     return listing(words)

@@ -8,9 +8,9 @@ Data directories are another matter and are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -27,6 +27,7 @@ __all__ = [
     "Function",
     "Live",
     "NodeSchema",
+    "Sighting",
     "Table",
     "Unread",
     "final_readings",
@@ -205,14 +206,32 @@ class FinalReadings:
         return tuple(schema for schema in self.schemas if schema.phase == phase)
 
 
-def final_readings(observations: pa.Table, *, nodes: frozenset[str] = frozenset()) -> FinalReadings:
-    """The last complete reading of each node in each final phase.
+class Sighting(NamedTuple):
+    """One object as one node showed it in one reading; `time` in ns since the run started, `definition` null: absent."""
+
+    time: int
+    phase: str
+    node: str
+    keyspace: str
+    name: str
+    id: str | None
+    definition: JSON
+
+
+_Parse: TypeAlias = Callable[[str], JSON]
+
+
+def final_readings(
+    observations: pa.Table, *, nodes: frozenset[str] = frozenset(), parse: _Parse = orjson.loads
+) -> FinalReadings:
+    """Read the last complete reading of each node in each final phase.
 
     `nodes` are names known from elsewhere (the history): one that has no row in a phase that others were read in is
     listed as unread, as is any node that was observed in an earlier phase. A phase without any row did not take place.
     """
-    rows = [row for row in _rows(observations) if row["kind"] != "data-directory"]
-    known = nodes | {row["node"] for row in rows}
+    of_schemas = observations.filter(pc.not_equal(observations["kind"], "data-directory"))
+    known = nodes | frozenset(pc.unique(of_schemas["node"]).to_pylist())
+    rows = _rows(of_schemas.filter(pc.is_in(plain(of_schemas.select(["phase"]))["phase"], value_set=pa.array(PHASES))))
     schemas: list[NodeSchema] = []
     unread: list[Unread] = []
     for phase in PHASES:
@@ -224,18 +243,20 @@ def final_readings(observations: pa.Table, *, nodes: frozenset[str] = frozenset(
             samples = sorted(readings.get(node, {}).values(), key=lambda sample: max(row["time"] for row in sample))
             complete = [sample for sample in samples if _is_complete(sample)]
             if complete:
-                schemas.append(_schema(phase, node, complete[-1]))
+                schemas.append(_schema(phase, node, complete[-1], parse))
             else:
                 errors = [row["error"] for sample in samples for row in sample if row["error"] is not None]
                 unread.append(Unread(phase, node, errors[-1] if errors else "no reading of it was recorded"))
     return FinalReadings(tuple(schemas), tuple(unread))
 
 
-def sightings(observations: pa.Table, kind: str) -> Iterator[tuple[int, str, str, str, str, str | None, JSON]]:
-    """(time, phase, node, keyspace, name, id, definition) of one kind in every phase, in order of time."""
+def sightings(observations: pa.Table, kind: str, *, parse: _Parse = orjson.loads) -> Iterator[Sighting]:
+    """Read the observations of one kind, in every phase, in order of time."""
     for row in _rows(observations.filter(pc.equal(observations["kind"], kind))):
-        definition = None if row["definition"] is None else orjson.loads(row["definition"])
-        yield row["time"], row["phase"], row["node"], row["keyspace"], row["name"] or "", row["id"], definition
+        definition = None if row["definition"] is None else parse(row["definition"])
+        yield Sighting(
+            row["time"], row["phase"], row["node"], row["keyspace"], row["name"] or "", row["id"], definition
+        )
 
 
 def _rows(observations: pa.Table) -> Sequence[dict[str, Any]]:
@@ -249,7 +270,7 @@ def _is_complete(sample: Sequence[Mapping[str, Any]]) -> bool:
     return any(row["kind"] == "version" for row in on_disk) and all(row["error"] is None for row in on_disk)
 
 
-def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]]) -> NodeSchema:
+def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Parse) -> NodeSchema:
     parts: dict[str, dict[tuple[str, str], Any]] = {}
     version: str | None = None
     epoch: int | None = None
@@ -261,7 +282,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]]) -> NodeSch
     refusals: dict[tuple[str, str, str], str] = {}
     untold: set[tuple[str, str, str]] = set()
     for row in rows:
-        definition = None if row["definition"] is None else orjson.loads(row["definition"])
+        definition = None if row["definition"] is None else parse(row["definition"])
         if row["kind"] == "version":
             version, epoch = row["id"], (definition or {}).get("epoch")
             told_from = (definition or {}).get("told_from", told_from)

@@ -77,6 +77,8 @@ class Notes:
             if how.get("passed") is True
         )
         """(phase, node) of final readings before which the node was had to apply all that was committed."""
+        self.settles: Sequence[Mapping[str, Any]] = [value for row, value in values if row["f"] == "settle"]
+        """How each wait for one schema version ended: `phase`, `agreed`, `seconds`."""
         self._phases = [
             (row["time"], value.get("phase"), value.get("state")) for row, value in values if row["f"] == "phase"
         ]

@@ -1,6 +1,8 @@
-"""Operations by their index, as lines of an explanation, from histories of any size.
+"""Operation lines: an operation as one line of an explanation.
 
 `op 412: p3 n1 write 5 -> ok, 8.214001 s to 8.219417 s`
+
+`render_operation` writes every such line. `OperationLines` finds operations by their index in histories of any size.
 """
 
 from __future__ import annotations
@@ -15,10 +17,22 @@ import pyarrow as pa
 from schemaquake.harness.history.gather import gather
 from schemaquake.harness.history.pairing import ends
 
-__all__ = ["OperationLines", "shortened"]
+__all__ = ["OperationLines", "render_operation", "shortened"]
 
-_VALUE_MOST: Final = 80  # characters
-_NAME_MOST: Final = 200
+_VALUE_LENGTH: Final = 80
+_NAME_LENGTH: Final = 200
+
+
+def render_operation(
+    index: int, process: int, node: str | None, what: str, outcome: str, *, error: str | None = None, when: str = ""
+) -> str:
+    """Render `op 412: p3 n1 ALTER TABLE … -> info (WriteTimeout) at 8.214 s`; a null `node` is left out.
+
+    `when` follows the outcome as it stands: ` at 8.214 s`, or `, 8.214 s to 8.219 s`.
+    """
+    asked = " ".join(part for part in (f"p{process}", node, what) if part)
+    answered = outcome if error is None else f"{outcome} ({error})"
+    return f"op {index}: {asked} -> {answered}{when}"
 
 
 class OperationLines:
@@ -33,7 +47,7 @@ class OperationLines:
         return dict(zip(invocation.tolist(), completion.tolist(), strict=True))
 
     def lines(self, indices: Sequence[int]) -> Sequence[str]:
-        """One line for each index of an invocation."""
+        """Render one line for each index of an invocation."""
         known = self._history["index"].to_numpy()
         positions = np.searchsorted(known, np.array(indices, np.int64)).tolist()
         return [self._line(at) for at in positions]
@@ -42,24 +56,29 @@ class OperationLines:
         at = self._completions[position]
         events = gather(self._history, np.array([position] if at < 0 else [position, at])).to_pylist()
         call, answer = events[0], events[-1]
-        who = f"op {call['index']}: p{call['process']}{'' if call['node'] is None else ' ' + call['node']}"
-        name = call["f"] if call["key"] is None else f"{call['f']} {call['key']}"
-        what = shortened(name, _NAME_MOST)
+        name = shortened(call["f"] if call["key"] is None else f"{call['f']} {call['key']}", _NAME_LENGTH)
+        value = answer["value"] if at >= 0 and answer["type"] == "ok" else call["value"]
+        absent = "null" if at >= 0 and call["f"] == "read" else ""
+        what = f"{name} {shortened(value or absent)}".rstrip()
         if at < 0:
-            return f"{who} {what} {shortened(call['value'] or '')}".rstrip() + " -> never answered"
-        seen = answer["value"] if answer["type"] == "ok" else call["value"]
-        nothing = "null" if call["f"] == "read" else ""
-        error = "" if answer["error"] is None else f" ({shortened(answer['error'], _NAME_MOST)})"
-        times = f"{call['time'] / 1e9:.6f} s to {answer['time'] / 1e9:.6f} s"
-        return f"{who} {what} {shortened(seen or nothing)}".rstrip() + f" -> {answer['type']}{error}, {times}"
+            return render_operation(call["index"], call["process"], call["node"], what, "never answered")
+        return render_operation(
+            call["index"],
+            call["process"],
+            call["node"],
+            what,
+            answer["type"],
+            error=None if answer["error"] is None else shortened(answer["error"], _NAME_LENGTH),
+            when=f", {call['time'] / 1e9:.6f} s to {answer['time'] / 1e9:.6f} s",
+        )
 
     def nodes(self, indices: Iterable[int]) -> Sequence[str]:
-        """The coordinators that were asked."""
+        """List the coordinators of these operations."""
         known = self._history["index"].to_numpy()
         found = {self._history["node"][int(at)].as_py() for at in np.searchsorted(known, np.array(list(indices)))}
         return sorted(node for node in found if node is not None)
 
 
-def shortened(text: str, most: int = _VALUE_MOST) -> str:
-    """The text, or its beginning: a line of an explanation is to be read."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def shortened(text: str, length: int = _VALUE_LENGTH) -> str:
+    """Cut a text off at `length` characters, the last of which is then `…`."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -12,6 +12,7 @@ from typing import Literal
 import orjson
 import pyarrow as pa
 
+from schemaquake.checkers.evidence.operation_lines import render_operation
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
@@ -52,15 +53,27 @@ class PairedOperation:
         """
         return self.type != "info" and self.completed is not None and self.completed < other.invoked
 
-    def text(self) -> str:
-        """The operation as a line of an explanation: `op 412: p3 n1 ALTER TABLE … -> ok at 8.214 s`."""
-        try:
-            what = statement(self.f, self.argument)
-        except (KeyError, TypeError):
-            what = f"{self.f} {self.key or ''}".rstrip()
-        outcome = self.type if self.error is None else f"{self.type} ({self.error})"
+    def text(self, what: str | None = None, *, outcome: str | None = None) -> str:
+        """Render the operation as a line of an explanation: `op 412: p3 n1 ALTER TABLE … -> ok at 8.214 s`.
+
+        `what` stands in place of the statement, `outcome` in place of the type; an error follows it in any case.
+        """
         when = "" if self.completed is None else f" at {self.completed / 1e9:.3f} s"
-        return f"op {self.index}: p{self.process} {self.node or '-'} {what} -> {outcome}{when}"
+        return render_operation(
+            self.index,
+            self.process,
+            self.node or "-",
+            self._statement() if what is None else what,
+            outcome or self.type,
+            error=self.error,
+            when=when,
+        )
+
+    def _statement(self) -> str:
+        try:
+            return statement(self.f, self.argument)
+        except (KeyError, TypeError):
+            return f"{self.f} {self.key or ''}".rstrip()
 
 
 def operations(history: pa.Table) -> Sequence[PairedOperation]:

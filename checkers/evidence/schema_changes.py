@@ -65,9 +65,9 @@ class SchemaChanges:
 
     def __init__(self, history: pa.Table) -> None:
         """Read the schema changes of a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
-        told = plain(history)
-        concerned = pc.is_in(told["f"], value_set=pa.array(sorted(SCHEMA_CHANGES | {"cql"})))
-        self.all: Sequence[PairedOperation] = operations(told.filter(concerned))
+        names = plain(history.select(["f"]))["f"]
+        concerned = pc.is_in(names, value_set=pa.array(sorted(SCHEMA_CHANGES | {"cql"})))
+        self.all: Sequence[PairedOperation] = operations(history.filter(concerned))
         """Every schema change, failed ones too, in order of invocation."""
         self.possible: Sequence[PairedOperation] = [
             operation

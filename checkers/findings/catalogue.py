@@ -15,6 +15,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.verdict import Anomaly
@@ -150,7 +151,7 @@ def anomaly(
     nodes: Iterable[str] = (),
     ops: Iterable[int] = (),
     evidence: JSON = None,
-    explanation: str,
+    explanation: str | Argument,
 ) -> Anomaly:
     """Build a finding of that type, with title and references from the catalogue.
 
@@ -165,6 +166,6 @@ def anomaly(
         nodes=tuple(sorted(set(nodes))),
         ops=tuple(sorted(set(ops))),
         evidence=evidence,
-        explanation=explanation,
+        explanation=explanation if isinstance(explanation, str) else explanation.render(),
         references=known.references,
     )

@@ -1,10 +1,4 @@
-"""Explanations: why a finding is impossible otherwise, in the form Let …, Then …, But ….
-
-Let  T1 = op 412: p3 n1 ALTER TABLE k.t ADD c1 int -> ok at 8.214 s
-     T2 = op 431: p5 n2 ALTER TABLE k.t ADD c2 int -> ok at 8.219 s
-Then T1 was acknowledged, so every node must show column c1 of k.t.
-     But after the cluster settled n2 shows (k, v, c2). It was last seen on n3 at 11.380 s.
-"""
+"""Explanations: the phrases of which findings are made: listings, times, phases and nodes."""
 
 from __future__ import annotations
 
@@ -12,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument
 
 __all__ = ["explain", "listing", "names", "phase_text", "seconds", "where"]
 
-_LINES_MOST: Final = 8
 _PHASE_TEXT: Final = {
     "settled": "after the cluster settled",
     "restarted": "after every node was restarted",
@@ -23,22 +17,8 @@ _PHASE_TEXT: Final = {
 
 
 def explain(let: Sequence[PairedOperation | str], then: str, but: str) -> str:
-    """The three parts. Operations are called T1, T2 … in their order; other lines of `let` stand as they are.
-
-    At most eight lines are spelled out; of the rest only the number is told.
-    """
-    lines: list[str] = []
-    count = 0
-    for entry in let[:_LINES_MOST]:
-        if isinstance(entry, str):
-            lines.append(entry)
-        else:
-            count += 1
-            lines.append(f"T{count} = {entry.text()}")
-    if len(let) > _LINES_MOST:
-        lines.append(f"… and {len(let) - _LINES_MOST} more")
-    told = "\n".join(f"{'Let ' if number == 0 else '    '} {line}" for number, line in enumerate(lines))
-    return f"{told}\nThen {then}\n     But {but}" if told else f"Then {then}\n     But {but}"
+    """Render an `Argument`."""
+    return Argument(let, then, but).render()
 
 
 def names(count: int, *, after: int = 0) -> str:

@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from schemaquake.checkers.evidence.node_schemas import NodeSchema, sightings
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Sighting
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, names, seconds, where
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.findings.explanation import listing, names, seconds, where
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -63,14 +66,14 @@ class _Setting:
     value: JSON
 
 
-def _find(case: Case) -> Findings:
+def _find(case: Evidence) -> Findings:
     registers = _Registers(case.changes)
     sights = _Sights(case)
     for attribute in sorted(registers.judged):
         yield _judge_attribute(case, registers, attribute, sights)
 
 
-def _judge_attribute(case: Case, registers: _Registers, attribute: _Attribute, sights: _Sights) -> Anomaly | None:
+def _judge_attribute(case: Evidence, registers: _Registers, attribute: _Attribute, sights: _Sights) -> Anomaly | None:
     lost: dict[int, _Setting] = {}
     readings: dict[str, dict[str, JSON]] = {}
     for schema in case.readings.schemas:
@@ -205,30 +208,29 @@ def _presence(there: bool) -> str:
 class _Sights:
     """Every reading of the run, in all phases, of the objects that something was lost of; read when first asked for."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Evidence) -> None:
         self._case = case
-        self._told: dict[str, dict[SchemaObject, list[tuple[int, str, Mapping[str, Any]]]]] = {}
+        self._by_object: dict[str, dict[SchemaObject, list[Sighting]]] = {}
 
     def last(self, attribute: _Attribute, settings: Sequence[_Setting]) -> tuple[int, str] | None:
         """When (ns) and on which node the attribute last had one of these values, since it was first asked for."""
         asked = min(setting.source.invoked for setting in settings)
-        for time, node, definition in reversed(self._of(attribute.subject)):
-            if time < asked:
+        for sighting in reversed(self._of(attribute.subject)):
+            if sighting.time < asked:
                 return None
-            found = _SHOWN[attribute.subject.kind](definition, attribute)
+            found = _SHOWN[attribute.subject.kind](sighting.definition, attribute)
             if found is not _UNTOLD and any(_matches(attribute, found, setting.value) for setting in settings):
-                return time, node
+                return sighting.time, sighting.node
         return None
 
-    def _of(self, subject: SchemaObject) -> Sequence[tuple[int, str, Mapping[str, Any]]]:
-        if subject.kind not in self._told:
-            told = self._told[subject.kind] = {}
-            for time, _, node, keyspace, name, _, definition in sightings(
-                self._case.records.observations, subject.kind
-            ):
-                if definition is not None:
-                    told.setdefault(SchemaObject(subject.kind, keyspace, name), []).append((time, node, definition))
-        return self._told[subject.kind].get(subject, ())
+    def _of(self, subject: SchemaObject) -> Sequence[Sighting]:
+        if subject.kind not in self._by_object:
+            found = self._by_object[subject.kind] = {}
+            for sighting in self._case.sightings(subject.kind):
+                if sighting.definition is not None:
+                    seen = SchemaObject(subject.kind, sighting.keyspace, sighting.name)
+                    found.setdefault(seen, []).append(sighting)
+        return self._by_object[subject.kind].get(subject, ())
 
 
 def _shown_of_table(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
@@ -256,7 +258,7 @@ _SHOWN: Final[Mapping[str, Callable[[Mapping[str, Any], _Attribute], JSON]]] = {
 
 
 def _anomaly(
-    case: Case,
+    case: Evidence,
     registers: _Registers,
     attribute: _Attribute,
     lost: Sequence[_Setting],
@@ -278,7 +280,7 @@ def _anomaly(
             "readings": readings,
             "last_seen": {"time_ns": last_seen[0], "node": last_seen[1]} if last_seen else None,
         },
-        explanation=explain(
+        explanation=Argument(
             [*sources, *rivals],
             f"{names(len(sources))} {'was' if len(sources) == 1 else 'were'} acknowledged, and nothing that can have "
             f"come later set it otherwise, so {subject} must be {required}.",
@@ -288,7 +290,7 @@ def _anomaly(
 
 
 def _rivals(
-    case: Case, registers: _Registers, attribute: _Attribute, sources: Sequence[PairedOperation]
+    case: Evidence, registers: _Registers, attribute: _Attribute, sources: Sequence[PairedOperation]
 ) -> Sequence[PairedOperation]:
     """Other possible changes of the object that took place beside the lost ones: the likely cause, none an excuse."""
     changes = [
@@ -297,7 +299,7 @@ def _rivals(
         if other not in sources and any(can_follow(other, source) for source in sources)
     ]
     own = registers.writers(attribute)
-    return sorted(changes, key=lambda other: (other not in own, other.index))[:4]
+    return sorted(changes, key=lambda other: (other not in own, other.index))[: LIMITS.named]
 
 
 def _told(attribute: _Attribute, value: JSON) -> str:

@@ -26,16 +26,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, phase_text, seconds
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["ChangeLog"]
@@ -45,7 +48,6 @@ _UNTOLD: Final = frozenset({"alter-keyspace"})
 _IN_USE: Final = "use_post_raft_procedures"
 _KEPT_NS: Final = 45 * 60 * 10**9
 """Entries younger than this are there: ScyllaDB keeps them for a week, releases of 2026 for an hour."""
-_TOLD_MOST: Final = 5
 
 
 class Change(NamedTuple):
@@ -88,7 +90,7 @@ class ChangeLog:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge logs, epochs and groups. Stats: entries by phase and node, and how many readings had a barrier."""
-        logs = _logs(records)
+        logs = _logs(Evidence.of(records))
         if not logs:
             nothing = Doubt("nothing-to-judge", "no node keeps a log of changes")
             return Verdict.unknown(self.name, nothing)
@@ -101,9 +103,9 @@ class ChangeLog:
         return replace(verdict, stats={**verdict.stats, **make_stats(counts)})
 
 
-def _find(logs: Sequence[NodeLog], case: Case) -> Findings:
+def _find(logs: Sequence[NodeLog], case: Evidence) -> Findings:
     yield from _forked(logs)
-    yield from _forgotten(logs, case.records)
+    yield from _forgotten(logs, case)
     yield from _unlogged(logs, case)
     yield from _divided(logs)
 
@@ -143,10 +145,10 @@ def _fork(
         "forked-log",
         nodes=[node, *(known[change].node for change in lacking)],
         evidence={
-            "missing": {phase: [*map(list, found[:_TOLD_MOST])] for phase, found in missing.items()},
+            "missing": {phase: [*map(list, found[: LIMITS.examples])] for phase, found in missing.items()},
             "missing_count": {phase: len(found) for phase, found in missing.items()},
         },
-        explanation=explain(
+        explanation=Argument(
             [
                 f"E1 = {_told(change)}, in the log of {other.node} {phase_text(other.phase)}",
                 f"E2 = {_told(later)}, in the log of {node} {phase_text(phase)}",
@@ -170,11 +172,11 @@ class _Sight(NamedTuple):
     caught_up: bool
 
 
-def _forgotten(logs: Sequence[NodeLog], records: Records) -> Findings:
+def _forgotten(logs: Sequence[NodeLog], case: Evidence) -> Findings:
     """A finding for each node that showed an older state than it had shown before, or than it must have known of."""
-    notes = Notes(records.history)
+    notes = case.notes
     nodes = {log.node for log in logs}
-    sights = [sight for sight in _sights(records.observations, notes) if sight.node in nodes]
+    sights = [sight for sight in _sights(case.observations, notes) if sight.node in nodes]
     for node in sorted(nodes):
         own = [sight for sight in sights if sight.node == node]
         doubtful = (_older_than_before(now, own, sights, notes) for now in _worth_a_look(own))
@@ -209,7 +211,7 @@ def _older_than_before(now: _Sight, own: Sequence[_Sight], sights: Sequence[_Sig
         "forgotten-change",
         nodes=[now.node, newest.node],
         evidence={"then": newest._asdict(), "now": now._asdict()},
-        explanation=explain(
+        explanation=Argument(
             [f"E1 = epoch {newest.epoch}, shown by {newest.node} at {seconds(newest.time)}"],
             then,
             f"{now.node} showed epoch {now.epoch} at {seconds(now.time)}{also}.",
@@ -226,8 +228,7 @@ def _started(notes: Notes, then: _Sight, now: _Sight) -> bool:
 
 
 def _sights(observations: pa.Table, notes: Notes) -> Iterator[_Sight]:
-    rows = plain(observations)
-    for row in rows.filter(pc.equal(rows["kind"], "version")).sort_by("time").to_pylist():
+    for row in observations.filter(pc.equal(observations["kind"], "version")).sort_by("time").to_pylist():
         told = orjson.loads(row["definition"] or "{}")
         if told.get("epoch") is not None:
             caught_up = (row["phase"], row["node"]) in notes.caught_up or _passed(told)
@@ -237,9 +238,9 @@ def _sights(observations: pa.Table, notes: Notes) -> Iterator[_Sight]:
 # ── acknowledged changes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unlogged(logs: Sequence[NodeLog], case: Case) -> Findings:
+def _unlogged(logs: Sequence[NodeLog], case: Evidence) -> Findings:
     """A finding for each statement that was acknowledged oftener than it stands in a log that must have it."""
-    notes = Notes(case.records.history)
+    notes = case.notes
     acknowledged = [
         operation
         for operation in case.changes.all
@@ -323,7 +324,7 @@ def _unlogged_anomaly(operations: Sequence[PairedOperation], logs: Sequence[tupl
         nodes=nodes,
         ops=[operation.index for operation in operations],
         evidence={"acknowledged": len(operations), "in_the_log": often},
-        explanation=explain(
+        explanation=Argument(
             operations,
             "each of them is an entry of the log of changes: a change is acknowledged once it was applied from there.",
             f"{phase_text(phase)} the log of {listing(nodes)} has {_count(held, 'entry', 'entries')} of that statement.",
@@ -377,7 +378,7 @@ def _division(phase: str, logs: Sequence[NodeLog], apart: Mapping[str, JSON]) ->
         "divided-group",
         nodes=[log.node for log in logs],
         evidence={phase: dict(apart)},
-        explanation=explain(
+        explanation=Argument(
             [],
             "all nodes are members of one group, which decides about every change of the schema and of the ring.",
             f"{phase_text(phase)} they tell of different {listing(apart)}.",
@@ -388,9 +389,9 @@ def _division(phase: str, logs: Sequence[NodeLog], apart: Mapping[str, JSON]) ->
 # ── what nodes told ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _logs(records: Records) -> Sequence[NodeLog]:
+def _logs(case: Evidence) -> Sequence[NodeLog]:
     """Of each final phase and node the last reading that has a log."""
-    rows, caught_up = plain(records.observations), Notes(records.history).caught_up
+    rows, caught_up = case.observations, case.notes.caught_up
     wanted = pc.and_(
         pc.is_in(rows["kind"], value_set=pa.array(["version", "log"])),
         pc.is_in(rows["phase"], value_set=pa.array(PHASES)),

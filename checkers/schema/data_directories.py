@@ -16,14 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, final_readings, sightings
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, names, phase_text
+from schemaquake.checkers.findings.explanation import listing, names, phase_text
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["DataDirectories"]
 
@@ -70,50 +73,40 @@ class DataDirectories:
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that the history creates. Unknown if no disk was looked at. Raises HistoryError."""
         ends = time.monotonic() + limit_s
-        found = _directories(records)
+        case = Evidence.of(records)
+        found = _directories(case)
         if not found:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no data directory of any table was observed"))
         if all(directory.id is None for directories in found.values() for directory in directories):
             return Verdict.unknown(
                 self.name, Doubt("nothing-to-judge", "no data directory bears an id, so a table can only have one")
             )
-        changes = SchemaChanges(records.history)
-        readings = final_readings(records.observations)
-        anomalies: list[Anomaly] = []
-        doubts = list(_unobserved(readings, found))
-        judged = 0
+        tally = Tally(self.name)
+        tally.doubt(*_unobserved(case.readings, found))
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
-                doubts.append(Doubt("time", f"the time limit of {limit_s:g} s passed after {judged} tables"))
+                tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {tally.judged} tables"))
                 break
-            table = _table(keyspace, name, directories, changes)
-            if table is None:
-                continue
-            judged += 1
-            anomalies += [finding for finding in (_divided(table, readings), _dropped(table)) if finding is not None]
-        if not judged and not doubts:
-            doubts.append(Doubt("nothing-to-judge", "the history creates none of the tables on disk"))
-        return Verdict(
-            valid=False if anomalies else "unknown" if doubts else True,
-            checker=self.name,
-            anomalies=tuple(anomalies),
-            stats=make_stats({"tables": judged, "directories": sum(map(len, found.values()))}),
-            doubts=tuple(doubts),
-        )
+            table = _table(keyspace, name, directories, case.changes)
+            if table is not None:
+                tally.judge(_divided(table, case.readings), _dropped(table))
+        if not tally.judged and not tally.doubts:
+            tally.doubt(Doubt("nothing-to-judge", "the history creates none of the tables on disk"))
+        return tally.verdict(tables=tally.judged, directories=sum(map(len, found.values())))
 
 
-def _directories(records: Records) -> Mapping[tuple[str, str], Sequence[_Directory]]:
+def _directories(case: Evidence) -> Mapping[tuple[str, str], Sequence[_Directory]]:
     found: dict[tuple[str, str], list[_Directory]] = {}
-    for _, phase, node, keyspace, name, identity, definition in sightings(records.observations, "data-directory"):
-        if phase in PHASES and definition is not None:
+    for sighting in case.sightings("data-directory"):
+        if sighting.phase in PHASES and sighting.definition is not None:
             directory = _Directory(
-                phase=phase,
-                node=node,
-                id=identity,
-                live=bool(definition.get("live")),
-                snapshots=tuple(definition.get("snapshots") or ()),
+                phase=sighting.phase,
+                node=sighting.node,
+                id=sighting.id,
+                live=bool(sighting.definition.get("live")),
+                snapshots=tuple(sighting.definition.get("snapshots") or ()),
             )
-            found.setdefault((keyspace, name), []).append(directory)
+            found.setdefault((sighting.keyspace, sighting.name), []).append(directory)
     return dict(sorted(found.items()))
 
 
@@ -174,7 +167,7 @@ def _divided(table: _Table, readings: FinalReadings) -> Anomaly | None:
         nodes=nodes,
         ops=[operation.index for operation in (*table.creates, *table.drops)],
         evidence=evidence,
-        explanation=explain(
+        explanation=Argument(
             [*table.creates, *table.drops],
             f"{table.key} had {lives} between its possible creations and drops, each with one id and one directory.",
             "; ".join(lines) + ".",
@@ -221,7 +214,7 @@ def _dropped(table: _Table) -> Anomaly | None:
         nodes=seen,
         ops=[operation.index for operation in (*table.creates, *table.refused)],
         evidence={node: dict(sorted(snapshots.items())) for node, snapshots in sorted(seen.items())},
-        explanation=explain(
+        explanation=Argument(
             [*table.creates, *table.refused],
             f"{names(len(table.creates))} can have created {table.key}, and nobody can have dropped it or its keyspace"
             + (": every DROP was refused." if table.refused else "."),

@@ -15,22 +15,23 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema, Table, final_readings
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema, Table
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, phase_text, where
-from schemaquake.checkers.schema.judge import Case, Findings, judge
-from schemaquake.harness.model.operation import JSON, NEMESIS
-from schemaquake.harness.model.records import Records, plain
+from schemaquake.checkers.findings.explanation import listing, phase_text, where
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict, make_stats
 
 __all__ = ["Divergence"]
 
-_DIFFERENCES_MOST: Final = 20
 _KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
 _APART: Final = {"disk": "differences_on_disk", "memory": "differences_in_memory"}
 _CREATE_TABLE: Final = re.compile(r"\bCREATE\s+TABLE\b[^(]*\(", re.IGNORECASE)
@@ -50,10 +51,10 @@ class Divergence:
         Stats: versions and epochs by phase and node, and how long agreement took, from the conductor's `settle` notes.
         """
         verdict = judge(self.name, records, _find, limit_s=limit_s, needs_changes=True)
-        return replace(verdict, stats={**verdict.stats, **make_stats(_stats(records))})
+        return replace(verdict, stats={**verdict.stats, **make_stats(_stats(Evidence.of(records)))})
 
 
-def _find(case: Case) -> Findings:
+def _find(case: Evidence) -> Findings:
     yield _disagreement(case)
     yield from _hidden(case)
     yield from _forgotten(case)
@@ -62,8 +63,8 @@ def _find(case: Case) -> Findings:
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _disagreement(case: Case) -> Anomaly | None:
-    settles = _settles(case.records.history)
+def _disagreement(case: Evidence) -> Anomaly | None:
+    settles = _settles(case.notes)
     readings: dict[str, dict[str, NodeSchema]] = {}
     for phase in case.readings.phases:
         schemas = case.readings.of(phase)
@@ -78,7 +79,7 @@ def _disagreement(case: Case) -> Anomaly | None:
             "versions": {node: schema.version for node, schema in nodes.items()},
             "settle": settles.get(phase),
             "differing_objects": len(differences := _differences(list(nodes.values()))),
-            _APART[_told_from(nodes.values())]: differences[:_DIFFERENCES_MOST],
+            _APART[_told_from(nodes.values())]: differences[: LIMITS.objects],
         }
         for phase, nodes in readings.items()
     }
@@ -89,7 +90,7 @@ def _disagreement(case: Case) -> Anomaly | None:
         nodes=[node for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in last],
         evidence=evidence,
-        explanation=explain(
+        explanation=Argument(
             last,
             "the last acknowledged schema change was T1, and a cluster at rest comes to one schema version.",
             "; ".join(_versions_apart(phase, told) for phase, told in evidence.items()) + ".",
@@ -106,30 +107,25 @@ def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
     shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
     place = next(place for place, name in _APART.items() if name in told)
     apart = told[_APART[place]]
-    more = [f"{told['differing_objects'] - 4} more objects"] if told["differing_objects"] > 4 else []
+    left = told["differing_objects"] - LIMITS.named
+    named = [*apart[: LIMITS.named], *([f"{left} more objects"] if left > 0 else [])]
     sides = {"disk": "disks", "memory": "memories"}[place]
-    schemas = (
-        f"and their {sides} differ in {listing([*apart[:4], *more])}" if apart else f"while their {sides} are equal"
-    )
+    schemas = f"and their {sides} differ in {listing(named)}" if apart else f"while their {sides} are equal"
     return f"{phase_text(phase)}{waited} the versions are {shown}, {schemas}"
 
 
-def _still_moving(case: Case, settle: Mapping[str, Any] | None) -> bool:
+def _still_moving(case: Evidence, settle: Mapping[str, Any] | None) -> bool:
     """Whether versions may differ at the reading without fault: they had met, and an unanswered change came late."""
     agreed = settle is not None and settle.get("agreed") is True
     return agreed and any(operation.type == "info" for operation in case.changes.all)
 
 
-def _settles(history: pa.Table) -> Mapping[str, Mapping[str, Any]]:
-    """Phase → the conductor's last note of how settling ended. Without a phase, the n-th note is of the n-th phase."""
-    told = plain(history)
-    notes = told.filter(pc.and_(pc.equal(told["process"], NEMESIS), pc.equal(told["f"], "settle")))
+def _settles(notes: Notes) -> Mapping[str, Mapping[str, Any]]:
+    """Map each phase to the conductor's last note of how settling ended; without a phase, the n-th note is of the n-th phase."""
     settles: dict[str, Mapping[str, Any]] = {}
     unnamed = iter(("settled", "restarted"))
-    for text in notes["value"].to_pylist():
-        value = orjson.loads(text) if text is not None else {}
-        phase = value.get("phase") or next(unnamed, "restarted")
-        settles[phase] = value
+    for value in notes.settles:
+        settles[value.get("phase") or next(unnamed, "restarted")] = value
     return settles
 
 
@@ -152,7 +148,7 @@ def _told_from(schemas: Iterable[NodeSchema]) -> str:
     return "memory" if any(schema.told_from == "memory" for schema in schemas) else "disk"
 
 
-def _hidden(case: Case) -> Iterator[Anomaly | None]:
+def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
     for phase in case.readings.phases:
@@ -180,7 +176,7 @@ def _hidden(case: Case) -> Iterator[Anomaly | None]:
 
 
 def _hidden_anomaly(
-    case: Case, subject: SchemaObject, places: Mapping[str, Mapping[str, Mapping[str, JSON]]]
+    case: Evidence, subject: SchemaObject, places: Mapping[str, Mapping[str, Mapping[str, JSON]]]
 ) -> Anomaly:
     suspects = _suspects(case, subject)
     versions = {phase: case.readings.of(phase)[0].version for readings in places.values() for phase in readings}
@@ -191,7 +187,7 @@ def _hidden_anomaly(
         nodes=[node for readings in places.values() for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in suspects],
         evidence={"versions": versions, "definitions": places},
-        explanation=explain(
+        explanation=Argument(
             suspects,
             f"all nodes report the schema version {agreed}, so all must have the same {subject.kind} {subject.key}.",
             "; ".join(_apart(place, readings) for place, readings in places.items()) + ".",
@@ -252,7 +248,7 @@ def _spelled(statement: str) -> str:
 # ── one node's memory and its own disk ───────────────────────────────────────────────────────────────────────────────
 
 
-def _forgotten(case: Case) -> Iterator[Anomaly | None]:
+def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
     # A kind that no node's memory ever tells of is not told by this system at all, and nothing follows from that.
     kinds = frozenset(kind for schema in case.readings.schemas for kind, _, _ in (*schema.live, *schema.refusals))
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
@@ -350,7 +346,7 @@ def _top_level(text: str) -> Iterator[str]:
 
 
 def _forgotten_anomaly(
-    case: Case, subject: SchemaObject, text: str, readings: Mapping[str, Mapping[str, JSON]]
+    case: Evidence, subject: SchemaObject, text: str, readings: Mapping[str, Mapping[str, JSON]]
 ) -> Anomaly:
     suspects = _suspects(case, subject)
     return anomaly(
@@ -359,7 +355,7 @@ def _forgotten_anomaly(
         nodes=[node for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in suspects],
         evidence={"difference": text, "readings": readings},
-        explanation=explain(
+        explanation=Argument(
             suspects,
             f"a node must serve the {subject.kind} {subject.key} that it has on disk, and no other, or its next restart changes the schema.",
             f"{where(readings, 'has', 'have')} {subject.kind} {subject.key} {text}.",
@@ -367,19 +363,18 @@ def _forgotten_anomaly(
     )
 
 
-def _suspects(case: Case, subject: SchemaObject) -> Sequence[PairedOperation]:
+def _suspects(case: Evidence, subject: SchemaObject) -> Sequence[PairedOperation]:
     """The last possible changes of the object, and DROPs of its keyspace."""
     return [
         operation
         for operation in case.changes.possible
         if target(operation).key == subject.key
         or (operation.f == "drop-keyspace" and target(operation).keyspace == subject.keyspace)
-    ][-6:]
+    ][-LIMITS.suspects :]
 
 
-def _stats(records: Records) -> Mapping[str, JSON]:
-    readings = final_readings(records.observations)
-    settles = _settles(records.history)
+def _stats(case: Evidence) -> Mapping[str, JSON]:
+    readings, settles = case.readings, _settles(case.notes)
     return {
         "versions": {phase: {s.node: s.version for s in readings.of(phase)} for phase in readings.phases},
         "epochs": {

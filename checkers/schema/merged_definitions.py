@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Column, NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, where
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.findings.explanation import listing, where
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -56,7 +58,7 @@ class _Definition:
     columns: Mapping[str, _Signature]
 
 
-def _find(case: Case) -> Findings:
+def _find(case: Evidence) -> Findings:
     tables: dict[SchemaObject, list[tuple[NodeSchema, Table]]] = {}
     for schema in case.readings.schemas:
         for (keyspace, name), table in schema.tables.items():
@@ -65,7 +67,7 @@ def _find(case: Case) -> Findings:
         yield _judge_table(case, subject, tables[subject])
 
 
-def _judge_table(case: Case, subject: SchemaObject, readings: Sequence[tuple[NodeSchema, Table]]) -> Anomaly | None:
+def _judge_table(case: Evidence, subject: SchemaObject, readings: Sequence[tuple[NodeSchema, Table]]) -> Anomaly | None:
     definitions = [_definition(create) for create in case.changes.creates(subject)]
     if len({frozenset(definition.columns.items()) for definition in definitions}) < 2:
         return None
@@ -171,7 +173,7 @@ def _anomaly(
         nodes=[node for nodes in merged.values() for node in nodes],
         ops=[definition.create.index for definition in definitions],
         evidence=evidence,
-        explanation=explain(
+        explanation=Argument(
             [definition.create for definition in definitions],
             f"{subject.key} must be what one of them declared, with the ALTERs after it.",
             f"{where(merged, 'shows', 'show')} {parts}: no single CREATE, with any possible ALTERs, declares these columns.",

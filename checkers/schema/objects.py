@@ -15,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, names, where
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.findings.explanation import names, where
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -43,7 +46,7 @@ class Objects:
         return judge(self.name, records, _find, limit_s=limit_s)
 
 
-def _find(case: Case) -> Findings:
+def _find(case: Evidence) -> Findings:
     present = {
         (schema.phase, schema.node): frozenset(SchemaObject(*told) for told in schema.objects())
         for schema in case.readings.schemas
@@ -91,7 +94,9 @@ def _told(places: _Places) -> Mapping[str, Sequence[str]]:
 # ── dropped, and there ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _resurrected(case: Case, subject: SchemaObject, here: _Places, *, told_with: SchemaObject | None) -> Anomaly | None:
+def _resurrected(
+    case: Evidence, subject: SchemaObject, here: _Places, *, told_with: SchemaObject | None
+) -> Anomaly | None:
     if not here or case.changes.texts(subject.keyspace):
         return None
     creates = case.changes.creates(subject)
@@ -105,7 +110,8 @@ def _resurrected(case: Case, subject: SchemaObject, here: _Places, *, told_with:
     if not final_drops:
         return None
     drop = final_drops[-1]
-    late = [other for other in _within(case.changes, subject) if other is not drop and can_follow(other, drop)][:6]
+    late = [other for other in _within(case.changes, subject) if other is not drop and can_follow(other, drop)]
+    late = late[: LIMITS.suspects]
     evidence: dict[str, Any] = {"exists": _told(here)}
     if subject.kind == "keyspace":
         evidence["contents"] = _contents(case.readings.schemas, subject)
@@ -115,7 +121,7 @@ def _resurrected(case: Case, subject: SchemaObject, here: _Places, *, told_with:
         nodes=_nodes(here),
         ops=[operation.index for operation in (drop, *late)],
         evidence=evidence,
-        explanation=explain(
+        explanation=Argument(
             [drop, *late],
             f"T1 was acknowledged and removes {subject.kind} {subject.key}, and no CREATE of it can have come after T1."
             + _no_creators(subject, late),
@@ -164,7 +170,7 @@ def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[
 # ── created, and not there ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _vanished(case: Case, subject: SchemaObject, gone: _Places) -> Anomaly | None:
+def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly | None:
     if not gone or case.changes.texts(subject.keyspace):
         return None
     removals = _possible_removals(case.changes, subject)
@@ -183,7 +189,7 @@ def _vanished(case: Case, subject: SchemaObject, gone: _Places) -> Anomaly | Non
         nodes=_nodes(gone),
         ops=[operation.index for operation in (create, *before)],
         evidence={"absent": _told(gone)},
-        explanation=explain(
+        explanation=Argument(
             [create, *before],
             f"T1 was acknowledged, and no possible DROP of {subject.kind} {subject.key}"
             + ("" if subject.kind == "keyspace" else " or of its keyspace")
@@ -214,7 +220,7 @@ def _possible_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequenc
 # ── there, and never created ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unexplained(case: Case, subject: SchemaObject, here: _Places) -> Anomaly | None:
+def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomaly | None:
     """Only in a keyspace that this history certainly created: elsewhere an object may be older than the run."""
     keyspace = SchemaObject("keyspace", subject.keyspace, "")
     births = [create for create in case.changes.creates(keyspace) if _certainly_created(create)]
@@ -229,7 +235,7 @@ def _unexplained(case: Case, subject: SchemaObject, here: _Places) -> Anomaly | 
         nodes=_nodes(here),
         ops=[operation.index for operation in (births[0], *failed)],
         evidence={"exists": _told(here)},
-        explanation=explain(
+        explanation=Argument(
             [births[0], *failed],
             f"the keyspace was created by T1, so nothing in it is older than this history, and {_nobody(failed)}.",
             f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",

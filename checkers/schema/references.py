@@ -17,12 +17,15 @@ from typing import Any, Final, Literal
 import orjson
 
 from schemaquake.checkers.evidence.cql_types import user_types
-from schemaquake.checkers.evidence.node_schemas import FinalReadings, NodeSchema, Table, sightings
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import FinalReadings, NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, names, where
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.findings.explanation import listing, names, where
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.ddl.schema_changes import ALTERS
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -67,7 +70,7 @@ class _Flaw:
     text: str
 
 
-def _find(case: Case) -> Findings:
+def _find(case: Evidence) -> Findings:
     keys_are_described = _describes_keys(case)
     found: dict[_Flaw, dict[str, dict[str, Any]]] = {}
     for schema in case.readings.schemas:
@@ -78,7 +81,7 @@ def _find(case: Case) -> Findings:
     yield from [None] * _sound(case.readings, found)
 
 
-def _describes_keys(case: Case) -> bool:
+def _describes_keys(case: Evidence) -> bool:
     """Whether this system's schema tables tell primary keys at all: those of the Thrift days do not.
 
     A system that can describe what it has in memory (4.0 and later) does.
@@ -87,8 +90,8 @@ def _describes_keys(case: Case) -> bool:
         return True
     return any(
         column.get("kind") == "partition_key"
-        for *_, definition in sightings(case.records.observations, "table")
-        for column in ((definition or {}).get("columns") or {}).values()
+        for sighting in case.sightings("table")
+        for column in ((sighting.definition or {}).get("columns") or {}).values()
     )
 
 
@@ -251,7 +254,7 @@ def _bad_key(subject: SchemaObject, table: Table, *, keys_are_described: bool) -
 # ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _anomaly(case: Case, flaw: _Flaw, readings: Mapping[str, Mapping[str, Any]]) -> Anomaly:
+def _anomaly(case: Evidence, flaw: _Flaw, readings: Mapping[str, Mapping[str, Any]]) -> Anomaly:
     suspects = _suspects(case, flaw)
     return anomaly(
         flaw.type,
@@ -259,7 +262,7 @@ def _anomaly(case: Case, flaw: _Flaw, readings: Mapping[str, Mapping[str, Any]])
         nodes=[node for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in suspects],
         evidence={"readings": readings, "missing": None if flaw.missing is None else flaw.missing.key},
-        explanation=explain(
+        explanation=Argument(
             suspects,
             f"{_order(suspects)}{flaw.must}.",
             f"{where(readings, 'shows', 'show')} that {flaw.text}.",
@@ -267,11 +270,11 @@ def _anomaly(case: Case, flaw: _Flaw, readings: Mapping[str, Mapping[str, Any]])
     )
 
 
-def _suspects(case: Case, flaw: _Flaw) -> Sequence[PairedOperation]:
+def _suspects(case: Evidence, flaw: _Flaw) -> Sequence[PairedOperation]:
     """The last possible changes that may have led here: of the object, and of what it lacks."""
     subjects = {flaw.subject.key} | ({flaw.missing.key} if flaw.missing else set())
     concerned = [operation for operation in case.changes.possible if target(operation).key in subjects]
-    return [operation for operation in concerned if _bears_on(operation, flaw)][-6:]
+    return [operation for operation in concerned if _bears_on(operation, flaw)][-LIMITS.suspects :]
 
 
 def _bears_on(operation: PairedOperation, flaw: _Flaw) -> bool:

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schemaquake.checkers.evidence.node_schemas import PHASES, sightings
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, names, phase_text, seconds, where
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.findings.explanation import listing, names, phase_text, seconds, where
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -46,7 +48,7 @@ class _Seen:
     nodes: tuple[str, ...]
 
 
-def _find(case: Case) -> Findings:
+def _find(case: Evidence) -> Findings:
     final = _final_ids(case)
     seen = _seen_ids(case)
     for subject in sorted(final.keys() | seen.keys()):
@@ -55,7 +57,7 @@ def _find(case: Case) -> Findings:
     yield from _shared(case, final)
 
 
-def _final_ids(case: Case) -> Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]:
+def _final_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]:
     """Table or view → phase → node → id."""
     ids: dict[SchemaObject, dict[str, dict[str, str]]] = {}
     for schema in case.readings.schemas:
@@ -67,21 +69,21 @@ def _final_ids(case: Case) -> Mapping[SchemaObject, Mapping[str, Mapping[str, st
     return ids
 
 
-def _seen_ids(case: Case) -> Mapping[SchemaObject, Mapping[str, _Seen]]:
+def _seen_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, _Seen]]:
     """Table or view → every id it was ever seen under, in order of first sight."""
     seen: dict[SchemaObject, dict[str, _Seen]] = {}
     for kind in ("table", "view"):
-        for time, _, node, keyspace, name, table_id, definition in sightings(case.records.observations, kind):
-            if table_id is None or definition is None:
+        for sighting in case.sightings(kind):
+            if sighting.id is None or sighting.definition is None:
                 continue
-            ids = seen.setdefault(SchemaObject(kind, keyspace, name), {})
-            before = ids.get(table_id, _Seen(time, time, ()))
-            ids[table_id] = _Seen(before.first, time, tuple(sorted({*before.nodes, node})))
+            ids = seen.setdefault(SchemaObject(kind, sighting.keyspace, sighting.name), {})
+            before = ids.get(sighting.id, _Seen(sighting.time, sighting.time, ()))
+            ids[sighting.id] = _Seen(before.first, sighting.time, tuple(sorted({*before.nodes, sighting.node})))
     return seen
 
 
 def _conflict(
-    case: Case, subject: SchemaObject, final: Mapping[str, Mapping[str, str]], seen: Mapping[str, _Seen]
+    case: Evidence, subject: SchemaObject, final: Mapping[str, Mapping[str, str]], seen: Mapping[str, _Seen]
 ) -> Anomaly | None:
     readings = {phase: nodes for phase, nodes in final.items() if len(set(nodes.values())) > 1}
     if not readings:
@@ -93,7 +95,7 @@ def _conflict(
         nodes=[node for nodes in readings.values() for node in nodes],
         ops=[operation.index for operation in creates],
         evidence={"ids": readings, "seen": _timeline(seen)},
-        explanation=explain(
+        explanation=Argument(
             creates,
             f"{_acknowledged(creates)}a table has one id on every node, for its rows travel under it.",
             "; ".join(
@@ -105,7 +107,7 @@ def _conflict(
     )
 
 
-def _change(case: Case, subject: SchemaObject, seen: Mapping[str, _Seen]) -> Anomaly | None:
+def _change(case: Evidence, subject: SchemaObject, seen: Mapping[str, _Seen]) -> Anomaly | None:
     if len(seen) < 2 or case.changes.texts(subject.keyspace):
         return None
     # Every life of a table has one id, and only a DROP that a CREATE can follow ends one life and allows the next.
@@ -125,7 +127,7 @@ def _change(case: Case, subject: SchemaObject, seen: Mapping[str, _Seen]) -> Ano
         nodes=[node for sight in seen.values() for node in sight.nodes],
         ops=[operation.index for operation in (*creates, *ends)],
         evidence={"ids": _timeline(seen)},
-        explanation=explain(
+        explanation=Argument(
             [*creates, *ends],
             f"{_acknowledged(creates)}{drops}, so {subject.key} can have had {_times(1 + len(ends))} at most.",
             "it was seen as "
@@ -138,7 +140,7 @@ def _change(case: Case, subject: SchemaObject, seen: Mapping[str, _Seen]) -> Ano
     )
 
 
-def _shared(case: Case, final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]) -> Iterator[Anomaly]:
+def _shared(case: Evidence, final: Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]) -> Iterator[Anomaly]:
     owners: dict[tuple[str, ...], dict[str, Any]] = {}
     for phase in PHASES:
         subjects: dict[str, dict[SchemaObject, list[str]]] = {}
@@ -154,7 +156,7 @@ def _shared(case: Case, final: Mapping[SchemaObject, Mapping[str, Mapping[str, s
 
 
 def _shared_anomaly(
-    case: Case, keys: Sequence[str], phases: Mapping[str, Any], subjects: Sequence[SchemaObject]
+    case: Evidence, keys: Sequence[str], phases: Mapping[str, Any], subjects: Sequence[SchemaObject]
 ) -> Anomaly:
     creates = [operation for subject in subjects for operation in case.changes.creates(subject)]
     told: dict[str, list[str]] = {}
@@ -167,7 +169,7 @@ def _shared_anomaly(
         nodes=[node for found in phases.values() for nodes in found["nodes"].values() for node in nodes],
         ops=[operation.index for operation in creates],
         evidence=phases,
-        explanation=explain(
+        explanation=Argument(
             creates,
             f"{listing(keys)} are {len(keys)} tables, and rows are stored by table id.",
             "; ".join(f"{listing(when)} {holders}" for holders, when in told.items()) + ".",

@@ -68,9 +68,12 @@ LOGS: Final = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Records:
-    """What a checker judges. Tables follow `HISTORY`, `OBSERVATIONS` and `LOGS`, sorted by index, (time, node), (node, line)."""
+    """What a checker judges. Tables follow `HISTORY`, `OBSERVATIONS` and `LOGS`, sorted by index, (time, node), (node, line).
+
+    Records are equal only to themselves: what is derived from them is found by them.
+    """
 
     history: pa.Table
     observations: pa.Table

@@ -9,8 +9,9 @@ import pytest
 from histories import judged
 from known_bugs import CHECKERS
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.schema.judge import Case, judge
+from schemaquake.checkers.schema.judge import judge
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -61,7 +62,7 @@ def test_an_impossible_history_is_refused(checker: Checker) -> None:
         checker.check(history, limit_s=5)
 
 
-def slowly(_: Case) -> Iterator[Anomaly | None]:
+def slowly(_: Evidence) -> Iterator[Anomaly | None]:
     for _ in range(1000):
         time.sleep(0.01)
         yield None
@@ -77,7 +78,7 @@ def test_the_time_limit_gives_unknown_with_the_reason_within_twice_the_limit() -
 
 
 def test_what_was_found_before_the_time_limit_stands() -> None:
-    def findings(case: Case) -> Iterator[Anomaly | None]:
+    def findings(case: Evidence) -> Iterator[Anomaly | None]:
         yield anomaly("lost-column", explanation="…")
         yield from slowly(case)
 

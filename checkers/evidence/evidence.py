@@ -1,0 +1,115 @@
+"""Evidence: what checkers read from a run's records, derived once and shared by all who judge the same records.
+
+    evidence = Evidence.of(records)
+    evidence.changes, evidence.readings, evidence.notes
+
+Every part is derived when it is first asked for. A check that asks for none of it pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cached_property
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.checkers.evidence.node_schemas import FinalReadings, Sighting, final_readings, sightings
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records, plain
+
+__all__ = ["Evidence"]
+
+T = TypeVar("T")
+
+
+class Evidence:
+    """The paired operations, schema changes, schemas and notes of some records.
+
+    It holds the tables and not the `Records`, so that it ends with them: `Evidence.of` keeps no records alive. Values
+    derived from it are shared and must not be changed.
+    """
+
+    def __init__(self, history: pa.Table, observations: pa.Table) -> None:
+        """Take a history (`HISTORY`) and observations (`OBSERVATIONS` of `schemaquake.harness.model.records`)."""
+        self.history = history
+        self._observations = observations
+        self._derived: dict[Callable[[Evidence], Any], Any] = {}
+        self._sightings: dict[str, tuple[Sighting, ...]] = {}
+        self._definitions = _Definitions()
+
+    @classmethod
+    def of(cls, records: Records) -> Evidence:
+        """Return the evidence of these records: the same one as long as the records live."""
+        known = _KNOWN.get(records)
+        if known is None:
+            known = _KNOWN[records] = cls(records.history, records.observations)
+        return known
+
+    @cached_property
+    def observations(self) -> pa.Table:
+        """The observations, with plain strings (`plain`)."""
+        return plain(self._observations)
+
+    @cached_property
+    def nodes(self) -> frozenset[str]:
+        """Every node that the history names."""
+        return frozenset(pc.unique(self.history["node"]).drop_null().to_pylist())
+
+    @cached_property
+    def changes(self) -> SchemaChanges:
+        """The schema changes. Raises HistoryError."""
+        return SchemaChanges(self.history)
+
+    @cached_property
+    def readings(self) -> FinalReadings:
+        """The final reading of every node that the history or an observation names."""
+        return final_readings(self.observations, nodes=self.nodes, parse=self._definitions)
+
+    @cached_property
+    def notes(self) -> Notes:
+        """The conductor's notes."""
+        return Notes(self.history)
+
+    def sightings(self, kind: str) -> tuple[Sighting, ...]:
+        """Return every observation of one kind, in all phases, in order of time."""
+        if kind not in self._sightings:
+            self._sightings[kind] = tuple(sightings(self.observations, kind, parse=self._definitions))
+        return self._sightings[kind]
+
+    def operations(self, functions: Collection[str]) -> tuple[PairedOperation, ...]:
+        """Pair the operations whose `f` is among these, in order of invocation.
+
+        They are not kept: of reads and writes there may be millions. Raises HistoryError.
+        """
+        names = plain(self.history.select(["f"]))["f"]
+        return tuple(operations(self.history.filter(pc.is_in(names, value_set=pa.array(sorted(functions))))))
+
+    def derive(self, make: Callable[[Evidence], T]) -> T:
+        """Return `make(evidence)`, made once: for what several checkers of one room read. `make` is a module's own function."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        found: T = self._derived[make]
+        return found
+
+
+_KNOWN: Final[WeakKeyDictionary[Records, Evidence]] = WeakKeyDictionary()
+
+
+class _Definitions:
+    """A parser that parses each text once: most definitions are seen again on every node and in every sample."""
+
+    def __init__(self) -> None:
+        self._parsed: dict[str, JSON] = {}
+
+    def __call__(self, text: str) -> JSON:
+        """Parse a definition, or return what it was parsed to before."""
+        if text not in self._parsed:
+            self._parsed[text] = orjson.loads(text)
+        return self._parsed[text]
