@@ -107,7 +107,7 @@ def test_grudges_and_targets_are_those_of_the_page() -> None:
     )
     assert table == {kind: str(FEWEST_NODES.get(kind, 2)) for kind in [*BUILDERS, "primaries"]}
     for target in TARGETS:
-        assert f"`{target}`" in pages.section("nemeses.md", "What holds for all of them")
+        assert f"`{target}`" in pages.section("nemeses.md", "What all nemeses have in common")
 
 
 def test_every_file_of_a_run_s_folder_has_a_row() -> None:

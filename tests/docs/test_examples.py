@@ -192,7 +192,7 @@ def test_the_explanation_shown_is_what_the_checker_says_of_the_recorded_race(pag
 
 
 def test_the_tutorial_tells_every_way_in_which_its_race_shows(recorded_run: Path) -> None:
-    _, _, told = pages.section("tutorial.md", "The verdict").partition("One race usually shows in several ways")
+    _, _, told = pages.section("tutorial.md", "The verdict").partition("One race usually produces several findings")
     assert set(pages.anomaly_links(told)) == {anomaly.type for anomaly in Store(recorded_run).read_verdict().anomalies}
 
 
