@@ -1,1 +1,1 @@
-"""What checkers read from a run: paired operations, schema changes, readings, notes."""
+"""Evidence that checkers read from a run: paired operations, schema changes, readings, notes."""

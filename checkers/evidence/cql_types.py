@@ -28,19 +28,19 @@ _TOKEN: Final = re.compile(
 
 
 def user_types(text: str, *, keyspace: str) -> frozenset[tuple[str, str]]:
-    """(keyspace, name) of every user-defined type named anywhere in `text`; an unqualified one is in `keyspace`."""
+    """Find every user-defined type that `text` names, as (keyspace, name); an unqualified one is in `keyspace`."""
     return frozenset(_marshalled(text) if "org.apache.cassandra" in text else _named(text, keyspace))
 
 
 def canonical(text: str) -> str:
-    """The text in one spelling: no spaces, lower case outside quotes, `varchar` as `text`, without `frozen<>`.
+    """Spell a type in one way: no spaces, lower case outside quotes, `varchar` as `text`, without `frozen<>`.
 
-    The server adds and drops `frozen` by itself (inside keys and collections), so it tells nothing apart here.
+    The server adds and drops `frozen` by itself inside keys and collections, so types that differ only in it are equal.
     """
     parts: list[str] = []
     for match in _TOKEN.finditer(text):
-        word = match[0].strip()
-        parts.append(word if match["quoted"] or match["custom"] else word.lower())
+        token = match[0].strip()
+        parts.append(token if match["quoted"] or match["custom"] else token.lower())
     spelled = "".join("text" if part == "varchar" else part for part in parts)
     while (found := re.search(r"(?<!\w)frozen<", spelled)) is not None:
         closing = _closing(spelled, found.end())
@@ -58,29 +58,29 @@ def _closing(text: str, start: int) -> int:
 
 
 def _named(text: str, keyspace: str) -> Iterator[tuple[str, str]]:
-    words: list[str] = []
+    tokens: list[str] = []
     for match in _TOKEN.finditer(text):
         if match["quoted"]:
-            words.append(match["quoted"])
+            tokens.append(match["quoted"])
         elif match["name"]:
-            words.append(match["name"])
-        elif match["other"] == "." and words:
-            words.append(".")
+            tokens.append(match["name"])
+        elif match["other"] == "." and tokens:
+            tokens.append(".")
         else:
-            yield from _resolved(words, keyspace)
-            words = []
-    yield from _resolved(words, keyspace)
+            yield from _resolve(tokens, keyspace)
+            tokens = []
+    yield from _resolve(tokens, keyspace)
 
 
-def _resolved(words: list[str], keyspace: str) -> Iterator[tuple[str, str]]:
-    """The user-defined type that the words between two brackets or commas name, if they name one."""
+def _resolve(tokens: list[str], keyspace: str) -> Iterator[tuple[str, str]]:
+    """Find the user-defined type that the tokens between two brackets or commas name, if they name one."""
     parts = [
         part
-        for word in words
-        if word != "."
-        for part in ([word[1:-1].replace('""', '"')] if word.startswith('"') else word.strip(".").split("."))
+        for name in tokens
+        if name != "."
+        for part in ([name[1:-1].replace('""', '"')] if name.startswith('"') else name.strip(".").split("."))
     ]
-    if len(words) == 1 and (words[0].lower() in NATIVE | CONTAINERS or _is_class(words[0])):
+    if len(tokens) == 1 and (tokens[0].lower() in NATIVE | CONTAINERS or _is_class(tokens[0])):
         return
     if len(parts) == 1:
         yield keyspace, parts[0]
@@ -88,9 +88,9 @@ def _resolved(words: list[str], keyspace: str) -> Iterator[tuple[str, str]]:
         yield parts[0], parts[1]
 
 
-def _is_class(word: str) -> bool:
-    """Whether the word is a server class such as `UTF8Type`: an unquoted CQL name is stored in lower case."""
-    return not word.startswith('"') and word != word.lower()
+def _is_class(name: str) -> bool:
+    """Tell a server class such as `UTF8Type` from a CQL name: unquoted names are stored in lower case."""
+    return not name.startswith('"') and name != name.lower()
 
 
 def _marshalled(text: str) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,9 @@
-"""Schema views: what each node itself said of the whole schema, at the end of each final phase.
+"""Node schemas: the whole schema as each node itself showed it at the end of each final phase.
 
 From observations (`schemaquake.harness.model.records.OBSERVATIONS`): of phase `settled` (healed, settled) and `restarted` (every node
 was restarted after that), the last complete reading of every node. A reading without a version, or with an error in
-any row, is not complete; a node without a complete reading is listed apart, with what it said instead.
-Data directories are another matter and are left out.
+any row, is not complete; a node without a complete reading is listed as unread, with its error. Data directories are
+no part of a schema; `sightings` reads them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ __all__ = [
 ]
 
 PHASES: Final = ("settled", "restarted")
-"""The final phases, in order; only in these a reading is complete."""
+"""The final phases, in order; only in these are readings complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`kind` is partition_key, clustering, static or regular, or `untold`; `position` counts within the key's kind from 0."""
+    """A column of a table or view.
+
+    `kind` is partition_key, clustering, static, regular, or `untold` where the system's schema tables do not have it.
+    `position` counts within the key's kind from 0; -1: not known.
+    """
 
     type: str
     kind: str
@@ -49,7 +53,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table or a view as one node's disk has it; `definition` is the whole of it as observed."""
+    """A table or a view on one node's disk; `definition` is the whole of it as observed."""
 
     keyspace: str
     name: str
@@ -64,17 +68,17 @@ class Table:
 
     @property
     def has_own_row(self) -> bool:
-        """Whether the row that carries id and options is there; 1.2 and 2.0 tell no id, but always options."""
+        """True if the row with id and options is there; 1.2 and 2.0 have no ids, but always options."""
         return self.id is not None or bool(self.options)
 
     @property
     def headless(self) -> bool:
-        """Whether one half is missing: the table's own row, or every column."""
+        """True if one half is missing: the table's own row, or every column."""
         return self.has_own_row != bool(self.columns)
 
     @property
     def residue(self) -> bool:
-        """Whether nothing is left of the table but rows of its indexes."""
+        """True if nothing is left of the table but rows of its indexes."""
         return not self.has_own_row and not self.columns and bool(self.indexes)
 
 
@@ -100,9 +104,9 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a node's memory says of one object: the statement that would create it, or the columns that it serves.
+    """One object in a node's memory: the statement that would create it, or the columns that it serves.
 
-    A node that can describe its memory has given a statement; one that was asked for a table, its columns and types.
+    Systems that can describe their memory give a statement; from the others, a table's columns and types are read.
     """
 
     kind: str
@@ -110,8 +114,8 @@ class Live:
     columns: Mapping[str, str] | None = None
 
     @property
-    def told(self) -> JSON:
-        """What was told, as evidence."""
+    def evidence(self) -> JSON:
+        """The statement, or the columns with their types, as a finding shows them."""
         return self.statement if self.columns is None else dict(self.columns)
 
 
@@ -119,9 +123,9 @@ class Live:
 class NodeSchema:
     """One node's complete schema in one phase. Objects by (keyspace, name), keyspaces by name.
 
-    What memory has is keyed by (kind, keyspace, name), the name of a keyspace being ""; where memory could not be
-    observed at all, everything of it is empty. `refusals` are the words in which a node that was asked for an object of
-    its disk answered that it serves none; `untold` is what it was asked for in vain.
+    Objects in memory are keyed by (kind, keyspace, name), the name of a keyspace being ""; where memory could not be
+    observed at all, all three maps of it are empty. `refusals` are the node's answers, in its own words, that it does
+    not serve an object of its disk; `unanswered` are the objects for which the question failed.
     """
 
     phase: str
@@ -130,8 +134,8 @@ class NodeSchema:
     """ns since the run started, of the last row of the reading."""
     version: str | None
     epoch: int | None
-    told_from: str
-    """Where `keyspaces`, `tables` … are from: `disk`, or `memory` where this system's disk cannot be read (0.7–1.0)."""
+    source: str
+    """The side that `keyspaces`, `tables` … were read from: `disk`, or `memory` where the disk cannot be read (0.7–1.0)."""
     keyspaces: Mapping[str, JSON]
     tables: Mapping[tuple[str, str], Table]
     views: Mapping[tuple[str, str], Table]
@@ -140,16 +144,16 @@ class NodeSchema:
     aggregates: Mapping[tuple[str, str], Aggregate]
     live: Mapping[tuple[str, str, str], Live]
     refusals: Mapping[tuple[str, str, str], str]
-    untold: frozenset[tuple[str, str, str]]
+    unanswered: frozenset[tuple[str, str, str]]
 
     @property
     def remembers(self) -> bool:
-        """Whether this node's memory was observed."""
+        """True if this node's memory was observed."""
         return bool(self.live or self.refusals)
 
     @property
     def derived(self) -> frozenset[tuple[str, str, str]]:
-        """Tables and views that the server keeps for its own ends, as their readings say (`derived_from`)."""
+        """Tables and views that the server keeps for itself, marked `derived_from` in their readings."""
         return frozenset(
             (kind, *key)
             for kind, relations in (("table", self.tables), ("view", self.views))
@@ -158,9 +162,9 @@ class NodeSchema:
         )
 
     def objects(self) -> Iterator[tuple[str, str, str]]:
-        """(kind, keyspace, name) of all that somebody created and is on this node's disk; a keyspace's name is ""."""
+        """List the objects of clients on this node's disk, as (kind, keyspace, name); a keyspace's name is ""."""
         derived = self.derived
-        yield from (told for told in self._on_disk() if told not in derived)
+        yield from (found for found in self._on_disk() if found not in derived)
 
     def _on_disk(self) -> Iterator[tuple[str, str, str]]:
         for keyspace in self.keyspaces:
@@ -182,7 +186,7 @@ class NodeSchema:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A node without a complete reading in a phase, and why."""
+    """A node without a complete reading in a phase, and the error of its last attempt."""
 
     phase: str
     node: str
@@ -191,7 +195,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class FinalReadings:
-    """All final readings of a run (or of the part of it that a checker was given)."""
+    """All final readings of a run, or of one keyspace of it."""
 
     schemas: tuple[NodeSchema, ...]
     unread: tuple[Unread, ...]
@@ -202,7 +206,7 @@ class FinalReadings:
         return tuple(phase for phase in PHASES if any(schema.phase == phase for schema in self.schemas))
 
     def of(self, phase: str) -> tuple[NodeSchema, ...]:
-        """The nodes that were read in that phase, by name."""
+        """Return the schemas read in one phase, by the nodes' names."""
         return tuple(schema for schema in self.schemas if schema.phase == phase)
 
 
@@ -226,8 +230,8 @@ def final_readings(
 ) -> FinalReadings:
     """Read the last complete reading of each node in each final phase.
 
-    `nodes` are names known from elsewhere (the history): one that has no row in a phase that others were read in is
-    listed as unread, as is any node that was observed in an earlier phase. A phase without any row did not take place.
+    `nodes` are names known from the history: one without a row in a phase in which others were read is listed as unread,
+    as is any node that was observed in another phase. A phase without any row did not take place.
     """
     of_schemas = observations.filter(pc.not_equal(observations["kind"], "data-directory"))
     known = nodes | frozenset(pc.unique(of_schemas["node"]).to_pylist())
@@ -265,7 +269,7 @@ def _rows(observations: pa.Table) -> Sequence[dict[str, Any]]:
 
 
 def _is_complete(sample: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the reading has all of the node's disk; that its memory could not be read is a matter of its own."""
+    """Tell if a reading has all of the node's disk; its memory need not have been read."""
     on_disk = [row for row in sample if row["kind"] != "live"]
     return any(row["kind"] == "version" for row in on_disk) and all(row["error"] is None for row in on_disk)
 
@@ -274,18 +278,18 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
     parts: dict[str, dict[tuple[str, str], Any]] = {}
     version: str | None = None
     epoch: int | None = None
-    told_from = "disk"
+    source = "disk"
     memory_failed = any(
         row["kind"] == "live" and row["definition"] is None and row["error"] is not None for row in rows
     )
     live: dict[tuple[str, str, str], Live] = {}
     refusals: dict[tuple[str, str, str], str] = {}
-    untold: set[tuple[str, str, str]] = set()
+    unanswered: set[tuple[str, str, str]] = set()
     for row in rows:
         definition = None if row["definition"] is None else parse(row["definition"])
         if row["kind"] == "version":
             version, epoch = row["id"], (definition or {}).get("epoch")
-            told_from = (definition or {}).get("told_from", told_from)
+            source = (definition or {}).get("told_from", source)
         if definition is None:
             continue
         key = (row["keyspace"], row["name"] or "")
@@ -294,7 +298,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
             kind = "view" if kind.startswith("materialized") else kind
             subject = (kind, key[0], _bare(key[1]))
             if row["error"] is not None:
-                untold.add(subject)
+                unanswered.add(subject)
             elif "refusal" in definition:
                 refusals[subject] = definition["refusal"]
             else:
@@ -307,7 +311,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
         time=max(row["time"] for row in rows),
         version=version,
         epoch=epoch,
-        told_from=told_from,
+        source=source,
         keyspaces={keyspace: value for (keyspace, _), value in parts.get("keyspace", {}).items()},
         tables=parts.get("table", {}),
         views=parts.get("view", {}),
@@ -316,12 +320,12 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
         aggregates=parts.get("aggregate", {}),
         live={} if memory_failed else live,
         refusals=refusals,
-        untold=frozenset(untold),
+        unanswered=frozenset(unanswered),
     )
 
 
 def _bare(name: str) -> str:
-    """A name as memory tells it, without a function's argument types and without quotes."""
+    """Strip a function's argument types and the quotes off a name from memory."""
     return name[1:].split('"', 1)[0] if name.startswith('"') else name.split("(", 1)[0]
 
 
@@ -344,8 +348,8 @@ def _table(key: tuple[str, str], table_id: str | None, definition: Mapping[str, 
     )
 
 
-def _position(told: int | None) -> int:
-    return -1 if told is None else told
+def _position(observed: int | None) -> int:
+    return -1 if observed is None else observed
 
 
 def _type(_key: tuple[str, str], _id: str | None, definition: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -1,14 +1,14 @@
-"""Notes: what the conductor wrote into the history beside the operations.
+"""Notes: events of process −1 that the conductor writes into the history beside the operations.
 
-Events of process −1, type `info`: the phases of the run, every start of a node and how it ended, nodes that ended by
-themselves, and the faults. A node is down from a start that did not serve, or from its own end, until a start that did.
+They are of type `info`: the phases of the run, every start of a node and how it ended, node processes that died, and
+the faults. A node is down from a failed start, or from its death, until a start that served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
-__all__ = ["Fault", "NodeDeath", "NodeStart", "Notes", "told"]
+__all__ = ["Fault", "NodeDeath", "NodeStart", "Note", "Notes", "read_notes"]
+
+
+class Note(NamedTuple):
+    """One note: the event's row, and its value as a map."""
+
+    event: Mapping[str, Any]
+    value: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,7 @@ class NodeStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDeath:
-    """A node's process that ended by itself."""
+    """The death of a node's process that was not asked to stop."""
 
     index: int
     time: int
@@ -47,7 +54,7 @@ class NodeDeath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One injected fault, from its begin to its end (ns; null: it was never seen to end)."""
+    """One injected fault, from its begin to its end (ns; null: no end was noted)."""
 
     nemesis: str
     nodes: tuple[str, ...]
@@ -55,17 +62,19 @@ class Fault:
     ends: int | None
 
 
-def told(history: pa.Table) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """(event, value) of every note, in order."""
-    events = plain(history.select(["index", "time", "process", "f", "node", "value"]))
-    return [(row, _value(row)) for row in events.filter(pc.equal(events["process"], NEMESIS)).to_pylist()]
+def read_notes(history: pa.Table) -> list[Note]:
+    """Read every note, in order."""
+    columns = history.select(["index", "time", "process", "f", "node", "value"])
+    events = plain(columns.filter(pc.equal(columns["process"], NEMESIS)))
+    return [Note(row, _value(row)) for row in events.to_pylist()]
 
 
 class Notes:
     """The notes of a history (`schemaquake.harness.model.records.HISTORY`)."""
 
     def __init__(self, history: pa.Table) -> None:
-        values = told(history)
+        """Read the notes of a history."""
+        values = read_notes(history)
         self.starts: Sequence[NodeStart] = [_start(row, value) for row, value in values if row["f"] == "node-start"]
         self.deaths: Sequence[NodeDeath] = [_death(row, value) for row, value in values if row["f"] == "node-died"]
         self.faults: Sequence[Fault] = _faults(values)
@@ -76,7 +85,7 @@ class Notes:
             for node, how in value.get("nodes", {}).items()
             if how.get("passed") is True
         )
-        """(phase, node) of final readings before which the node was had to apply all that was committed."""
+        """Final readings, as (phase, node), before which the node passed a read barrier."""
         self.settles: Sequence[Mapping[str, Any]] = [value for row, value in values if row["f"] == "settle"]
         """How each wait for one schema version ended: `phase`, `agreed`, `seconds`."""
         self._phases = [
@@ -84,11 +93,11 @@ class Notes:
         ]
 
     def began(self, phase: str) -> int | None:
-        """When that phase of the conductor began first (ns), null if it never did."""
+        """Return the time (ns) at which a phase of the conductor began first; null if it never did."""
         return next((time for time, name, state in self._phases if name == phase and state == "begins"), None)
 
     def down(self, time: int) -> frozenset[str]:
-        """The nodes that were down at `time` (ns) and were not to come back without a start."""
+        """Return the nodes that were down at `time` (ns)."""
         down: set[str] = set()
         ends = [(death.time, death.index, death.node, False) for death in self.deaths]
         starts = [(start.time, start.index, start.node, start.served) for start in self.starts]
@@ -100,7 +109,7 @@ class Notes:
         return frozenset(down)
 
     def active(self, begins: int, ends: int | None) -> Sequence[Fault]:
-        """The faults that were in place at some moment between these two (ns)."""
+        """Return the faults in place at any moment of an interval (ns; null: to the end of the run)."""
         return [
             fault
             for fault in self.faults
@@ -109,7 +118,7 @@ class Notes:
 
     @property
     def nemeses(self) -> frozenset[str]:
-        """The kinds of faults that were injected."""
+        """Names of the nemeses that injected faults."""
         return frozenset(fault.nemesis for fault in self.faults)
 
 
@@ -141,7 +150,7 @@ def _death(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeDeath:
     )
 
 
-def _faults(values: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Sequence[Fault]:
+def _faults(values: Sequence[Note]) -> Sequence[Fault]:
     ends = {value.get("id"): row["time"] for row, value in values if row["f"] == "fault-ends"}
     return [
         Fault(

@@ -1,6 +1,6 @@
 """Paired operations as Python values, for checkers that reason about a few thousand schema changes at most.
 
-Checkers of millions of reads and writes stay in Arrow; this is for the ones that explain.
+Checkers of millions of reads and writes stay in Arrow, and make these values only of what they explain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["PairedOperation", "operations"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedOperation:
-    """One operation with both its ends. `completed` null: it may take effect at any time after `invoked` (ns)."""
+    """One operation, invocation and answer. `completed` null: it may take effect at any time after `invoked` (ns)."""
 
     index: int
     process: int
@@ -38,16 +38,16 @@ class PairedOperation:
 
     @property
     def possible(self) -> bool:
-        """Whether it may have happened at all."""
+        """True unless the operation certainly did nothing."""
         return self.type != "fail"
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the client was told that it happened, and it was not a no-op of IF [NOT] EXISTS."""
+        """True if the answer was ok and no no-op of IF [NOT] EXISTS."""
         return self.type == "ok" and not (isinstance(self.value, dict) and self.value.get("applied") is False)
 
     def entirely_before(self, other: PairedOperation) -> bool:
-        """Whether this one had certainly taken effect, or never would, before the other began.
+        """Tell if this one had certainly taken effect, or failed, before the other began.
 
         Intervals are closed: at the same nanosecond the clock cannot tell them apart, and they count as concurrent.
         """
@@ -77,7 +77,7 @@ class PairedOperation:
 
 
 def operations(history: pa.Table) -> Sequence[PairedOperation]:
-    """Every operation of the history (`schemaquake.harness.model.records.HISTORY`), ordered by invocation. Raises HistoryError."""
+    """Pair every operation of the history (`schemaquake.harness.model.records.HISTORY`), ordered by invocation. Raises HistoryError."""
     return [
         PairedOperation(
             index=row["index"],

@@ -1,4 +1,4 @@
-"""Option values: whether what a node shows of an option can be what a statement set.
+"""Option values: comparison of an option that a node shows with the value that a statement set.
 
 A server answers in its own words: numbers as text, class names in full, maps completed with defaults, `99PERCENTILE`
 as `99p`, and old names of sub-options under new ones. Where it is unclear, the answer is yes.
@@ -20,7 +20,7 @@ _SWITCHED_OFF: Final = frozenset({"", "none", "never", "false"})
 
 
 def can_be(found: JSON, wanted: JSON) -> bool:
-    """Whether `found`, read from a node, is what `wanted`, written in a statement, comes to.
+    """Tell if `found`, read from a node, can be the result of `wanted`, written in a statement.
 
     Of a map only the keys that the statement named are compared, and of these only those that the node shows too.
     """
@@ -38,7 +38,7 @@ def _name(key: str) -> str:
 
 
 def _spelled(value: JSON) -> str:
-    """One spelling for one value."""
+    """Spell a value in one way."""
     if value is None:
         return ""
     if isinstance(value, list | tuple):

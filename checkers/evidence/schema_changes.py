@@ -1,4 +1,4 @@
-"""Schema effects: which operations may have created, removed or changed an object, and in which order.
+"""Schema changes: the operations that may have created, removed or changed an object, and their possible orders.
 
 An operation is *possible* if it was acknowledged or its outcome is unknown; a `fail` and an acknowledged no-op of
 IF [NOT] EXISTS did nothing. A statement in free text (f = "cql") may have done anything to the keyspaces it concerns.
@@ -37,7 +37,7 @@ _HARMLESS: Final = frozenset(
 
 
 class SchemaObject(NamedTuple):
-    """What a schema change is about; the name of a keyspace is ""."""
+    """The object of a schema change; the name of a keyspace is ""."""
 
     kind: str
     keyspace: str
@@ -45,18 +45,18 @@ class SchemaObject(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As verdicts name it: `keyspace` or `keyspace.name`."""
+        """The object's name in verdicts: `keyspace` or `keyspace.name`."""
         return f"{self.keyspace}.{self.name}" if self.name else self.keyspace
 
 
 def target(operation: PairedOperation) -> SchemaObject:
-    """The object that a schema change of `schemaquake.harness.ddl.schema_changes` creates, changes or drops."""
+    """Return the object that a schema change of `schemaquake.harness.ddl.schema_changes` creates, changes or drops."""
     kind = _KIND_OF.get(operation.f) or operation.f.split("-", 1)[1]
     return SchemaObject(kind, operation.argument["keyspace"], operation.argument.get("name", ""))
 
 
 def can_follow(later: PairedOperation, earlier: PairedOperation) -> bool:
-    """Whether an order in which `later` takes effect after `earlier` agrees with real time."""
+    """Tell if `later` may have taken effect after `earlier`, by real time."""
     return not later.entirely_before(earlier)
 
 
@@ -87,21 +87,21 @@ class SchemaChanges:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether any schema change at all, free text included, was acknowledged."""
+        """True if any schema change at all, free text included, was acknowledged."""
         return any(operation.acknowledged for operation in (*self.possible, *self._texts))
 
     def on(self, subject: SchemaObject) -> Sequence[PairedOperation]:
-        """The possible changes of this very object, in order of invocation."""
+        """Return the possible changes of this very object, in order of invocation."""
         return self._by_target.get(subject, ())
 
     def creates(self, subject: SchemaObject) -> Sequence[PairedOperation]:
-        """The possible CREATEs of this object."""
+        """Return the possible CREATEs of this object."""
         return [operation for operation in self.on(subject) if operation.f.startswith("create-")]
 
     def drops(self, subject: SchemaObject) -> Sequence[PairedOperation]:
-        """The possible operations after which this object is gone: its own DROPs and those of its keyspace.
+        """Return the possible operations after which this object is gone: its own DROPs and those of its keyspace.
 
-        A table takes its indexes with it: the DROPs of every table that a possible CREATE put the index on count.
+        For an index, the DROPs of every table that a possible CREATE put it on count, too.
         """
         subjects = [subject]
         if subject.kind != "keyspace":
@@ -113,13 +113,13 @@ class SchemaChanges:
         return [operation for operation in found if operation.f != "drop-column"]
 
     def texts(self, keyspace: str) -> Sequence[PairedOperation]:
-        """The possible statements in free text that may have changed anything in this keyspace."""
+        """Return the possible statements in free text that may have changed anything in this keyspace."""
         if keyspace not in self._texts_of:
             self._texts_of[keyspace] = [text for text in self._texts if _concerns(text, keyspace)]
         return self._texts_of[keyspace]
 
     def failed(self, subject: SchemaObject) -> Iterator[PairedOperation]:
-        """The CREATEs of this object that certainly did nothing."""
+        """List the CREATEs of this object that certainly did nothing."""
         for operation in self.all:
             if operation.type == "fail" and operation.f == f"create-{subject.kind}" and target(operation) == subject:
                 yield operation
@@ -128,13 +128,13 @@ class SchemaChanges:
 def _may_change(operation: PairedOperation) -> bool:
     if not operation.possible:
         return False
-    words = str(operation.argument["statement"]).split(None, 1)
-    return not words or words[0].lower() not in _HARMLESS
+    keywords = str(operation.argument["statement"]).split(None, 1)
+    return not keywords or keywords[0].lower() not in _HARMLESS
 
 
 def _concerns(operation: PairedOperation, keyspace: str) -> bool:
-    """Whether the statement may be about this keyspace: by its key, by no key at all, or by a word of its text."""
-    told = keyspace_of(operation.key)
-    if told is None or told == keyspace:
+    """Tell if the statement may be about this keyspace: by its key, by no key at all, or by a word of its text."""
+    named = keyspace_of(operation.key)
+    if named is None or named == keyspace:
         return True
     return re.search(rf"\b{re.escape(keyspace)}\b", str(operation.argument["statement"])) is not None

@@ -1,1 +1,1 @@
-"""What checkers report: the catalogue of anomalies, and explanations."""
+"""Findings that checkers report: the catalogue of anomalies, arguments, tallies and limits."""

@@ -1,4 +1,4 @@
-"""Arguments: why a finding is impossible otherwise, in the form Let …, Then …, But ….
+"""Arguments: explanations of why a finding is impossible otherwise, in the form Let …, Then …, But ….
 
 Let  T1 = op 412: p3 n1 ALTER TABLE k.t ADD c1 int -> ok at 8.214 s
      T2 = op 431: p5 n2 ALTER TABLE k.t ADD c2 int -> ok at 8.219 s

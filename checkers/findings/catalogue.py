@@ -39,7 +39,7 @@ _FILE: Final = "anomalies.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyType:
-    """One kind of violation: what is judged, what it does to a user, and who has spoken of it before.
+    """One kind of violation, with its harm to a user and its sources.
 
     `seeds` are passages of the four founding documents, `tickets` are Apache JIRA keys, `bugs` are numbers in the
     list of known bugs (B1 …), `papers` define what is judged. Anomalies of data need no founding document.
@@ -54,20 +54,20 @@ class AnomalyType:
     bugs: tuple[str, ...] = ()
     papers: tuple[str, ...] = ()
     scope: AnomalyScope = "object"
-    """What is damaged, and so what a rate of it counts.
+    """The thing that is damaged, and so the unit in which a rate of it is counted.
 
     `object`: the objects that the anomaly names; counted by the races that use them.
     `node`: a node as a whole; counted by runs, and also by the races whose objects it names.
     `cluster`: the agreement of all nodes; counted by runs alone, since the objects it names need not be its cause.
     """
     prominence: int = 0
-    """Its place in a report: the highest first, among equals the most frequent. Negative: told after everything else."""
+    """Place in a report: the highest first, among equals the most frequent. Negative: after everything else."""
     follows_from: tuple[str, ...] = ()
     """Anomaly types that are known to bring this one about."""
 
     @property
     def references(self) -> tuple[str, ...]:
-        """What a finding of this type cites: tickets, seed documents, papers."""
+        """Sources that a finding of this type cites: tickets, seed documents, papers."""
         return self.tickets + self.seeds + self.papers
 
 
@@ -130,7 +130,7 @@ def scope_of(name: str) -> AnomalyScope:
 
 
 def counted_by_runs(name: str) -> bool:
-    """Whether a rate of that type counts runs and not races."""
+    """Tell if a rate of that type counts runs and not races."""
     return scope_of(name) != "object"
 
 

@@ -22,31 +22,31 @@ def explain(let: Sequence[PairedOperation | str], then: str, but: str) -> str:
 
 
 def names(count: int, *, after: int = 0) -> str:
-    """`T1`, `T1 and T2`, … as `explain` calls `count` operations that stand behind `after` others."""
+    """Name operations as an `Argument` does: `T1 and T2` for two, `T3 and T4` for two behind two others."""
     return listing(f"T{after + number + 1}" for number in range(count))
 
 
-def listing(words: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    told = list(words)
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else "nothing"
+def listing(items: Iterable[str]) -> str:
+    """Join items as `a`, `a and b`, `a, b and c`; none: `nothing`."""
+    listed = list(items)
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}" if listed else "nothing"
 
 
 def seconds(time: int) -> str:
-    """A time of the run, from ns: `8.214 s`."""
+    """Render a time of the run, in ns, as `8.214 s`."""
     return f"{time / 1e9:.3f} s"
 
 
 def where(readings: Mapping[str, Iterable[str]], one: str, many: str) -> str:
-    """`after the cluster settled n1 and n2 have`, from phase → nodes, and the verb for one node and for many."""
-    nodes = {phase: sorted(told) for phase, told in readings.items()}
+    """Render `after the cluster settled n1 and n2 have`, from phase → nodes, and the verb for one node and for many."""
+    nodes = {phase: sorted(read) for phase, read in readings.items()}
     verb = one if len(list(nodes.values())[-1]) == 1 else many
-    if len({tuple(told) for told in nodes.values()}) == 1:
+    if len({tuple(read) for read in nodes.values()}) == 1:
         phases = listing(_PHASE_TEXT[phase] for phase in nodes)
         return f"{phases} {listing(next(iter(nodes.values())))} {verb}"
-    return f"{', and '.join(f'{_PHASE_TEXT[phase]} {listing(told)}' for phase, told in nodes.items())} {verb}"
+    return f"{', and '.join(f'{_PHASE_TEXT[phase]} {listing(read)}' for phase, read in nodes.items())} {verb}"
 
 
 def phase_text(phase: str) -> str:
-    """When that was: `after the cluster settled`."""
+    """Render a final phase as `after the cluster settled`."""
     return _PHASE_TEXT[phase]

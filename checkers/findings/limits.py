@@ -1,4 +1,4 @@
-"""Limits: how much of what was found a verdict keeps and an explanation shows.
+"""Limits: the numbers of findings, examples and lines that a verdict keeps and an explanation shows.
 
 Verdicts are read by people and stored by the thousand, so everything in them that grows with the history is cut off
 somewhere. What is beyond a limit is counted, not listed. A checker that wants another number says so in one line:

@@ -17,7 +17,7 @@ __all__ = ["Tally"]
 
 @dataclass(slots=True)
 class Tally:
-    """What a checker has found so far.
+    """The findings and doubts of one checker so far.
 
     `keep` is how many anomalies of one type the verdict keeps; None: all. The others are counted in `found`.
     """

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from schemaquake.checkers.evidence.notes import told
+from schemaquake.checkers.evidence.notes import read_notes
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 
@@ -30,7 +30,7 @@ class Faults:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """True if there was nothing to inject or all of it was seen; unknown, with the reason, otherwise."""
-        notes = [(event["f"], value) for event, value in told(records.history) if event["f"] in _NOTES]
+        notes = [(event["f"], value) for event, value in read_notes(records.history) if event["f"] in _NOTES]
         counts = Counter(f for f, _ in notes)
         planned = sum(note["count"] for f, note in notes if f == "faults-planned")
         doubts = [Doubt("undecided", text) for text in _shortcomings(notes, planned, counts["fault-skipped"])]

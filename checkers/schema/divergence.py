@@ -145,7 +145,7 @@ def _differences(schemas: Sequence[NodeSchema]) -> list[str]:
 
 def _told_from(schemas: Iterable[NodeSchema]) -> str:
     """`memory` if that is all that some of these nodes told, else `disk`."""
-    return "memory" if any(schema.told_from == "memory" for schema in schemas) else "disk"
+    return "memory" if any(schema.source == "memory" for schema in schemas) else "disk"
 
 
 def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
@@ -157,7 +157,7 @@ def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
         if len(versions) != 1 or None in versions:
             continue
         remembering = [schema for schema in schemas if schema.remembers]
-        untold = {SchemaObject(*subject) for schema in remembering for subject in schema.untold}
+        untold = {SchemaObject(*subject) for schema in remembering for subject in schema.unanswered}
         whole = {schema.node: _disk(schema) for schema in schemas}
         remembered = {schema.node: _memory(schema) for schema in remembering}
         # Nodes whose disk cannot be read tell the whole of their memory in its place.
@@ -266,7 +266,7 @@ def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
 
 def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tuple[SchemaObject, str, JSON]]:
     """(object, what is wrong, evidence) for all that this node's memory and disk tell differently."""
-    left_out = {SchemaObject(*told) for told in (*schema.derived, *schema.untold)} | _halves(schema)
+    left_out = {SchemaObject(*told) for told in (*schema.derived, *schema.unanswered)} | _halves(schema)
     disk = {subject for subject in map(SchemaObject._make, schema.objects()) if subject.kind in kinds} - left_out
     memory = {subject for subject in map(SchemaObject._make, schema.live) if subject.kind in _KINDS} - left_out
     only_memory, only_disk = memory - disk, disk - memory
@@ -275,7 +275,7 @@ def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tupl
             keyspace = SchemaObject("keyspace", subject.keyspace, "")
             if subject == keyspace or keyspace not in side:
                 live = schema.live.get(subject)
-                yield subject, wrong, live.told if live else schema.refusals.get(subject)
+                yield subject, wrong, live.evidence if live else schema.refusals.get(subject)
     for kind, tables in (("table", schema.tables), ("view", schema.views)):
         for key, table in tables.items():
             live = schema.live.get((kind, *key))

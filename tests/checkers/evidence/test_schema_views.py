@@ -122,7 +122,7 @@ def test_a_memory_that_is_asked_tells_what_it_serves_what_it_refuses_and_what_it
     assert schema.live["table", "k", "t"].columns == {"a": "int"}
     assert schema.live["table", "k", "t"].statement is None
     assert schema.refusals == {("table", "k", "gone"): "unconfigured table gone"}
-    assert schema.untold == {("view", "k", "mute")}
+    assert schema.unanswered == {("view", "k", "mute")}
     assert schema.remembers
     assert not only('settled n1 live k.mute {"kind": "view", "error": "timed out"}').remembers
 
