@@ -27,16 +27,20 @@ _DEMO_WORKLOADS: Final = ("racing-ddl",)
 
 # ── options that several commands share ──────────────────────────────────────────────────────────────────────────────
 
-Runs = Annotated[Path, typer.Option("--runs", help="the folder that takes the run's folder")]
+Runs = Annotated[Path, typer.Option("--runs", help="the parent folder of the run's folder")]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
-Engine = Annotated[str, typer.Option(help="where checkers run: local, spark, or auto (by the size of the history)")]
-Master = Annotated[str | None, typer.Option(help="a Spark master, for example spark://host:7077 or local[4]")]
-Limit = Annotated[float, typer.Option("--limit", help="seconds for each checker before it says unknown")]
-ResumeAnalysis = Annotated[
-    bool, typer.Option("--resume-analysis", help="go on where an interrupted analysis of the same records was")
+Engine = Annotated[
+    str, typer.Option(help="the place where checkers run: local, spark, or auto (by the size of the history)")
 ]
-Seed = Annotated[int, typer.Option(help="fixes the schedule: operations, races, faults")]
-Races = Annotated[int | None, typer.Option(help="how many races of each racing workload", show_default="10")]
+Master = Annotated[str | None, typer.Option(help="a Spark master, for example spark://host:7077 or local[4]")]
+Limit = Annotated[
+    float, typer.Option("--limit", help="time limit of each checker in seconds; its verdict is then unknown")
+]
+ResumeAnalysis = Annotated[
+    bool, typer.Option("--resume-analysis", help="continue an interrupted analysis of the same records")
+]
+Seed = Annotated[int, typer.Option(help="seed of the schedule: operations, races, faults")]
+Races = Annotated[int | None, typer.Option(help="number of races of each racing workload", show_default="10")]
 Mode = Annotated[
     str | None,
     typer.Option(
@@ -44,13 +48,15 @@ Mode = Annotated[
         show_default="barrier",
     ),
 ]
-Restart = Annotated[str, typer.Option(help="of every node before the last readings: rolling, together or none")]
+Restart = Annotated[str, typer.Option(help="restart of every node before the last readings: rolling, together or none")]
 TimeLimit = Annotated[
-    float, typer.Option(help="seconds of the main phase, for workloads that never end and for faults")
+    float, typer.Option(help="seconds of the main phase, for faults and for workloads without an end")
 ]
-SettleLimit = Annotated[float, typer.Option(help="seconds to wait for schema agreement before calling it disagreement")]
-StartTimeout = Annotated[float, typer.Option(help="seconds a node may take to serve")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="every step")]
+SettleLimit = Annotated[
+    float, typer.Option(help="seconds to wait for schema agreement; a disagreement after that counts")
+]
+StartTimeout = Annotated[float, typer.Option(help="seconds for a node to start and serve")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step")]
 
 
 def register(app: typer.Typer) -> None:
@@ -67,22 +73,20 @@ def _run(
     workload: Annotated[str, typer.Option(help="one or more, with commas (schemaquake list workloads)")],
     nemesis: Annotated[str, typer.Option(help="none, or one or more with commas (schemaquake list nemeses)")] = "none",
     system: Annotated[
-        str | None, typer.Option(help="what to run, for example cassandra:5.0.9; a cluster file may say it, too")
+        str | None, typer.Option(help="system to run, for example cassandra:5.0.9; a cluster file may set it, too")
     ] = None,
     cluster: Annotated[
         str,
-        typer.Option(help="the kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml"),
+        typer.Option(help="kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml"),
     ] = "local",
-    nodes: Annotated[
-        int | None, typer.Option(help="how many nodes; a cluster file says it by itself", show_default="3")
-    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="number of nodes; a cluster file sets it", show_default="3")] = None,
     mode: Mode = None,
     races: Races = None,
     first_race: Annotated[
-        int | None, typer.Option(help="the number of the first race: the others go on from there", show_default="0")
+        int | None, typer.Option(help="number of the first race; the others follow it", show_default="0")
     ] = None,
     until_poisoned: Annotated[
-        bool, typer.Option("--until-poisoned", help="race no further on a cluster that takes no schema change any more")
+        bool, typer.Option("--until-poisoned", help="stop racing on a cluster that refuses every further schema change")
     ] = False,
     seed: Seed = 1,
     time_limit: TimeLimit = 60,
@@ -90,17 +94,24 @@ def _run(
     concurrency: Annotated[
         str | None, typer.Option(help="workers of a free-running workload: 6, or 2n for two a node")
     ] = None,
-    replication_factor: Annotated[int | None, typer.Option(help="of every keyspace; 3, or fewer nodes")] = None,
-    keyspace_prefix: Annotated[
-        str | None, typer.Option(help="of every keyspace the run makes", show_default="sq")
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(help="replication factor of every keyspace; default: 3, or the number of nodes if smaller"),
     ] = None,
-    option: Annotated[list[str] | None, typer.Option("-O", help="name=value, for workloads and nemeses")] = None,
-    request_timeout: Annotated[float, typer.Option(help="seconds until a client gives up on an answer")] = 20,
+    keyspace_prefix: Annotated[
+        str | None, typer.Option(help="prefix of every keyspace of the run", show_default="sq")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-O", help="name=value, an option of a workload or nemesis")
+    ] = None,
+    request_timeout: Annotated[float, typer.Option(help="seconds for a client to wait for an answer")] = 20,
     start_timeout: StartTimeout = 120,
     settle_limit: SettleLimit = 20,
     restart: Restart = "rolling",
     keep_data: Annotated[bool, typer.Option(help="keep the nodes' data directories")] = False,
-    distribution: Annotated[Path | None, typer.Option(help="a Cassandra tarball or folder of your own")] = None,
+    distribution: Annotated[
+        Path | None, typer.Option(help="a Cassandra tarball or unpacked folder of your own")
+    ] = None,
     engine: Engine = "auto",
     master: Master = None,
     limit: Limit = 120,
@@ -108,25 +119,25 @@ def _run(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run workloads under faults on a real cluster, judge what happened, and report it."""
+    """Run workloads under faults on a real cluster, judge the history, and report it."""
     configure_logging(verbose=verbose)
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - every other command would wait for it
 
-    where = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
+    choice = choose_cluster(cluster, system=system, nodes=nodes, keyspace_prefix=keyspace_prefix)
     workloads = split(workload)
     plan = Plan(
-        system=where.system,
+        system=choice.system,
         workloads=workloads,
         nemeses=() if nemesis == "none" else split(nemesis),
-        cluster=where.cluster,
-        cluster_file=where.cluster_file,
-        nodes=where.nodes,
+        cluster=choice.cluster,
+        cluster_file=choice.cluster_file,
+        nodes=choice.nodes,
         seed=seed,
         time_limit_s=time_limit,
         rate=rate,
-        concurrency=_concurrency(concurrency, where.nodes),
+        concurrency=_concurrency(concurrency, choice.nodes),
         replication_factor=replication_factor,
-        keyspace_prefix=where.keyspace_prefix,
+        keyspace_prefix=choice.keyspace_prefix,
         options=with_shorthands(
             workloads,
             named_values(option or []),
@@ -135,7 +146,7 @@ def _run(
         request_timeout_s=request_timeout,
         start_timeout_s=start_timeout,
         settle_limit_s=settle_limit,
-        restart=restart,  # type: ignore[arg-type]  # Plan rejects what is no mode of restart, by name
+        restart=restart,  # type: ignore[arg-type]  # Plan rejects an unknown kind of restart, by name
         keep_data=keep_data,
         distribution=distribution,
     )
@@ -151,14 +162,14 @@ def _run(
 def _demo(
     *,
     seed: Seed = 1,
-    races: Annotated[int, typer.Option(help="of each kind, on each system")] = 3,
+    races: Annotated[int, typer.Option(help="number of races of each kind, on each system")] = 3,
     system: Annotated[list[str] | None, typer.Option(help="the systems to compare")] = None,
     runs: Runs = Path("runs"),
     engine: Engine = "auto",
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run the headline: the same races on Cassandra 5.0 (they break it) and 6.0 (it holds), then one page that compares them."""
+    """Run the same races on Cassandra 5.0 (they break it) and 6.0 (it holds), and compare both on one page."""
     configure_logging(verbose=verbose)
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - as above
     from schemaquake.results.runs.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
@@ -187,7 +198,7 @@ def _check(
     *,
     checker: Annotated[str | None, typer.Option(help="only these, with commas (schemaquake list checkers)")] = None,
     model: Annotated[
-        str | None, typer.Option(help="what the history is of, for example cas-register, set-full, list-append")
+        str | None, typer.Option(help="model of the history, for example cas-register, set-full, list-append")
     ] = None,
     history_format: Annotated[
         str | None,
@@ -196,31 +207,34 @@ def _check(
             help="edn, json, parquet or another (schemaquake list formats), if the file's name does not say so",
         ),
     ] = None,
-    independent: Annotated[bool, typer.Option(help="every value is [key value]: judge each key apart")] = False,
+    independent: Annotated[bool, typer.Option(help="every value is [key value]; judge each key separately")] = False,
     initial: Annotated[str | None, typer.Option(help="the value before the first operation, as JSON")] = None,
     failed_cas: Annotated[
-        str, typer.Option(help="informative: a failed cas says that the value was another one; or ignored")
+        str, typer.Option(help="informative: a failed cas proves another value; ignored: it proves nothing")
     ] = "ignored",
     null_reads: Annotated[
-        str, typer.Option(help="what a read of null says: value (null was there), or unknown")
+        str, typer.Option(help="meaning of a read of null: value (null was read), or unknown")
     ] = "value",
     consistency_models: Annotated[
-        str | None, typer.Option(help="of transactions, with commas, for example strict-serializable")
+        str | None,
+        typer.Option(help="consistency models of transactions, with commas, for example strict-serializable"),
     ] = None,
-    linearizable_keys: Annotated[bool, typer.Option(help="of rw-register: each key is linearizable")] = False,
+    linearizable_keys: Annotated[bool, typer.Option(help="for rw-register: each key is linearizable")] = False,
     knossos: Annotated[
-        Path | None, typer.Option(help="knossos' jar, or a launcher of it: asked the same, and compared")
+        Path | None, typer.Option(help="knossos' jar, or a launcher of it: judges too, and the verdicts are compared")
     ] = None,
-    memory_limit: Annotated[int, typer.Option(help="MiB that one search may remember before it says unknown")] = 512,
+    memory_limit: Annotated[
+        int, typer.Option(help="MiB of memory for one search; beyond it, the verdict is unknown")
+    ] = 512,
     memory: Annotated[
         int | None,
         typer.Option(
-            help="MiB: a larger history of transactions or registers is judged in pieces; most of the machine's"
+            help="MiB of memory for the check; a larger history of transactions or registers is judged in pieces; default: most of the machine's"
         ),
     ] = None,
     resume_analysis: ResumeAnalysis = False,
     report: Annotated[
-        Path | None, typer.Option(help="write a page on the one history file that is judged, with cycles as pictures")
+        Path | None, typer.Option(help="write a page on the judged history file, with pictures of cycles")
     ] = None,
     engine: Engine = "auto",
     master: Master = None,
@@ -228,7 +242,7 @@ def _check(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Judge stored files again, and nothing else: prints FILE<TAB>true|false|unknown, or one JSON document."""
+    """Judge stored files again: prints FILE<TAB>true|false|unknown, or one JSON document."""
     configure_logging(verbose=verbose)
     from schemaquake.harness.history.lean_arrow import lean_arrow  # noqa: PLC0415 - as above
 
@@ -238,7 +252,7 @@ def _check(
 
     options = ModelOptions(
         initial=initial,
-        failed_cas=failed_cas,  # type: ignore[arg-type]  # it rejects what it does not know, by name
+        failed_cas=failed_cas,  # type: ignore[arg-type]  # the options reject an unknown value, by name
         null_reads=null_reads,  # type: ignore[arg-type]  # the same
         consistency_models=split(consistency_models or ""),
         linearizable_keys=linearizable_keys,
@@ -298,7 +312,7 @@ def _report(
 
 
 def _recover(
-    run: Annotated[Path, typer.Argument(help="the folder of a run that was interrupted")],
+    run: Annotated[Path, typer.Argument(help="the folder of an interrupted run")],
     *,
     resume_analysis: ResumeAnalysis = False,
     engine: Engine = "auto",
@@ -306,7 +320,7 @@ def _recover(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Make a history of an interrupted run's journals, judge it and report it."""
+    """Merge an interrupted run's journals into a history, judge it and report it."""
     configure_logging(verbose=verbose)
     from schemaquake.results.runs.execution import conclude, print_summary  # noqa: PLC0415 - as above
 
@@ -318,7 +332,7 @@ def _recover(
 
 
 def _concurrency(text: str | None, nodes: int) -> int | None:
-    """`6`, or `2n`: two a node."""
+    """Parse `6`, or `2n`: two a node."""
     if text is None:
         return None
     number = text.removesuffix("n")

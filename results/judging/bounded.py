@@ -1,7 +1,7 @@
-"""Bounded: a verdict of a size that a page can hold, whatever its history holds.
+"""Bounded: a verdict of a size that a page can hold, for any history.
 
-Checkers tell of a few findings of each kind and count the others. How long a history's own names and values are is not
-for them to choose: a key of a megabyte would stand in every finding, and several times.
+Checkers report a few findings of each kind and count the others, but cannot limit the length of a history's own names
+and values: a key of a megabyte would be in every finding, and several times.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["as_json", "bounded"]
 
-_SHORT: Final = 100_000  # bytes of a verdict in which nothing needs to be shortened
-_TEXT_MOST: Final = 10_000  # characters
-_ENTRIES_MOST: Final = 10_000  # of a list or a map
+_SHORT: Final = 100_000  # bytes; a smaller verdict is left as it is
+_TEXT_MOST: Final = 10_000  # characters of a text
+_ENTRIES_MOST: Final = 10_000  # entries of a list or a map
 _ANOMALIES_MOST: Final = 1_000
-_BYTES_MOST: Final = 16 << 20  # of all anomalies together
+_BYTES_MOST: Final = 16 << 20  # bytes of all anomalies together
 _NUMBERS: Final = range(-(1 << 63), 1 << 64)
 
 
 def bounded(verdict: Verdict) -> Verdict:
-    """The verdict, with texts, lists and findings of which there would be too much cut short.
+    """Shorten the verdict's texts and lists, and cut the number of its findings.
 
-    How many anomalies are left out is in its statistics (`anomalies_left_out`).
+    Its statistics count the anomalies that are left out (`anomalies_left_out`).
     """
     try:
         if len(as_json(verdict)) <= _SHORT:
             return verdict
     except orjson.JSONEncodeError:
-        pass  # a number beyond 64 bits: such are texts
-    told: list[Anomaly] = []
+        pass  # a number beyond 64 bits, which becomes a text
+    shown: list[Anomaly] = []
     size = 0
     for anomaly in verdict.anomalies[:_ANOMALIES_MOST]:
         document = _cut(anomaly.to_json())
@@ -44,11 +44,11 @@ def bounded(verdict: Verdict) -> Verdict:
         size += length
         if size > _BYTES_MOST:
             break
-        told.append(Anomaly.from_json(document))
+        shown.append(Anomaly.from_json(document))
     stats = {name: replace(stat, value=_cut(stat.value)) for name, stat in list(verdict.stats.items())[:_ENTRIES_MOST]}
-    if len(told) < len(verdict.anomalies):
-        stats["anomalies_left_out"] = Stat(len(verdict.anomalies) - len(told))
-    return replace(verdict, anomalies=tuple(told), stats=stats, doubts=_cut_doubts(verdict.doubts))
+    if len(shown) < len(verdict.anomalies):
+        stats["anomalies_left_out"] = Stat(len(verdict.anomalies) - len(shown))
+    return replace(verdict, anomalies=tuple(shown), stats=stats, doubts=_cut_doubts(verdict.doubts))
 
 
 def _cut_doubts(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
@@ -64,7 +64,7 @@ _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
 def as_json(verdict: Verdict) -> bytes:
-    """The verdict as JSON, with plain numbers."""
+    """Render the verdict as JSON, with plain numbers."""
     return orjson.dumps(verdict.to_json(), option=_OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""Models of histories: which checker `check --model NAME` asks, by the names that knossos and elle-cli give them."""
+"""Models of histories: the checkers of `check --model NAME`, by the model names of knossos and elle-cli."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["MODELS", "ModelOptions", "checker_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What may be said of a model on the command line."""
+    """The options of a model on the command line."""
 
     initial: str | None = None
     """JSON of the value before the first operation."""
@@ -41,11 +41,11 @@ class ModelOptions:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The consistency models that transactions are asked about: the strictest, unless others are named."""
+        """The consistency models to check transactions against: the strictest, unless others are named."""
         return self.consistency_models or ("strict-serializable",)
 
     def start(self, kind: type, default: JSON) -> Any:
-        """The initial value. Raises PlanError if it is no JSON, or not of that kind."""
+        """Parse the initial value. Raises PlanError if it is no JSON, or not of that kind."""
         if self.initial is None:
             return default
         try:
@@ -93,9 +93,9 @@ def _linearizable(model: Register | Mutex | HistoryModel, options: ModelOptions)
     return _checker("linearizable", model=model, memory_bytes=options.memory_bytes)
 
 
-def _checker(name: str, **said: Any) -> Any:
-    """The registered checker, with what is said of it. Whoever asks for one model waits for no other's to be imported."""
-    return replace(load("checkers", name), **said)
+def _checker(name: str, **options: Any) -> Any:
+    """Return the registered checker with these options. It is imported here, so that other models' checkers need not be."""
+    return replace(load("checkers", name), **options)
 
 
 _CHECKERS: Final[Mapping[str, Callable[[ModelOptions], Any]]] = {
@@ -113,26 +113,26 @@ _CHECKERS: Final[Mapping[str, Callable[[ModelOptions], Any]]] = {
     "read-atomic": lambda _: _checker("weak-isolation", models=("read-atomic",)),
     "causal": lambda _: _checker("weak-isolation", models=("causal",)),
 }
-"""Models with a checker of their own, which is asked unless another one is named."""
+"""Models with a checker of their own, which is the default for them."""
 
 MODELS: Final = tuple(sorted({*_OBJECTS, *_CHECKERS}))
 
 
 def checker_of(model: str, *, checker: str | None, options: ModelOptions) -> Checker:
-    """The checker for a model. `package.module:name` is a model of one's own, a value or a class of it.
+    """Return the checker for a model. `package.module:name` is a model of the user's own, a value or a class of it.
 
-    Raises PlanError for a model nobody knows, and for a checker that is not for it.
+    Raises PlanError for an unknown model, and for a checker that does not judge it.
     """
     if ":" in model:
-        of_own: Checker = _linearizable(_own_model(model), options)
-        return of_own
+        own_checker: Checker = _linearizable(_own_model(model), options)
+        return own_checker
     if model not in MODELS:
         raise PlanError(f'unknown model "{model}". Known: {", ".join(MODELS)}, or package.module:name.')
-    # Checkers are frozen values, whose names are read; mypy would have the protocol's be assignable.
-    own: Any = _CHECKERS[model](options) if model in _CHECKERS else None
+    # Checkers are frozen values whose names are only read, but mypy requires the protocol's to be assignable.
+    model_checker: Any = _CHECKERS[model](options) if model in _CHECKERS else None
     judge: Any = None
-    if own is not None and checker in {None, own.name, model}:
-        judge = own
+    if model_checker is not None and checker in {None, model_checker.name, model}:
+        judge = model_checker
     elif model in {"list-append", "rw-register"} and checker == "weak-isolation":
         judge = _checker("weak-isolation", models=options.consistency_models or ("causal",))
     elif model in _OBJECTS and checker in {None, "linearizable"}:

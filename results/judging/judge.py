@@ -4,20 +4,20 @@ A checker of scope `run` judges everything at once, one of scope `keyspace` each
 the parts of one checker are combined into its verdict, the verdicts of all checkers into the run's. The local engine
 and Spark call the same function and give the same verdict.
 
-Unknown is never good news, with one careful exception. A run has keyspaces, and kinds of objects, of which a checker
-has nothing to say, and such a checker answers `unknown` with doubts of the kind `nothing-to-judge` alone. That answer
+Unknown is never good news, with one careful exception. A run has keyspaces, and kinds of objects, without any work for a
+checker, and such a checker answers `unknown` with doubts of the kind `nothing-to-judge` alone. That answer
 
 - of a keyspace is left out if the same checker judged another one; else the checker's verdict is unknown;
-- of a whole checker is left out of the run's verdict only if that checker was not asked for by name, one that vouches for
+- of a whole checker is left out of the run's verdict only if that checker was not selected by name, one that vouches for
   the cluster (`Checker.vouches`) did judge, and those that do not vouch but look at the run itself (`observed`: was every
-  node read in the end, was any schema change acknowledged?) say that there was something to judge.
+  node read in the end, was any schema change acknowledged?) found something to judge.
 
-Every other `unknown` counts, and so does a keyspace in which an operation succeeded and nobody judged anything.
+Every other `unknown` counts, and so does a keyspace with a successful operation that no checker judged.
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
-A checker that crashes, contradicts itself or does not end makes its own part unknown, and says how; so does one that
-finds a history that cannot be (a value that is written twice, say), and says why. What it tells is `schemaquake.results.judging.bounded`.
+A checker that crashes, contradicts itself or does not end makes its own part unknown, with the reason; so does one that
+finds an impossible history (a value that is written twice, say). The size of a verdict is limited by `schemaquake.results.judging.bounded`.
 
-What was found is kept as it comes (`schemaquake.results.judging.kept_verdicts`), for whoever has to go on where this was interrupted.
+Verdicts are stored as they come (`schemaquake.results.judging.kept_verdicts`), so that an interrupted analysis can continue.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ __all__ = ["judge"]
 _UNITS: Final = pa.schema(
     [
         ("unit", pa.int32()),
-        ("checker", pa.int32()),  # of scope run: its position
-        ("keyspaces", pa.list_(pa.string())),  # of scope keyspace: what every such checker judges; else null
+        ("checker", pa.int32()),  # scope run: the checker's position
+        ("keyspaces", pa.list_(pa.string())),  # scope keyspace: the keyspaces for every such checker; else null
     ]
 )
 _OF_PIECES: Final = 1 << 20
-"""The number of the unit that checks of many pieces pass for: no other one has it."""
+"""The unit number of checks whose pieces the engine carries; no other unit has it."""
 _PARTS: Final = pa.schema([("checker", pa.int32()), ("keyspace", pa.string()), ("verdict", pa.string())])
 
 
@@ -76,14 +76,14 @@ def judge(
     memory_bytes: int | None = None,
     kept: KeptVerdicts | None = None,
 ) -> Verdict:
-    """The verdict on a run, on a history file, or on anybody's records. Its `parts` are the checkers', its anomalies all of theirs.
+    """Return the verdict on a run, on a history file, or on records. Its `parts` are the checkers', its anomalies all of theirs.
 
-    `checkers` are registered names or checkers themselves; None: every registered one. `limit_s` is what one checker
-    may take (of scope `keyspace`: for all the keyspaces of one task); twice that ends it. A checker that wants INFO
+    `checkers` are registered names or checkers themselves; None: every registered one. `limit_s` is the time of one
+    checker (of scope `keyspace`: for all the keyspaces of one task); twice that ends it. A checker that needs INFO
     and DEBUG entries of the nodes' logs names them in an attribute `noted`, a sequence of patterns; one that has to load
-    something has a method `warm`, which may be called in another thread before the first check. Transactions and
-    registers of a history file that does not fit into `memory_bytes` are judged in pieces, from disk. What `kept` knows
-    is not asked for again, and what is found is added to it; its basis must be of these records and this limit.
+    data has a method `warm`, which may be called in another thread before the first check. Transactions and registers of
+    a history file that does not fit into `memory_bytes` are judged in pieces, from disk. Verdicts in `kept` are not made
+    again, and new ones are added to it; its basis must be of these records and this limit.
     Raises PlanError for an unknown checker or engine, HistoryError for a run without readable records, EnvironmentLacks if
     Spark is asked for where it cannot start.
     """
@@ -93,7 +93,7 @@ def judge(
         carrier = stack.enter_context(choose(engine, events=events if _many(chosen) else 0, master=master))
         if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
             many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
-            # Checks make two pieces for each that an engine carries at once; of a width of one they make none.
+            # Checks make two pieces for each task of the engine; for a width of one they make none.
             carrier = Local(width=1 if many == 1 else max(2, -(-many // 2)), memory_bytes=memory_bytes)
             if many > 1:
                 subject = _smaller_groups(subject, chosen, memory_bytes, stack)
@@ -112,7 +112,7 @@ def judge(
 def _smaller_groups(
     subject: HistoryFile, checkers: Sequence[Checker], memory_bytes: int, stack: ExitStack
 ) -> HistoryFile:
-    """The same history in row groups that fit into the memory, if any checker takes them one at a time."""
+    """Return the history in row groups that fit into the memory, if any checker reads them one at a time."""
     from schemaquake.results.engines.checks import can_be_distributed  # noqa: PLC0415 - as below
 
     if not any(can_be_distributed(checker) for checker in checkers):
@@ -122,7 +122,7 @@ def _smaller_groups(
 
 
 def _many(checkers: Sequence[Checker]) -> bool:
-    """Whether there is anything to share out: one checker of everything is done long before Spark has started."""
+    """Return True if there is work to share out: a single checker of everything ends long before Spark has started."""
     return len(checkers) > 1 or any(checker.scope == "keyspace" for checker in checkers)
 
 
@@ -133,7 +133,7 @@ def _chosen(checkers: Sequence[str | Checker] | None) -> tuple[Checker, ...]:
     names = [checker.name for checker in chosen]
     for name in names:
         if names.count(name) > 1:
-            raise PlanError(f'checker "{name}" is asked for twice')
+            raise PlanError(f'checker "{name}" is named twice')
     return chosen
 
 
@@ -146,13 +146,13 @@ def _source(
     *,
     by_name: bool,
 ) -> Source:
-    """The records where the engine's tasks can reach them."""
+    """Open the records in a place that the engine's tasks can read."""
     noted = [pattern for checker in checkers for pattern in checker_traits(checker).noted]
     if isinstance(subject, HistoryFile):
         whole = isinstance(engine, Local) and engine.width == 1
         if not whole:
             return OnDisk(subject.path)
-        # Of all checkers there are, most find nothing to judge and never need what they would load.
+        # If all checkers are used, most find nothing to judge and never need their data.
         with _warming(checkers if by_name else ()):
             return InMemory(Records.of(subject.read_history()))
     if isinstance(engine, Local):
@@ -172,12 +172,12 @@ def _source(
 
 @contextmanager
 def _warming(checkers: Sequence[Checker]) -> Iterator[None]:
-    """Checkers that have something to load (`warm`) do it meanwhile: Arrow reads without Python's lock."""
+    """Call the checkers' `warm` meanwhile: Arrow reads without Python's lock."""
     loads = [checker.warm for checker in checkers if hasattr(checker, "warm")]
 
     def warm() -> None:
         for load_it in loads:
-            with suppress(Exception):  # the check meets the same, and tells
+            with suppress(Exception):  # the check meets the same error, and reports it
                 load_it()
 
     thread = threading.Thread(target=warm, daemon=True)
@@ -192,7 +192,7 @@ def _warming(checkers: Sequence[Checker]) -> Iterator[None]:
 
 
 def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> Mapping[int, Checker]:
-    """Those whose check of the one history is itself shared out, by position: the engine carries the pieces."""
+    """Return the checkers whose check of the one history is itself shared out, by position: the engine carries the pieces."""
     if not isinstance(source, OnDisk):
         return {}
     from schemaquake.results.engines.checks import carried  # noqa: PLC0415 - what is in memory does without
@@ -205,7 +205,7 @@ def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> M
 def _units(
     checkers: Sequence[Checker], survey: Survey, width: int, kept: KeptVerdicts | None, left_out: Collection[int]
 ) -> pa.Table:
-    """A unit for each checker of scope `run`, and for each share of the keyspaces; where not all is known already."""
+    """Make a unit for each checker of scope `run`, and for each share of the keyspaces, without those known already."""
     known = frozenset() if kept is None else kept.known
     units: list[dict[str, Any]] = [
         {"checker": position, "keyspaces": None}
@@ -236,7 +236,7 @@ class _Judging:
         return pa.Table.from_pylist(rows, schema=_PARTS)
 
     def in_pieces(self, positions: Collection[int]) -> pa.Table:
-        """The verdicts of checkers whose own pieces are carried, one check after another; called where there is an engine."""
+        """Return the verdicts of checkers whose own pieces are carried, one check after another; called where there is an engine."""
         nothing = Records.of(HISTORY.empty_table())
         rows: list[dict[str, Any]] = [
             self._verdict(_OF_PIECES + position, position, None, nothing, self.limit_s)
@@ -264,23 +264,23 @@ class _Judging:
     def _verdict(
         self, unit: int, position: int, keyspace: str | None, records: Records, left_s: float
     ) -> dict[str, Any]:
-        """One row of `_PARTS`. What the checker itself said is kept."""
+        """Return one row of `_PARTS`. A verdict of the checker's own is kept."""
         checker = self.checkers[position]
-        said, verdict = _said(checker, records, left_s, self.limit_s)
+        is_own, verdict = _verdict_of(checker, records, left_s, self.limit_s)
         text = _json(verdict)
-        if said and self.kept is not None:
+        if is_own and self.kept is not None:
             self.kept.keep(unit, checker.name, keyspace, text)
         return {"checker": position, "keyspace": keyspace, "verdict": text}
 
 
-def _said(checker: Checker, records: Records, left_s: float, limit_s: float) -> tuple[bool, Verdict]:
-    """Whether the checker said it itself, and its verdict on one part; unknown if it fails to give one."""
+def _verdict_of(checker: Checker, records: Records, left_s: float, limit_s: float) -> tuple[bool, Verdict]:
+    """Return (True if the checker gave it itself, verdict on one part); the verdict is unknown if the checker fails."""
     if left_s <= 0:
         return False, _unknown(checker, "time", f"its time limit of {limit_s:g} s had passed before it came to this")
     try:
         with deadline(limit_s + left_s):
             return True, bounded(_coherent(checker.check(records, limit_s=left_s)))
-    except HistoryError as error:  # an answer, too: the checker says why nobody can judge this
+    except HistoryError as error:  # an answer, too: the checker says why the history cannot be judged
         return True, _unknown(checker, "undecided", str(error))
     except MemoryError:
         return False, _unknown(checker, "memory", "the machine's memory does not suffice for what it has to judge")
@@ -294,7 +294,7 @@ def _said(checker: Checker, records: Records, left_s: float, limit_s: float) -> 
 
 
 def _trace(error: Exception) -> str:
-    """The traceback from the checker on: who called it is the engine's affair."""
+    """Render the traceback from the checker on, without the engine's frames."""
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     return "".join(traceback.format_exception(type(error), error, below)).rstrip()
 
@@ -311,12 +311,12 @@ def _unknown(checker: Checker, kind: DoubtKind, text: str) -> Verdict:
 
 
 def _json(verdict: Verdict) -> str:
-    """Through JSON with every engine, so that an anomaly's evidence comes out the same: lists, and plain numbers."""
+    """Convert through JSON with every engine, so that an anomaly's evidence comes out the same: lists, and plain numbers."""
     return as_json(verdict).decode()
 
 
 def _earlier(checkers: Sequence[Checker], kept: KeptVerdicts) -> pa.Table:
-    """What was kept of these checkers, as `_PARTS`."""
+    """Return the kept verdicts of these checkers, as `_PARTS`."""
     positions = {checker.name: position for position, checker in enumerate(checkers)}
     rows = [
         {"checker": positions[name], "keyspace": keyspace, "verdict": verdict}

@@ -1,12 +1,12 @@
-"""Kept verdicts: what checkers have said so far, on disk, so that an analysis that was interrupted goes on where it was.
+"""Kept verdicts: the checkers' verdicts so far, on disk, so that an interrupted analysis can continue.
 
 `analysis/verdicts/` of a run's folder has a file for each unit of the work, one line a verdict on one part:
 
     {"checker": "divergence", "keyspace": null, "verdict": {…}}
 
 A line is written by one call when the verdict is there, so a SIGKILL leaves whole lines and at most one torn one, which
-is not read. `basis` names what the verdicts are about (the records, the limit, this version): of any other basis none is
-taken. What a checker was kept from saying, by a crash or a deadline, is not kept, so that it is asked again.
+is not read. `basis` identifies the input of the verdicts (the records, the limit, this version): verdicts of another basis
+are discarded. A crash or a deadline leaves no verdict, so that the checker runs again.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptVerdicts:
-    """The verdicts of one analysis, and of the interrupted ones before it that it goes on from. Picklable."""
+    """The verdicts of one analysis, and of the interrupted ones that it continues. Picklable."""
 
     folder: Path
     known: frozenset[tuple[str, str | None]] = frozenset()
-    """(checker, keyspace) of every verdict that need not be made again; the keyspace is null where it is of the run."""
+    """(checker, keyspace) of every verdict that need not be made again; the keyspace is None for a verdict on the run."""
     session: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @classmethod
     def open(cls, folder: Path, basis: str, *, resume: bool) -> KeptVerdicts:
         """Begin to keep verdicts in `folder`; with `resume` those already there count, if they are of the same basis."""
-        told = folder / _BASIS
-        if folder.exists() and not (resume and told.is_file() and told.read_text(encoding="utf-8") == basis):
+        basis_file = folder / _BASIS
+        if folder.exists() and not (
+            resume and basis_file.is_file() and basis_file.read_text(encoding="utf-8") == basis
+        ):
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        told.write_text(basis, encoding="utf-8")
+        basis_file.write_text(basis, encoding="utf-8")
         return cls(folder=folder, known=frozenset(_rows_of(folder)))
 
     def keep(self, unit: int, checker: str, keyspace: str | None, verdict: str) -> None:
-        """Add one verdict (its JSON). Raises OSError, for example for want of space."""
+        """Add one verdict (its JSON). Raises OSError, for example for lack of space."""
         line = b'{"checker":%b,"keyspace":%b,"verdict":%b}\n' % (
             orjson.dumps(checker),
             orjson.dumps(keyspace),
@@ -62,19 +64,19 @@ class KeptVerdicts:
             os.close(descriptor)
 
     def earlier(self) -> Iterator[tuple[str, str | None, str]]:
-        """(checker, keyspace, verdict as JSON) of what is `known`."""
+        """Yield (checker, keyspace, verdict as JSON) of the `known` verdicts."""
         for (checker, keyspace), verdict in _rows_of(self.folder).items():
             if (checker, keyspace) in self.known:
                 yield checker, keyspace, orjson.dumps(verdict).decode()
 
     def discard(self) -> None:
-        """Remove them all: the analysis is complete."""
+        """Remove all kept verdicts: the analysis is complete."""
         shutil.rmtree(self.folder)
 
 
-def basis_of(folder: Path, files: Iterable[Path], **said: object) -> str:
-    """A digest of the content of these files of a folder, and of what else the verdicts depend on."""
-    digest = hashlib.blake2b(orjson.dumps(said, option=orjson.OPT_SORT_KEYS, default=str), digest_size=16)
+def basis_of(folder: Path, files: Iterable[Path], **dependencies: object) -> str:
+    """Return a digest of the content of these files of a folder, and of the other values on which the verdicts depend."""
+    digest = hashlib.blake2b(orjson.dumps(dependencies, option=orjson.OPT_SORT_KEYS, default=str), digest_size=16)
     for path in sorted(files):
         digest.update(b"\n%b\n" % os.fsencode(path.relative_to(folder)))
         with path.open("rb") as content:
@@ -84,20 +86,20 @@ def basis_of(folder: Path, files: Iterable[Path], **said: object) -> str:
 
 
 def _rows_of(folder: Path) -> Mapping[tuple[str, str | None], Any]:
-    """Every whole line; of two on the same part, the later file's."""
+    """Read every whole line; of two on the same part, the later file's counts."""
     found: dict[tuple[str, str | None], Any] = {}
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name)):
         for line in path.read_bytes().splitlines(keepends=True):
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError:
-                break  # cut short; nothing was written behind it
+                break  # cut short, and the last line
             found[row["checker"], row["keyspace"]] = row["verdict"]
     return found
 
 
 def _write_whole(descriptor: int, line: bytes) -> None:
-    """Usually one write; a disk that is nearly full takes a part, and the next one raises."""
+    """Write a line, usually at once. A nearly full disk takes a part of it, and raises at the next part."""
     left = memoryview(line)
     while left:
         left = left[os.write(descriptor, left) :]

@@ -1,4 +1,4 @@
-"""Keyspaces: a run's records cut up into what may be judged apart.
+"""Keyspaces: a run's records divided into parts that may be judged separately.
 
 The part of a keyspace has the events of its own keys, the events that belong to the run as a whole (a null key) and
 every event of process −1 (notes and faults); the observations of that keyspace and of the node as a whole; all logs.
@@ -28,7 +28,7 @@ _OF_THE_RUN: Final = -1
 
 
 class Keyspaces:
-    """The parts of some records. `names` are the keyspaces of which workers or nodes speak, sorted."""
+    """The parts of some records. `names` are the keyspaces in events and observations, sorted."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -39,7 +39,7 @@ class Keyspaces:
 
     @property
     def weights(self) -> Mapping[str, int]:
-        """How many rows of its own each keyspace has."""
+        """Count the rows of each keyspace's own."""
         counts = sum(np.bincount(codes[codes >= 0], minlength=len(self.names)) for codes in self._codes)
         return dict(zip(self.names, np.asarray(counts).tolist(), strict=True))
 
@@ -52,7 +52,7 @@ class Keyspaces:
         return _Rows(self._codes[1])
 
     def part(self, name: str) -> Records:
-        """The records of one keyspace of `names`."""
+        """Return the records of one keyspace of `names`."""
         code = bisect_left(self.names, name)
         assert self.names[code] == name
         return Records(
@@ -63,12 +63,12 @@ class Keyspaces:
 
 
 def events_of(history: pa.Table, keyspaces: Collection[str]) -> pa.Table:
-    """The events that the parts of these keyspaces are made of."""
+    """Return the events in the parts of these keyspaces."""
     return _kept(history, _events(history), keyspaces)
 
 
 def observations_of(observations: pa.Table, keyspaces: Collection[str]) -> pa.Table:
-    """The observations that the parts of these keyspaces are made of."""
+    """Return the observations in the parts of these keyspaces."""
     return _kept(observations, _observations(observations), keyspaces)
 
 
@@ -84,7 +84,7 @@ class _Named:
         return {name for name, count in zip(self.names, counts, strict=True) if count}
 
     def coded(self, names: Collection[str]) -> _Codes:
-        """The same by the order of `names`; a keyspace that is not among them is coded beyond their end."""
+        """Return the codes by the order of `names`; other keyspaces are coded beyond their end."""
         codes = {name: code for code, name in enumerate(names)}
         table = np.array([*(codes.get(name, len(codes)) for name in self.names), _OF_THE_RUN])
         recoded: _Codes = table[self.positions]  # the last entry is at −1
@@ -93,7 +93,7 @@ class _Named:
 
 def _events(history: pa.Table) -> _Named:
     named = _named(history["key"], keyspace_of)
-    # A note's key may be anything its author liked, and makes no keyspace.
+    # A note's key is free text, and makes no keyspace.
     notes = history["process"].to_numpy() == NEMESIS
     return _Named(named.names, np.where(notes, _OF_THE_RUN, named.positions) if named.names else named.positions)
 
@@ -121,7 +121,7 @@ def _kept(table: pa.Table, named: _Named, keyspaces: Collection[str]) -> pa.Tabl
 
 
 class _Rows:
-    """Which rows have a code, together with those of the run, in their own order."""
+    """The rows of each code, together with those of the run, in their own order."""
 
     def __init__(self, codes: _Codes) -> None:
         self._order = np.argsort(codes, kind="stable")

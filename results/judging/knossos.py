@@ -1,7 +1,7 @@
-"""Knossos as a second opinion: its jar is asked what it thinks of the same history, and a disagreement is told loudly.
+"""Knossos as a second opinion: its jar judges the same history, and a disagreement is reported prominently.
 
 One subprocess a key, `java -jar JAR --model MODEL FILE`: EDN is written to a temporary file, and the verdict read from the
-line `FILE<TAB>true|false|unknown`, as the command lines of knossos and elle-cli print it. Whatever is executable and no
+line `FILE<TAB>true|false|unknown`, as the command lines of knossos and elle-cli print it. An executable that is not a
 jar is run with the same arguments.
 """
 
@@ -27,31 +27,31 @@ from schemaquake.results.formats.edn_writing import edn_lines
 __all__ = ["KNOSSOS_MODELS", "ask_knossos", "with_second_opinion"]
 
 KNOSSOS_MODELS: Final = ("register", "cas-register", "multi-register", "mutex", "set", "fifo-queue", "unordered-queue")
-"""Models that both know."""
+"""The models that both Knossos and Schemaquake know."""
 
 _ANSWER: Final = re.compile(r"^\S.*\t(true|false|unknown|:unknown)\s*$", re.MULTILINE)
-_TOLD_MOST: Final = 2000  # characters of what it said instead
+_OUTPUT_MOST: Final = 2000  # characters of Knossos' output in place of a verdict
 
 
 def with_second_opinion(
     verdict: Verdict, history: pa.Table, *, model: str, knossos: Path, limit_s: float, initial: str | None = None
 ) -> Verdict:
-    """The verdict, with what knossos says in its statistics; unknown, and why, where the two contradict each other.
+    """Add Knossos' verdict to the statistics; the verdict is unknown if the two contradict each other.
 
-    Raises EnvironmentLacks if knossos cannot be run, PlanError for a model it does not know, or an initial value other
-    than null, which its command line cannot be told.
+    Raises EnvironmentLacks if Knossos cannot be run, PlanError for a model that it does not know, or an initial value other
+    than null, which its command line does not take.
     """
     if initial not in {None, "null"}:
-        raise PlanError("--knossos begins with nil: it cannot be asked about another --initial value")
-    theirs, told = ask_knossos(history, model=model, knossos=knossos, limit_s=limit_s)
-    stats = {**verdict.stats, "knossos": Stat(theirs)}
-    if "unknown" in {theirs, verdict.valid}:
-        more = () if told is None else (Doubt("undecided", told, checker="knossos"),)
+        raise PlanError("--knossos starts with nil: it takes no --initial value")
+    knossos_validity, reason = ask_knossos(history, model=model, knossos=knossos, limit_s=limit_s)
+    stats = {**verdict.stats, "knossos": Stat(knossos_validity)}
+    if "unknown" in {knossos_validity, verdict.valid}:
+        more = () if reason is None else (Doubt("undecided", reason, checker="knossos"),)
         return replace(verdict, stats=stats, doubts=(*verdict.doubts, *more))
-    if theirs is verdict.valid:
+    if knossos_validity is verdict.valid:
         return replace(verdict, stats=stats)
     text = (
-        f"DISAGREEMENT: ours is {str(verdict.valid).lower()}, knossos says {str(theirs).lower()}. One of the two is wrong: "
+        f"DISAGREEMENT: ours is {str(verdict.valid).lower()}, knossos says {str(knossos_validity).lower()}. One of the two is wrong: "
         f"keep the history, and report it"
     )
     stats |= make_stats({"disagreement": True, "ours": verdict.valid})
@@ -59,7 +59,7 @@ def with_second_opinion(
 
 
 def ask_knossos(history: pa.Table, *, model: str, knossos: Path, limit_s: float) -> tuple[Validity, str | None]:
-    """(what knossos says of all keys together, why it says nothing). Raises EnvironmentLacks, PlanError."""
+    """Return (Knossos' verdict on all keys together, its reason if unknown). Raises EnvironmentLacks, PlanError."""
     if model not in KNOSSOS_MODELS:
         raise PlanError(f'knossos knows no model "{model}"; it knows {", ".join(KNOSSOS_MODELS)}')
     launcher = _launcher(knossos)
@@ -91,9 +91,9 @@ def _by_key(history: pa.Table) -> Iterator[pa.Table]:
 
 
 def _launcher(knossos: Path) -> Sequence[str]:
-    """The beginning of the command."""
+    """Return the command without its arguments."""
     if not knossos.is_file():
-        raise EnvironmentLacks(f"{knossos} is not there: --knossos wants knossos' jar, or a launcher of it")
+        raise EnvironmentLacks(f"{knossos} does not exist: --knossos needs knossos' jar, or a launcher of it")
     if knossos.suffix != ".jar" and os.access(knossos, os.X_OK):
         return [str(knossos.resolve())]
     java = shutil.which("java")
@@ -120,7 +120,7 @@ def _one(launcher: Sequence[str], path: Path, model: str, limit_s: float) -> tup
         raise EnvironmentLacks(f"{launcher[0]} cannot be run: {error.strerror or error}") from error
     answers = _ANSWER.findall(done.stdout)
     if not answers:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing")[-_TOLD_MOST:]
-        return "unknown", f"it ended with {done.returncode} and said {said}"
-    words: dict[str, Literal[True, False, "unknown"]] = {"true": True, "false": False}
-    return words.get(answers[-1], "unknown"), None
+        output = (done.stderr.strip() or done.stdout.strip() or "nothing")[-_OUTPUT_MOST:]
+        return "unknown", f"it ended with {done.returncode} and printed {output}"
+    validities: dict[str, Literal[True, False, "unknown"]] = {"true": True, "false": False}
+    return validities.get(answers[-1], "unknown"), None

@@ -1,4 +1,4 @@
-"""Memory: how much there is to judge a history with, and how much a history in a file takes."""
+"""Memory: the bytes available for judging, and the bytes that a history in a file takes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from schemaquake.results.store.parquet_footer import row_groups
 
 __all__ = ["allowed_bytes", "history_bytes", "piece_bytes", "pieces"]
 
-_SHARE: Final = 0.75  # of what there is; the rest is the system's
+_SHARE: Final = 0.75  # of the available memory; the rest is the system's
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
-# Measured on a million transactions: what a check takes is so many times its history, or the piece that it is at.
+# Measured on a million transactions: a check takes this multiple of its history, or of the current piece.
 _TIMES: Final = 2.3
 _TIMES_OF_A_PIECE: Final = 4.5
-_ALWAYS: Final = 150 << 20  # the interpreter, pyarrow and what is compiled
+_ALWAYS: Final = 150 << 20  # bytes of the interpreter, pyarrow and compiled code
 _ALWAYS_IN_PIECES: Final = 280 << 20
 _PIECES_MOST: Final = 4096
 _PIECE_MOST: Final = 8 << 30  # Arrow counts the elements of lists with 32 bits
 
 
 def allowed_bytes() -> int:
-    """Three quarters of the machine's memory, or of what this process is allowed where that is less."""
+    """Return three quarters of the machine's memory, or of this process' limit if that is less."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [physical]
     if _CGROUP.exists():
@@ -36,19 +36,19 @@ def allowed_bytes() -> int:
 
 
 def history_bytes(file: Path, *, parquet: bool) -> int:
-    """How much memory the history of a file takes as a table, at most about. Raises HistoryError."""
+    """Estimate the bytes of memory for a file's history as a table, rather too many. Raises HistoryError."""
     if not parquet:
         return file.stat().st_size  # as text, a value takes about as many bytes
     return sum(group.size for group in row_groups(file))
 
 
 def pieces(history: int, allowed: int) -> int:
-    """In how many pieces a history of so many bytes is judged so that each of them fits; 1: it fits as a whole."""
+    """Return the number of pieces in which a history of this size fits into memory; 1: it fits as a whole."""
     if _ALWAYS + _TIMES * history <= allowed:
         return 1
     return min(max(2, math.ceil(history / piece_bytes(allowed))), _PIECES_MOST)
 
 
 def piece_bytes(allowed: int) -> int:
-    """How much of a history a piece may be, so that it can be judged in so much memory."""
+    """Return the size in bytes of a piece that can be judged in so much memory."""
     return min(int(max(allowed - _ALWAYS_IN_PIECES, 16 << 20) / _TIMES_OF_A_PIECE), _PIECE_MOST)

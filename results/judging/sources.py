@@ -1,4 +1,4 @@
-"""Sources: where a step finds the records it works on: in this process' memory, or in files that any task can open."""
+"""Sources: the records for a step: in this process' memory, or in files that any task can open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["HistoryFile", "InMemory", "OnDisk", "Source", "Survey"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What there is to judge, before anything is: to share the work out, and to know if some of it was left."""
+    """The amount of work before any of it is done: to divide it, and to find keyspaces that were not judged."""
 
     events: int
     weights: Mapping[str, int]
@@ -34,26 +34,26 @@ class Source(Protocol):
     """The records of one run."""
 
     def survey(self) -> Survey:
-        """What there is."""
+        """Count the work."""
         ...
 
     def read(self, keyspaces: Collection[str] | None) -> Records:
-        """What the parts of these keyspaces are made of, and possibly more; with None, everything."""
+        """Read the rows of the parts of these keyspaces, and possibly more; with None, everything."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """Records as they are."""
+    """Records in this process' memory."""
 
     records: Records
 
     def survey(self) -> Survey:
-        """See `Source`."""
+        """Count the work; see `Source`."""
         return _survey(self.records)
 
     def read(self, keyspaces: Collection[str] | None) -> Records:  # noqa: ARG002 - it costs nothing to give more
-        """See `Source`."""
+        """Return all records; see `Source`."""
         return self.records
 
 
@@ -64,27 +64,27 @@ class HistoryFile:
     path: Path
 
     def event_count(self) -> int:
-        """How many events it has, without reading them. Raises HistoryError."""
+        """Count the events without reading them. Raises HistoryError."""
         try:
             return int(pq.read_metadata(self.path).num_rows)
         except (pa.ArrowException, OSError, UnicodeDecodeError):
-            return len(self.read_history())  # which says what is wrong
+            return len(self.read_history())  # it names the problem
 
     def read_history(self) -> pa.Table:
-        """The history, by index. Raises HistoryError."""
+        """Read the history, by index. Raises HistoryError."""
         return read_table(self.path, HISTORY, order="index")
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """Three Parquet files, or the history alone; a path is all that travels to a task."""
+    """Three Parquet files, or the history alone; only their paths are sent to a task."""
 
     history: Path
     observations: Path | None = None
     logs: Path | None = None
 
     def survey(self) -> Survey:
-        """Reads only the columns it needs, a row group at a time. Raises HistoryError, FileNotFoundError."""
+        """Count the work from the needed columns only, a row group at a time. Raises HistoryError, FileNotFoundError."""
         columns = _columns(OBSERVATIONS, "keyspace")
         observations = None if self.observations is None else read_table(self.observations, columns)
         surveys: list[Survey] = []
@@ -97,7 +97,7 @@ class OnDisk:
         return _all_of(surveys or [_survey(Records.of(HISTORY.empty_table(), observations))])
 
     def read(self, keyspaces: Collection[str] | None) -> Records:
-        """A row group after another, keeping what is asked for. Raises HistoryError, FileNotFoundError."""
+        """Read one row group after another and filter it. Raises HistoryError, FileNotFoundError."""
         wanted = None if keyspaces is None else frozenset(keyspaces)
         history = read_table(
             self.history, HISTORY, order="index", keep=None if wanted is None else lambda t: events_of(t, wanted)
@@ -129,7 +129,7 @@ def _survey(records: Records) -> Survey:
 
 
 def _acknowledged(history: pa.Table) -> frozenset[str]:
-    """As in `Survey`. Histories of other tools have no keys, and nobody need look at their events."""
+    """Return the keyspaces with an acknowledged operation. Histories of other tools have no keys, so none."""
     if history["key"].null_count == len(history):
         return frozenset()
     acknowledged = (history["process"].to_numpy() != NEMESIS) & pc.equal(history["type"], "ok").to_numpy(

@@ -1,1 +1,1 @@
-"""Runs: carried out, judged, compared."""
+"""Runs: their execution, judging and comparison."""

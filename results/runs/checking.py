@@ -1,4 +1,4 @@
-"""Checking: judge stored files again, a run's folder or a history that came from elsewhere."""
+"""Checking: judge stored files again, a run's folder or a history file of any tool."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def check_path(
     memory_bytes: int | None = None,
     resume: bool = False,
 ) -> Verdict:
-    """The verdict on a run's folder (all of its records) or on a history file (the history alone).
+    """Return the verdict on a run's folder (all of its records) or on a history file (the history alone).
 
     A run's folder judged by every checker gets its verdict, tables and reports written anew. With a `model`, only its
-    checker is asked, and `checkers` may name it; `knossos` (its jar) is asked as well. A history file of
-    transactions or registers that does not fit into `memory_bytes` (null: most of what there is) is judged in pieces. With
-    `resume` an analysis of a run's folder goes on where it was interrupted. Raises PlanError for what is neither, HistoryError for what is damaged.
+    checker is used, and `checkers` may name it; `knossos` (its jar) judges as well. A history file of transactions or
+    registers that does not fit into `memory_bytes` (None: most of the machine's) is judged in pieces. With `resume` an
+    interrupted analysis of a run's folder continues. Raises PlanError for other paths, HistoryError for damaged files.
     """
     if resume and (checkers is not None or model is not None or not path.is_dir()):
         raise PlanError(
-            "--resume-analysis goes on with the whole analysis of a run's folder: leave out --checker and --model"
+            "--resume-analysis continues the whole analysis of a run's folder: leave out --checker and --model"
         )
     if knossos is not None and (model is None or path.is_dir()):
         raise PlanError("--knossos is for a history file and a --model that knossos knows")
@@ -77,7 +77,7 @@ def check_path(
 
 
 def _elsewhere(engine: str, master: str | None) -> bool:
-    """Whether tasks run on other machines."""
+    """Return True if tasks run on other machines."""
     return engine != "local" and master is not None and not master.startswith("local")
 
 
@@ -85,9 +85,9 @@ def _elsewhere(engine: str, master: str | None) -> bool:
 def _subject(
     path: Path, file_format: str | None, *, independent: bool, elsewhere: bool, memory_bytes: int
 ) -> Iterator[HistoryFile | Records]:
-    """What is judged: Parquet as it lies there; anything else as records.
+    """Open the history to judge: Parquet as a file; other formats as records.
 
-    For tasks `elsewhere`, and where it does not fit into memory, it is converted to Parquet: beside it, or in a temporary folder.
+    For tasks `elsewhere`, and if it does not fit into memory, it is converted to Parquet: beside it, or in a temporary folder.
     """
     if path.is_file() and format_of(path, file_format) == "parquet" and not independent:
         yield HistoryFile(path.resolve())
@@ -114,5 +114,5 @@ def write_page(page: Path, file: Path, verdict: Verdict) -> None:
 
 
 def exit_code_of_all(verdicts: Iterable[Verdict]) -> ExitCode:
-    """The exit code of several verdicts: the worst counts."""
+    """Return the exit code of several verdicts: the worst counts."""
     return ExitCode.of(combine(verdict.valid for verdict in verdicts))

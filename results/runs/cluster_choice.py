@@ -1,6 +1,6 @@
-"""Cluster choice: what `--cluster` means with the options beside it, and what a cluster file says instead of them.
+"""Cluster choice: the cluster of a run, from `--cluster`, the options beside it and the cluster file.
 
-The file is its owner's word: an option that says the same is welcome, one that says something else is refused.
+The file is authoritative: an option that agrees with it is accepted, one that contradicts it is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PREFIX: Final = "sq"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChoice:
-    """The fields of a plan that a cluster file has a say in."""
+    """The fields of a plan that a cluster file may set."""
 
     cluster: str
     cluster_file: Path | None
@@ -31,9 +31,9 @@ class ClusterChoice:
 def choose_cluster(
     cluster: str, *, system: str | None, nodes: int | None, keyspace_prefix: str | None
 ) -> ClusterChoice:
-    """The choice, from options as they were typed (None: not at all).
+    """Choose from the options as typed (None: not given).
 
-    Raises PlanError for every error of the file, for every option that contradicts it, and if nobody names a system.
+    Raises PlanError for every error of the file, for every option that contradicts it, and without any system.
     """
     path = Path(cluster) if cluster.endswith(".toml") else None
     file = None
@@ -41,12 +41,12 @@ def choose_cluster(
         from schemaquake.clusters.cluster_file.parse import read_cluster_file  # noqa: PLC0415 - the checks take long to import
 
         file = read_cluster_file(path)
-        said = (
+        settings = (
             ("--system", system, file.system),
             ("--nodes", nodes, file.node_count),
             ("--keyspace-prefix", keyspace_prefix, file.keyspace_prefix),
         )
-        _refuse_contradictions(cluster, said)
+        _refuse_contradictions(cluster, settings)
         system, nodes, keyspace_prefix = system or file.system, file.node_count or nodes, file.keyspace_prefix
     if system is None:
         place = "" if file is None else f', or write it into {cluster}: system = "cassandra:5.0.9"'
@@ -60,10 +60,10 @@ def choose_cluster(
     )
 
 
-def _refuse_contradictions(path: str, said: tuple[tuple[str, Any, Any], ...]) -> None:
+def _refuse_contradictions(path: str, settings: tuple[tuple[str, Any, Any], ...]) -> None:
     refused = [
         f"{option} {typed} contradicts {path}, which says {written}: leave the option out, or change the file"
-        for option, typed, written in said
+        for option, typed, written in settings
         if typed is not None and written is not None and typed != written
     ]
     if refused:

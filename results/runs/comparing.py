@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One plan of several: the run that came of it, or why none did."""
+    """One plan of several: its run, or the reason why there is none."""
 
     plan: Plan
     run: FinishedRun | None
@@ -50,7 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRuns:
-    """All attempts, what the page says of them, and where it is."""
+    """All attempts, the content of the page, and its path."""
 
     attempts: Sequence[Attempt]
     comparison: Comparison
@@ -58,7 +58,7 @@ class ComparedRuns:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst of all runs that were applicable; crashed if one of them did not come to its end."""
+        """The worst exit code of all applicable runs; crashed if one of them was not completed."""
         wanted = [attempt for attempt in self.attempts if attempt.applicable]
         if any(attempt.run is None or not attempt.run.completed for attempt in wanted):
             return ExitCode.CRASHED
@@ -66,11 +66,11 @@ class ComparedRuns:
 
     @property
     def completed(self) -> bool:
-        """Whether every applicable run came to its end."""
+        """True if every applicable run was completed."""
         return self.exit_code is not ExitCode.CRASHED
 
     def document(self) -> dict[str, Any]:
-        """The comparison as `--json` prints it."""
+        """Return the comparison as `--json` prints it."""
         return {
             "headline": self.comparison.headline(),
             "page": str(self.page),
@@ -84,7 +84,7 @@ class ComparedRuns:
 
 
 def run_all(plans: Sequence[Plan], runs: Path, *, engine: str, limit_s: float = 120) -> list[Attempt]:
-    """Carry out every plan; one that cannot be run does not keep the others from it."""
+    """Carry out every plan; a plan that cannot be run does not stop the others."""
     attempts = []
     for number, plan in enumerate(plans, 1):
         log.info("plan", extra={"number": f"{number} of {len(plans)}", "system": plan.system})
@@ -128,6 +128,6 @@ def _compared(attempt: Attempt, runs: Path) -> ComparedRun:
 
 
 def print_comparison(compared: ComparedRuns, console: Console) -> None:
-    """The table, what it says in one sentence, and where the page is."""
+    """Print the table, its conclusion in one sentence, and the path of the page."""
     print_table(compared.comparison, console)
     console.print(f"page: {compared.page}", markup=False)

@@ -1,7 +1,7 @@
 """Execution: from a plan to a judged and reported run, and from a run's folder to its verdict.
 
-What was recorded is merged, judged and drawn even when the run was not completed: whoever interrupted it, or whatever
-killed it, the part that happened is evidence. But such a run is never valid.
+Records are merged, judged and drawn even if the run was not completed: the part that happened is evidence, whatever
+interrupted it. But such a run is never valid.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A run that is over: its folder, its plan, its verdict, and how it ended."""
+    """A run that is over: its folder, its plan, its verdict, and its outcome."""
 
     store: Store
     plan: Plan
@@ -48,11 +48,11 @@ class FinishedRun:
 
     @property
     def report(self) -> Path:
-        """The page to open."""
+        """The path of the page to open."""
         return self.store.path("report.html")
 
     def document(self) -> dict[str, Any]:
-        """The run as `--json` prints it: the verdict, and where everything is."""
+        """Return the run as `--json` prints it: the verdict, and the paths of its files."""
         return {
             **self.verdict.to_json(),
             "run": str(self.store.folder),
@@ -92,7 +92,7 @@ def conclude(
 ) -> FinishedRun:
     """Merge a run's journals, judge its records and draw its reports.
 
-    `resume`: what checkers had said before an earlier analysis of the same records was interrupted counts.
+    With `resume` the verdicts of an earlier, interrupted analysis of the same records are kept.
     Raises HistoryError if the folder is not a run's or its records are damaged.
     """
     store = Store(folder)
@@ -104,7 +104,7 @@ def conclude(
     outcome = read_outcome(folder)
     kept = _kept_verdicts(store, limit_s, resume=resume)
     if kept.known:
-        log.info("analysis goes on", extra={"verdicts kept": len(kept.known)})
+        log.info("analysis continues", extra={"verdicts kept": len(kept.known)})
     verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
     store.write_verdict(verdict)
     analyse(store, verdict, engine=engine, master=master)
@@ -132,7 +132,7 @@ def conclude(
 
 
 def _kept_verdicts(store: Store, limit_s: float, *, resume: bool) -> KeptVerdicts:
-    """The verdicts on these very records by this version within this limit."""
+    """Open the verdicts on these very records by this version within this limit."""
     records = [store.path(name) for name in ("history.parquet", "observations.parquet")]
     logs = store.path("nodes").glob("*/*.log")
     basis = basis_of(store.folder, [*records, *logs], limit_s=limit_s, version=version("schemaquake"))
@@ -140,7 +140,7 @@ def _kept_verdicts(store: Store, limit_s: float, *, resume: bool) -> KeptVerdict
 
 
 def write_reports(folder: Path) -> Path:
-    """Draw the reports of a judged run again; returns the page. Raises HistoryError if it has not been judged."""
+    """Draw the reports of a judged run again, and return the page. Raises HistoryError if it has not been judged."""
     store = Store(folder)
     store.read_verdict()
     write_all(store)
@@ -148,7 +148,7 @@ def write_reports(folder: Path) -> Path:
 
 
 def print_summary(run: FinishedRun, console: Console) -> None:
-    """What a person wants to know first: the verdict, what broke how often, and where the page is."""
+    """Print the verdict, the number of anomalies by type, and the path of the page."""
     colour = {True: "green", False: "bold red", "unknown": "yellow"}[run.verdict.valid]
     word = {True: "valid", False: "INVALID", "unknown": "unknown"}[run.verdict.valid]
     console.print(f"[{colour}]{word}[/]  {run.plan.system}  {', '.join(run.plan.workloads)}  seed {run.plan.seed}")
@@ -165,7 +165,7 @@ def print_summary(run: FinishedRun, console: Console) -> None:
 
 
 def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
-    """A run that was not completed may show that something broke, but not that nothing did."""
+    """Lower the verdict of an incomplete run: it may show that something broke, but not that nothing did."""
     if outcome.completed:
         return verdict
     doubt = Doubt("incomplete-run", f"the run was not completed: {outcome.error}")

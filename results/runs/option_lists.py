@@ -1,4 +1,4 @@
-"""Option lists: what several commands write as `a,b,c` and as `-O name=value`."""
+"""Option lists: the arguments `a,b,c` and `-O name=value` of several commands."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["declared_names", "named_values", "split", "with_shorthands"]
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The parts between commas, without blanks; empty ones are left out."""
+    """Split at commas and strip blanks; empty parts are left out."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def named_values(entries: Iterable[str]) -> dict[str, str]:
-    """Every `name=value`, the last of a name counting. Raises PlanError for an entry without an equals sign."""
+    """Parse every `name=value`, the last of a name counting. Raises PlanError for an entry without an equals sign."""
     given = {}
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not equals:
-            raise PlanError(f'-O wants name=value, not "{entry}"')
+            raise PlanError(f'-O needs name=value, not "{entry}"')
         given[name] = value
     return given
 
@@ -40,7 +40,7 @@ def declared_names(workloads: Sequence[str]) -> frozenset[str]:
 def with_shorthands(
     workloads: Sequence[str], given: Mapping[str, str], shorthands: Mapping[str, str | int | None]
 ) -> dict[str, str]:
-    """Return the options of a run: those of `-O`, and those that a command has under a name of their own (`--races 3`).
+    """Return the options of a run: those of `-O`, and those that a command spells as options of its own (`--races 3`).
 
     A shorthand of value None, or False, was not given. Raises PlanError for one that none of the workloads declares.
     """

@@ -4,8 +4,8 @@
         assert schemaquake.run(workload="drop-type", system="cassandra:6.0-alpha2")
 
 A failed test's report names the anomalies and the run's own report. A machine that cannot run the cluster skips, with
-the reason; `--schemaquake-require` makes that a failure. pytest loads this module in every session of everybody who
-has Schemaquake installed, so it imports nothing but pytest until a fixture is used.
+the reason; `--schemaquake-require` makes that a failure. pytest loads this module in every session if Schemaquake is
+installed, so it imports nothing but pytest until a fixture is used.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["Judgement", "Run", "Schemaquake"]
 _CURRENT: Final = pytest.StashKey[pytest.Item]()
 _RUNS: Final = pytest.StashKey[list["Run"]]()
 _MARKER: Final = (
-    "schemaquake(**plan): what every `schemaquake.run` of this test starts from, for example system=…, nodes=…"
+    "schemaquake(**plan): the defaults of every `schemaquake.run` of this test, for example system=…, nodes=…"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the checkers said of a history."""
+    """The checkers' verdict on a history."""
 
     verdict: Verdict
 
@@ -59,13 +59,13 @@ class Judgement:
         return found
 
     def __bool__(self) -> bool:
-        """Whether it is valid. Raises TypeError for unknown, which is neither a pass nor a failure."""
+        """Return True if it is valid. Raises TypeError for unknown, which is neither a pass nor a failure."""
         if self.verdict.valid == "unknown":
             raise TypeError(f"the verdict is unknown, neither valid nor invalid: {self._reason()}")
         return self.verdict.valid
 
     def describe(self) -> str:
-        """Validity and the titles of the anomalies, a line each."""
+        """Describe validity and the titles of the anomalies, a line each."""
         valid = "valid" if self.valid is True else "INVALID" if self.valid is False else f"unknown: {self._reason()}"
         return "\n".join([valid, *(f"  {anomaly.type}: {anomaly.title}" for anomaly in self.anomalies)])
 
@@ -78,20 +78,20 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Run(Judgement):
-    """One run: its verdict, its folder (plan, history, observations, logs), its report, and how to repeat it."""
+    """One run: its verdict, its folder (plan, history, observations, logs), its report, and the command that repeats it."""
 
     folder: Path
     report: Path
-    """The page for a person."""
+    """The path of the report page."""
     command: str
 
     def describe(self) -> str:
-        """As for any judgement, with where to read on."""
+        """Describe the verdict, and the path of the report."""
         return f"{Judgement.describe(self)}\nreport: {self.report}\nrepeat: {self.command}"
 
 
 class Schemaquake:
-    """What the fixture `schemaquake` gives to a test."""
+    """The fixture `schemaquake`."""
 
     def __init__(self, config: pytest.Config, runs: Path) -> None:
         self._config = config
@@ -101,14 +101,14 @@ class Schemaquake:
         """Run a workload on a cluster of its own, judge it, and write its report; takes a minute or more.
 
         `plan` takes the fields of `schemaquake.harness.model.plan.Plan` (system, nodes, nemesis, mode, seed, races, time_limit, …; times
-        in seconds); what is not given comes from the marker `schemaquake`, then from the command line of pytest.
-        `runs` is where the run's folder is made. Skips the test if this machine cannot run the plan.
+        in seconds); others come from the marker `schemaquake`, then from the command line of pytest.
+        `runs` is the parent of the run's folder. Skips the test if this machine cannot run the plan.
         Raises PlanError, FetchError, ClusterError.
         """
         item = self._config.stash.get(_CURRENT, None)
         marked = item.get_closest_marker("schemaquake") if item else None
-        said = plan if workload is None else {**plan, "workload": workload}
-        chosen = _plan({**_defaults(self._config), **(marked.kwargs if marked else {}), **said})
+        arguments = plan if workload is None else {**plan, "workload": workload}
+        chosen = _plan({**_defaults(self._config), **(marked.kwargs if marked else {}), **arguments})
         self._require(chosen)
         document = run_command([*chosen.command_line()[1:], "--runs", str(runs or self._runs)])
         run = Run(_verdict(document), Path(document["run"]), Path(document["report"]), document["command"])
@@ -117,7 +117,7 @@ class Schemaquake:
         return run
 
     def _require(self, plan: Plan) -> None:
-        from schemaquake.harness.errors import EnvironmentLacks, FetchError  # noqa: PLC0415  # see how the module opens
+        from schemaquake.harness.errors import EnvironmentLacks, FetchError  # noqa: PLC0415  # see the module's docstring
 
         try:
             prepare(plan)
@@ -130,7 +130,7 @@ class Schemaquake:
 
 
 def prepare(plan: Plan) -> None:
-    """Find out whether this machine can run the plan, and fetch what it needs. Raises EnvironmentLacks, FetchError."""
+    """Check that this machine can run the plan, and fetch its system. Raises EnvironmentLacks, FetchError."""
     from schemaquake.harness.registry import load  # noqa: PLC0415
 
     provider = load("clusters", plan.cluster)
@@ -140,19 +140,19 @@ def prepare(plan: Plan) -> None:
 
 
 def command() -> list[str]:
-    """The command line of this very installation."""
+    """Return the command line of this very installation."""
     return [sys.executable, "-m", "schemaquake.harness.cli.command_line"]
 
 
 def run_command(arguments: Sequence[str]) -> Mapping[str, Any]:
     """Run `schemaquake … --json` and return its document; its progress goes to standard error as it comes.
 
-    A process of its own, because a local cluster lives in namespaces of its own. Raises PlanError for bad arguments,
-    ClusterError for whatever else did not get as far as a verdict, with its last words.
+    It runs in a process of its own, because a local cluster lives in namespaces of its own. Raises PlanError for bad
+    arguments, ClusterError with the last lines of output for any other failure before a verdict.
     """
     from schemaquake.harness.errors import ClusterError, ExitCode, PlanError  # noqa: PLC0415
 
-    words: deque[str] = deque(maxlen=20)
+    last_lines: deque[str] = deque(maxlen=20)
     with (
         tempfile.TemporaryFile("w+") as output,
         subprocess.Popen(
@@ -162,20 +162,22 @@ def run_command(arguments: Sequence[str]) -> Mapping[str, Any]:
         assert process.stderr is not None
         try:
             for line in process.stderr:
-                words.append(line)
+                last_lines.append(line)
                 sys.stderr.write(line)
             exit_code = process.wait()
         except BaseException:
-            process.terminate()  # it heals what it broke, and tears its cluster down, before it goes
+            process.terminate()  # the command heals its faults and tears its cluster down before it exits
             process.wait()
             raise
         output.seek(0)
         text = output.read()
-    if text:  # also of a run that was not completed: its verdict says so, and is never valid
+    if text:  # a run that was not completed prints a document, too, and its verdict is never valid
         document: Mapping[str, Any] = json.loads(text)
         return document
     kind = PlanError if exit_code == ExitCode.BAD_ARGUMENTS else ClusterError
-    raise kind(f"schemaquake {arguments[0]} gave no verdict (exit code {exit_code}). Its last words:\n{''.join(words)}")
+    raise kind(
+        f"schemaquake {arguments[0]} gave no verdict (exit code {exit_code}). Its last output:\n{''.join(last_lines)}"
+    )
 
 
 # ── fixtures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,12 +214,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--schemaquake-…`."""
     group = parser.getgroup("schemaquake", "races of schema changes on real clusters")
     group.addoption(
-        "--schemaquake-system", metavar="SYSTEM", help="where runs happen that name no system (cassandra:5.0.9)"
+        "--schemaquake-system", metavar="SYSTEM", help="the system of runs that name none (cassandra:5.0.9)"
     )
-    group.addoption("--schemaquake-runs", metavar="DIR", help="where runs are kept (default: a temporary folder)")
+    group.addoption(
+        "--schemaquake-runs", metavar="DIR", help="the parent folder of the runs (default: a temporary folder)"
+    )
     group.addoption("--schemaquake-seed", metavar="SEED", type=int, help="the seed of runs that name none (1)")
     group.addoption(
-        "--schemaquake-require", action="store_true", help="fail, not skip, where this machine cannot run a cluster"
+        "--schemaquake-require", action="store_true", help="fail instead of skip if this machine cannot run a cluster"
     )
 
 
@@ -228,7 +232,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Remember whose test it is, for a fixture that outlives it."""
+    """Remember the running test, for a fixture that outlives it."""
     item.config.stash[_CURRENT] = item
     try:
         return (yield)
@@ -238,7 +242,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failed test what its runs found, and where to read on."""
+    """Add the runs' anomalies and the paths of their reports to a failed test."""
     report = yield
     if report.failed:
         given = [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Run)]
@@ -256,8 +260,8 @@ def _defaults(config: pytest.Config) -> dict[str, Any]:
     return {**standing, **{name: value for name, value in chosen.items() if value is not None}}
 
 
-def _plan(words: Mapping[str, Any]) -> Plan:
-    """A plan from the words of the command line: `workload="a,b"` or a sequence, `nemesis=…`, `time_limit=60`."""
+def _plan(arguments: Mapping[str, Any]) -> Plan:
+    """Build a plan from the arguments of the command line: `workload="a,b"` or a sequence, `nemesis=…`, `time_limit=60`."""
     from schemaquake.harness.errors import PlanError  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
     from schemaquake.results.runs.option_lists import declared_names, with_shorthands  # noqa: PLC0415
@@ -266,17 +270,19 @@ def _plan(words: Mapping[str, Any]) -> Plan:
     plural = {"workload": "workloads", "nemesis": "nemeses"}
     values: dict[str, Any] = {}
     options: dict[str, Any] = {}
-    for word, value in words.items():
-        name = plural.get(word, word if word in known else f"{word}_s")
+    for argument, value in arguments.items():
+        name = plural.get(argument, argument if argument in known else f"{argument}_s")
         if name not in known:
-            options[word.replace("_", "-")] = value
+            options[argument.replace("_", "-")] = value
         else:
-            values[name] = tuple(value.split(",") if isinstance(value, str) else value) if word in plural else value
+            values[name] = tuple(value.split(",") if isinstance(value, str) else value) if argument in plural else value
     if options:
         unknown = sorted(options.keys() - declared_names(values["workloads"]))
         if unknown:
-            word = unknown[0].replace("-", "_")
-            raise PlanError(f'a run has no "{word}"; it has {", ".join(sorted(known))}, and its workloads\' options')
+            argument = unknown[0].replace("-", "_")
+            raise PlanError(
+                f'a run has no "{argument}"; it has {", ".join(sorted(known))}, and its workloads\' options'
+            )
         values["options"] = with_shorthands(values["workloads"], values.get("options", {}), options)
     return Plan(**values)
 

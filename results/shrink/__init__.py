@@ -1,1 +1,1 @@
-"""Shrinking: from a run that failed to the least that still fails."""
+"""Shrinking: from a failing run to the smallest scenario that still fails."""

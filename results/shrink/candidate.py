@@ -1,4 +1,4 @@
-"""Candidate: a scenario that may be smaller than the one it comes from, and what of it can be left out."""
+"""Candidate: a scenario that may be smaller than the one it comes from, and the parts that can be left out of it."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from schemaquake.workloads.races.scenario import race_to_json
 __all__ = ["Atom", "Candidate", "atoms", "keeping", "statements_of"]
 
 Atom: TypeAlias = tuple[Literal["setup", "side", "rows"], int, int, int]
-"""One statement or kind of row: (where, race, side, place); side 0 where there is none."""
+"""One statement or kind of row: (part, race, side, place); side 0 where there is none."""
 
 _NODES_LEAST: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What a run would do: races, on so many nodes, under these faults, and with or without a restart."""
+    """The content of a run: races, the number of nodes, the faults, and the restart."""
 
     races: tuple[Race, ...]
     nemeses: tuple[str, ...] = ()
     mode: Mode = "barrier"
     nodes: int = 3
     restart: RestartMode = "none"
-    """Of every node before the last readings: a fault like others, and half of what a run takes."""
+    """The restart of every node before the last readings: a fault like others, and half of a run's duration."""
 
     @property
     def identity(self) -> bytes:
-        """The same for the same scenario."""
+        """Return a digest that is equal for equal scenarios."""
         return orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)
 
     def to_json(self) -> dict[str, Any]:
-        """For the record of what was tried."""
+        """Return the candidate as it stands in the record of tries."""
         return {
             "races": [race_to_json(race) for race in self.races],
             "nemeses": list(self.nemeses),
@@ -50,12 +50,12 @@ class Candidate:
         }
 
     def fewer_nodes(self) -> list[Candidate]:
-        """With every smaller number of nodes that its races can be run on, the fewest first."""
+        """List the candidates with every smaller number of nodes that its races can be run on, the fewest first."""
         least = max([_NODES_LEAST, *(len(race.sides) for race in self.races)])
         return [replace(self, nodes=nodes) for nodes in range(least, self.nodes)]
 
     def size(self) -> dict[str, int]:
-        """How much there is of everything, as a person would count."""
+        """Count the candidate's parts by kind."""
         every = atoms(self)
         return {
             "races": len(self.races),
@@ -67,7 +67,7 @@ class Candidate:
 
 
 def atoms(candidate: Candidate) -> list[Atom]:
-    """Everything that can be left out: what is set up, what races, and which rows are written."""
+    """List everything that can be left out: setup statements, racing statements, and kinds of rows."""
     found: list[Atom] = []
     for number, race in enumerate(candidate.races):
         found += [("setup", number, 0, place) for place in range(len(race.setup))]
@@ -78,7 +78,7 @@ def atoms(candidate: Candidate) -> list[Atom]:
 
 
 def keeping(candidate: Candidate, kept: Sequence[Atom]) -> Candidate:
-    """The candidate with these atoms alone. A side without statements goes, and with it the rows only it would write."""
+    """Return the candidate with these atoms alone. A side without statements is dropped, and with it the rows that only it would write."""
     some = frozenset(kept)
     return replace(candidate, races=tuple(_kept(race, n, some) for n, race in enumerate(candidate.races)))
 
@@ -103,11 +103,11 @@ def _kept(race: Race, number: int, some: frozenset[Atom]) -> Race:
 
 
 def statements_of(race: Race) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """(what comes before, what each coordinator is asked), in the common notation."""
+    """Return (setup statements, statements of each coordinator), in the common notation."""
 
-    def told(step: object) -> str:
+    def render_step(step: object) -> str:
         return (
             statement(step.f, step.value) if isinstance(step, Invoke) else f"-- wait {getattr(step, 'seconds', 0):g} s"
         )
 
-    return tuple(map(told, race.setup)), tuple(tuple(map(told, side)) for side in race.sides)
+    return tuple(map(render_step, race.setup)), tuple(tuple(map(render_step, side)) for side in race.sides)

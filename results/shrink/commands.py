@@ -1,4 +1,4 @@
-"""Commands: shrink — the least that still shows what a run has shown."""
+"""Commands: shrink, which finds the smallest scenario that still shows a run's anomaly."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ def register(app: typer.Typer) -> None:
 
 
 def _shrink(
-    run: Annotated[Path, typer.Argument(help="the folder of a run in which something broke")],
+    run: Annotated[Path, typer.Argument(help="the folder of a run with an anomaly")],
     *,
     anomaly: Annotated[
-        str | None, typer.Option(help="the type that must still show (schemaquake list anomalies); the verdict's first")
+        str | None,
+        typer.Option(
+            help="the anomaly that must still show (schemaquake list anomalies); default: the verdict's first"
+        ),
     ] = None,
-    tries: Annotated[int, typer.Option(help="how often each candidate is tried")] = 3,
-    rate: Annotated[float, typer.Option(help="the share of its tries in which it must show")] = 0.5,
-    time_budget: Annotated[float | None, typer.Option(help="minutes after which no further candidate is begun")] = 30,
+    tries: Annotated[int, typer.Option(help="number of tries of each candidate")] = 3,
+    rate: Annotated[float, typer.Option(help="share of its tries in which the anomaly must show")] = 0.5,
+    time_budget: Annotated[float | None, typer.Option(help="minutes after which no further candidate is started")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="every step")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
 ) -> None:
     """Run a failing run again with fewer faults, races, statements and nodes, until nothing more can be left out."""
     configure_logging(verbose=verbose)
@@ -38,7 +41,7 @@ def _shrink(
         raise PlanError(f"--tries must be at least 1, not {tries}")
     if not 0 < rate <= 1:
         raise PlanError(f"--rate must be more than 0 and at most 1, not {rate:g}")
-    from schemaquake.results.shrink.shrunk_run import shrunk_run, tell  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.results.shrink.shrunk_run import print_shrunk, shrunk_run  # noqa: PLC0415 - every other command would wait for it
 
     ends = None if time_budget is None else time.monotonic() + 60 * time_budget
     found = shrunk_run(run, anomaly, tries=tries, rate=rate, ends=ends)
@@ -50,5 +53,5 @@ def _shrink(
         raise typer.Exit(ExitCode.UNKNOWN)
     if as_json:
         typer.echo(orjson.dumps(found.document, option=orjson.OPT_INDENT_2).decode())
-    tell(stderr(), found)
+    print_shrunk(stderr(), found)
     raise typer.Exit(ExitCode.INVALID)

@@ -1,7 +1,7 @@
 """Delta debugging: the smallest part of a list that still fails.
 
 Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (IEEE TSE 28, 2002): try each of n parts, then
-each complement; go on with what fails; when none does, cut finer, until single elements are left. The result is
+each complement; continue with a part that fails; if none does, cut finer, until single elements are left. The result is
 1-minimal: without any one of its elements it does not fail any more (as far as the test can be trusted).
 """
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """A 1-minimal part of `items`, in their order, for which `fails` holds, as it does for all of them.
+    """Return a 1-minimal part of `items`, in their order, for which `fails` holds, as it does for all of them.
 
-    `fails` is never asked about all of them, and is asked about none at all first: what fails without any needs none.
+    `fails` is never called for all of them. It is called for the empty list first: if that fails, no element is needed.
     """
     kept = list(items)
     if kept and fails([]):
@@ -37,7 +37,7 @@ def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 
 
 def _smaller(kept: list[T], parts: int, fails: Callable[[Sequence[T]], bool]) -> tuple[list[T], int] | None:
-    """What still fails of `kept` cut into so many parts, and into how many to cut that; None if nothing does."""
+    """Return a failing part of `kept` cut into `parts`, and the next number of parts; None if no part fails."""
     cuts = [len(kept) * n // parts for n in range(parts + 1)]
     chunks = [kept[begin:end] for begin, end in pairwise(cuts)]
     for chunk in chunks:

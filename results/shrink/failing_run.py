@@ -1,6 +1,6 @@
-"""Failing run: the races of a run as values again, and which of them showed the anomaly.
+"""Failing run: the races of a run as values again, and those that showed the anomaly.
 
-The plan and the seed fix every race, so the workload makes the same ones anew.
+The plan and the seed fix every race, so the workload makes the same races again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ __all__ = ["FailingRun", "failing_run", "requires_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingRun:
-    """A judged run with the anomaly in question."""
+    """A judged run with the anomaly to reproduce."""
 
     plan: Plan
     anomaly: str
     title: str
     races: tuple[Race, ...]
-    """Those that began, in order."""
+    """The races that began, in order."""
     shows: tuple[Race, ...]
-    """Those of them in whose keyspaces the anomaly was found; none if it befell the cluster at large."""
+    """The races in whose keyspaces the anomaly was found; empty if it belongs to no keyspace."""
 
     @property
     def of_the_run(self) -> bool:
-        """Whether only a whole run can show it."""
+        """True if only a whole run can show the anomaly."""
         return counted_by_runs(self.anomaly)
 
 
@@ -60,7 +60,7 @@ def failing_run(store: Store, anomaly: str | None) -> FailingRun:
         known = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
         raise PlanError(f'{store.folder} shows no "{chosen}"; it shows {known}')
     if not summary.races:
-        raise PlanError(f"{store.folder} had no races: only what is made of races can be shrunk")
+        raise PlanError(f"{store.folder} had no races: only races can be shrunk")
     races = _races(plan, summary.races)
     concerned = {keyspace for one in found if one.type == chosen for keyspace in one.keyspaces}
     return FailingRun(
@@ -73,7 +73,7 @@ def failing_run(store: Store, anomaly: str | None) -> FailingRun:
 
 
 def requires_of(races: tuple[Race, ...]) -> frozenset[str]:
-    """The features without which the workloads that these races come from are not applicable."""
+    """Return the features that the workloads of these races require."""
     every: frozenset[str] = frozenset({"keyspaces"})
     return every.union(*(load("workloads", race.workload).requires for race in races))
 

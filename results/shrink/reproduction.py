@@ -1,4 +1,4 @@
-"""Reproduction: the script that runs the smallest scenario again, on whatever machine it stands beside its file."""
+"""Reproduction: the script that runs the smallest scenario again, from the scenario file beside it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _PLACE = "SCENARIO-FILE"
 
 
 def reproduction(failing: FailingRun, shrunk: Shrunk, *, tries: int) -> str:
-    """A POSIX shell script beside scenario.json. Exit code as `schemaquake run`: 1 if anything breaks."""
+    """Return a POSIX shell script beside scenario.json. Its exit code is that of `schemaquake run`: 1 if anything breaks."""
     plan = plan_of(failing, shrunk.candidate, Path(_PLACE), repeats=1 if failing.of_the_run else tries)
     command = one_option_per_line(map(_word, plan.command_line()))
     beside = """here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)"""
-    return script(_told(failing, shrunk), version=plan.schemaquake_version, commands=f"{beside}\nexec {command}")
+    return script(_describe(failing, shrunk), version=plan.schemaquake_version, commands=f"{beside}\nexec {command}")
 
 
-def _told(failing: FailingRun, shrunk: Shrunk) -> list[str]:
+def _describe(failing: FailingRun, shrunk: Shrunk) -> list[str]:
     how_often = f"It showed in {shrunk.measured.broken} of {shrunk.measured.tried} tries"
     lines = [
         f"{failing.title} ({failing.anomaly}) on {failing.plan.system}.",
-        f"{how_often}; what a race makes of its statements may differ from run to run.",
+        f"{how_often}; the outcome of the same statements may differ from run to run.",
     ]
     for race in shrunk.candidate.races:
         before, sides = statements_of(race)
@@ -39,7 +39,7 @@ def _told(failing: FailingRun, shrunk: Shrunk) -> list[str]:
 
 
 def _word(word: str) -> str:
-    """Quoted for a shell; the scenario's file is the one beside the script."""
+    """Quote a word for a shell; the scenario's file is the one beside the script."""
     if word == f"scenario={_PLACE}":
         return '"scenario=$here/scenario.json"'
     return shlex.quote(word)

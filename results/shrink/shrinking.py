@@ -1,8 +1,8 @@
-"""Shrinking: the order in which things are left out, and what counts as failing.
+"""Shrinking: the order in which parts are left out, and the criterion of a failure.
 
-Faults first, since runs without them are quick; then races, statements and rows; then nodes; and all over again until
-nothing more goes. A candidate is tried several times, on fresh clusters or in keyspaces of its own, and fails if the
-anomaly shows in at least a stated share of them: a flaky one counts as failing at that rate and no other.
+Faults first, because runs without them are quick; then races, statements and rows; then nodes; and all over again until
+no part can be left out. A candidate is tried several times, on fresh clusters or in keyspaces of its own, and fails if
+the anomaly shows in at least a stated share of its tries. A flaky anomaly is kept at that rate.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The anomaly showed in `broken` of `tried`; what was not decided is no try."""
+    """The anomaly showed in `broken` of `tried`; undecided tries are not counted."""
 
     broken: int
     tried: int
 
     def fails(self, rate: float) -> bool:
-        """Whether it shows as often as that. What was never tried does not fail."""
+        """Return True if it shows at that rate or above. An untried candidate does not fail."""
         return self.tried > 0 and self.broken > 0 and self.broken >= rate * self.tried
 
 
@@ -37,20 +37,20 @@ class BudgetSpent(Exception):
 
 
 class Oracle(Protocol):
-    """Runs a candidate. Raises BudgetSpent instead of beginning what it may not."""
+    """A function that runs a candidate. Raises BudgetSpent instead of a run beyond the budget."""
 
     def __call__(self, candidate: Candidate) -> Measured: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """The smallest candidate that was found, how often it failed, and whether nothing more could be left out."""
+    """The smallest candidate that was found, its failures, and `minimal`: True if no part of it could be left out."""
 
     candidate: Candidate
     measured: Measured
     minimal: bool
     asked: int
-    """How many candidates were run."""
+    """The number of candidates that were run."""
 
 
 @dataclass(slots=True)
@@ -63,9 +63,9 @@ class Shrinking:
     _best: Candidate | None = None
 
     def shrink(self, start: Candidate, *, likely: Sequence[Candidate] = ()) -> Shrunk | None:
-        """The smallest scenario that still fails; None if not even `start` does.
+        """Return the smallest scenario that still fails; None if not even `start` does.
 
-        `likely` are guesses at a smaller one; the first that fails is gone on with, and `start` need not be run then.
+        `likely` are guesses at a smaller one. The search continues with the first that fails, and `start` need not be run then.
         Within its budget the result is 1-minimal in each of faults, races, statements and nodes.
         """
         minimal = False
@@ -119,7 +119,7 @@ class Shrinking:
         return self._best
 
     def _accept(self, candidate: Candidate) -> bool:
-        """Whether it fails; if so, it is the best so far: whoever asks goes on from nothing larger."""
+        """Return True if the candidate fails, and continue the search from it."""
         if any(not race.sides for race in candidate.races) or not self._fails(candidate):
             return False
         self._best = candidate

@@ -1,4 +1,4 @@
-"""A shrunk run: from a failing run's folder to the least that still shows what it has shown, and the files that say so."""
+"""A shrunk run: from a failing run's folder to the smallest scenario with the same anomaly, and its files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
 from schemaquake.workloads.races.options import racing_options
 
-__all__ = ["ShrunkRun", "shrunk_run", "tell"]
+__all__ = ["ShrunkRun", "print_shrunk", "shrunk_run"]
 
 _FOLDER: Final = "shrunk"
 
 
 @dataclass(frozen=True, slots=True)
 class ShrunkRun:
-    """What became of a failing run; `shrunk` is None where it did not show again often enough."""
+    """The result of shrinking a run; `shrunk` is None if the anomaly did not show again often enough."""
 
     failing: FailingRun
     folder: Path
@@ -53,12 +53,12 @@ def _start(failing: FailingRun) -> Candidate:
 
 
 def _likely(failing: FailingRun) -> list[Candidate]:
-    """One race that showed it, alone: most often that is enough."""
+    """Return each race that showed the anomaly alone: most often one is enough."""
     return [replace(_start(failing), races=(race,)) for race in failing.shows[:2]]
 
 
 def _written(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -> dict[str, object]:
-    """scenario.json, reproduce.sh and shrunk.json; the last one's content."""
+    """Write scenario.json, reproduce.sh and shrunk.json, and return the content of the last one."""
     scenario = scenario_of(shrunk.candidate)
     write_bytes(folder / "scenario.json", orjson.dumps(scenario.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
     script = folder / "reproduce.sh"
@@ -78,12 +78,12 @@ def _written(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -
     return document
 
 
-def tell(console: Console, found: ShrunkRun) -> None:
-    """What is left, statement by statement."""
+def print_shrunk(console: Console, found: ShrunkRun) -> None:
+    """Print the remaining statements."""
     shrunk, failing = found.shrunk, found.failing
     assert shrunk is not None
     how = "nothing more can be left out" if shrunk.minimal else "the time budget ended first"
-    size = ", ".join(f"{count} {what}" for what, count in shrunk.candidate.size().items())
+    size = ", ".join(f"{count} {part}" for part, count in shrunk.candidate.size().items())
     console.print(f"{failing.title} ({failing.anomaly})", markup=False, style="bold")
     console.print(f"shows in {shrunk.measured.broken} of {shrunk.measured.tried} tries; {size}; {how}", markup=False)
     for race in shrunk.candidate.races:

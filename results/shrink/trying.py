@@ -1,8 +1,8 @@
 """Trying: an oracle that runs a candidate on real clusters.
 
-An anomaly of a race is looked for in keyspaces of its own on one fresh cluster, as often as there are tries: that is as
+An anomaly of a race is looked for in keyspaces of its own on one fresh cluster, as often as there are tries. That is as
 good as a cluster a try while the cluster takes schema changes, and it ends when it no longer does. An anomaly of the
-whole run needs a fresh cluster for every try; no more are begun than it takes to tell on which side of the rate it is.
+whole run needs a fresh cluster for every try; tries end as soon as the remaining ones cannot change the answer.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _JUDGE_LIMIT_S: Final = 60
 
 @dataclass(slots=True)
 class Trying:
-    """Runs candidates below `folder`."""
+    """An oracle whose runs lie below `folder`."""
 
     run: FailingRun
     folder: Path
     tries: int
     rate: float
     ends: float | None = None
-    """On time.monotonic: nothing is begun that is likely to end later."""
+    """The deadline on time.monotonic: no run is started that is likely to end later; None: no deadline."""
     _number: int = 0
     _longest_s: float = 0.0
 
     def __call__(self, candidate: Candidate) -> Measured:
-        """See `schemaquake.results.shrink.shrinking.Oracle`. Raises KeyboardInterrupt when a run was interrupted."""
+        """Run the candidate, see `schemaquake.results.shrink.shrinking.Oracle`. Raises KeyboardInterrupt when a run was interrupted."""
         self._number += 1
         path = self.folder / f"candidate-{self._number:03d}.json"
         path.write_bytes(orjson.dumps(scenario_of(candidate).to_json(), option=orjson.OPT_INDENT_2))
@@ -63,7 +63,7 @@ class Trying:
         return self.tries if self.run.of_the_run else 1
 
     def _is_settled(self, so_far: Measured) -> bool:
-        """Whether the runs that are left cannot change the answer."""
+        """Return True if the remaining runs cannot change the answer."""
         needed = max(1, math.ceil(self.rate * self.tries))
         return so_far.broken >= needed or so_far.broken + (self.tries - so_far.tried) < needed
 
@@ -82,12 +82,12 @@ class Trying:
 
 
 def scenario_of(candidate: Candidate) -> ScenarioFile:
-    """The file that says what the candidate's races are."""
+    """Return the file that describes the candidate's races."""
     return ScenarioFile(candidate.races, requires_of(candidate.races))
 
 
 def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) -> Plan:
-    """The run of a candidate whose scenario is in `path`."""
+    """Return the plan of a candidate whose scenario is in `path`."""
     given = {name: text for name, text in run.plan.options.items() if name != "only"}
     options = replace(
         configured(Scenario.options, given),
@@ -96,7 +96,7 @@ def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) 
         mode=candidate.mode,
         races=repeats,
         first_race=0,
-        # Later repeats would be judged for the damage of earlier ones.
+        # The damage of an earlier repeat would count for the later ones.
         until_poisoned=candidate.mode == "barrier" and not candidate.nemeses and repeats > 1,
     )
     return replace(
@@ -113,15 +113,15 @@ def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) 
 
 
 def measured(facts: RunFacts, anomaly: str, races: int, *, whole: bool) -> Measured:
-    """In how many of its repeats, of so many races each, a run shows the anomaly; `whole`: whether the run does."""
+    """Count the repeats, of so many races each, in which a run shows the anomaly. With `whole` the run is one repeat."""
     turns: dict[int, bool] = {}
     for race in facts.races:
-        turn = int(race.keyspace.rsplit("_", 1)[1]) // races  # its keyspace is numbered by the workload `scenario`
+        turn = int(race.keyspace.rsplit("_", 1)[1]) // races  # the workload `scenario` numbers its keyspaces
         turns[turn] = turns.get(turn, False) or anomaly in race.anomalies
     broken = sum(turns.values())
     if whole:
         found = anomaly in facts.at_large or broken > 0
         return Measured(int(found), int(found or facts.completed))
     if not broken and anomaly in facts.at_large:
-        broken = 1  # one of them at least has brought it about
+        broken = 1  # at least one repeat caused it
     return Measured(broken, max(broken, len(turns) if facts.completed else broken))

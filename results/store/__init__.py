@@ -1,1 +1,1 @@
-"""The store: a run's folder, its files, and how Parquet is written and read."""
+"""The store: a run's folder and its files, and the reading and writing of Parquet."""

@@ -1,4 +1,4 @@
-"""Atomic files: whoever looks sees the old content or the whole new one, also after a crash."""
+"""Atomic files: a reader sees the old content or the whole new one, also after a crash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["replacing", "write_bytes"]
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; what was written replaces `path` when the block ends, and is gone if it raises."""
+    """Yield a path beside `path` to write to. The file replaces `path` when the block ends, and is deleted if it raises."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         yield draft
@@ -21,7 +21,7 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # the name must survive a power cut as well
+    _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)  # the new name must survive a power cut as well
 
 
 def write_bytes(path: Path, content: bytes) -> None:

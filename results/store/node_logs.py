@@ -1,8 +1,8 @@
-"""Node logs: what the servers themselves warned of, as one table.
+"""Node logs: the warnings and errors of the servers' own logs, as one table.
 
 A node's folder holds a log a start: `system-0.log`, `system-1.log`, … (or a single `system.log`), and beside them
 `stdout-0.log`, … where the console is kept apart. Three dialects are read: logback's (Cassandra 2.1 and later),
-log4j's (up to 2.0) and seastar's. A line that begins no entry belongs to the one before it.
+log4j's (up to 2.0) and seastar's. A line that starts no entry belongs to the one before it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _ENTRY: Final = re.compile(
         (?P<message>.*)""",
     re.VERBOSE,
 )
-# What a JVM prints by itself when it gives up, also in the middle of another entry's lines.
+# The messages that a JVM prints by itself when it gives up, also in the middle of another entry's lines.
 _LAST_WORDS: Final = re.compile(
     r"Exception in thread |Exception \([\w.$]+\) encountered |Error: |Error occurred during initialization|"
     r"# A fatal error|Terminating due to |OpenJDK .*\berror\b|Unrecognized (?:VM )?option|"
-    # … and a server in C++
+    # … and those of a server in C++
     r"(?:Aborting|Segmentation fault|Illegal instruction|Bus error) on shard \d|\w+: \S+:\d+: .*: Assertion "
 )
 # An exception printed before there was a logger. After an entry it is that entry's stack trace.
@@ -49,7 +49,7 @@ _EXCEPTION: Final = re.compile(r"(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)\
 
 @dataclass(slots=True)
 class Entry:
-    """One entry of a log. `line` counts from 1; `stack` holds the lines that followed, the first thirty of them."""
+    """One entry of a log. `line` counts from 1; `stack` holds the first thirty lines that follow it."""
 
     line: int
     timestamp: str | None
@@ -60,10 +60,10 @@ class Entry:
 
 
 def read_logs(nodes: Path, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
-    """The warnings and errors of every node under `nodes`, as `LOGS`, by node, start and line.
+    """Read the warnings and errors of every node under `nodes`, as `LOGS`, by node, start and line.
 
-    Entries below WARN are kept where one of the patterns `noted` is found in their first line. What only the console
-    showed has `console: ` before its message, and its line counts there. A folder without logs has no rows.
+    Entries below WARN are kept where one of the patterns `noted` is found in their first line. The message of an entry from
+    the console alone starts with `console: `, and its line counts there. A folder without logs has no rows.
     """
     patterns = [re.compile(pattern) for pattern in noted]
     rows: list[dict[str, Any]] = []
@@ -75,7 +75,7 @@ def read_logs(nodes: Path, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa
 
 
 def entries(lines: Iterable[str]) -> Iterator[Entry]:
-    """A log's entries. A line that is no entry but a server's last words becomes one, of level ERROR without a time."""
+    """Yield a log's entries. A line outside the format that reports a fatal error is an entry of level ERROR without a time."""
     current: Entry | None = None
     for number, line in enumerate(lines, start=1):
         text = line.rstrip("\r\n")
@@ -92,7 +92,7 @@ def entries(lines: Iterable[str]) -> Iterator[Entry]:
 
 
 def _begun(text: str, number: int, current: Entry | None) -> Entry | None:
-    """The entry that begins with this line, if one does."""
+    """Return the entry that starts with this line, None if none does."""
     match = _ENTRY.match(text)
     if match is not None:
         thread = match["thread"] or match["shard"]
@@ -103,7 +103,7 @@ def _begun(text: str, number: int, current: Entry | None) -> Entry | None:
 
 
 def _by_boot(folder: Path) -> dict[int, dict[str, Path]]:
-    """The files of each start. An unnumbered file is the latest start's, where others are numbered."""
+    """Group the files by start. An unnumbered file is the latest start's, where others are numbered."""
     found = {path: match for path in sorted(folder.iterdir()) if (match := _FILE.fullmatch(path.name))}
     last = max((int(match["boot"]) for match in found.values() if match["boot"]), default=-1)
     boots: dict[int, dict[str, Path]] = {}

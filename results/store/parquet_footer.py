@@ -1,7 +1,7 @@
-"""Parquet footer: how much each row group of a file holds, read without Arrow.
+"""Parquet footer: the size of each row group of a file, read without Arrow.
 
-Arrow raises for nearly everything that may be wrong with a file, but its answers on single columns (`RowGroupMetaData.column`)
-end the whole process where a damaged footer contradicts itself. So who wants them looks through the footer here first.
+Arrow raises for nearly every damage to a file, but its answers on single columns (`RowGroupMetaData.column`)
+end the whole process if a damaged footer contradicts itself. So the footer is checked here first.
 Source: the Parquet format (parquet.thrift) in Thrift's compact protocol.
 """
 
@@ -24,7 +24,7 @@ _PAGE_BYTES_LEAST: Final = 8
 _PAGE_VALUES_MOST: Final = 1 << 31
 _MAGIC: Final = b"PAR1"
 
-# Numbers of fields: of the file, of a row group, of a column's chunk, of its metadata, of how much its texts and lists take.
+# Field numbers: of the file, of a row group, of a column's chunk, of its metadata, and of the sizes of its texts and lists.
 _ROW_GROUPS: Final = 4
 _COLUMNS, _GROUP_BYTES, _ROWS = 1, 2, 3
 _METADATA: Final = 3
@@ -34,14 +34,14 @@ _TEXT_BYTES, _REPETITIONS, _DEFINITIONS = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One row group: its rows, and about how many bytes it takes in memory, at most; of texts that are there often, more."""
+    """One row group: its number of rows, and an upper estimate of its bytes in memory; more for often repeated texts."""
 
     rows: int
     size: int
 
 
 def row_groups(file: Path) -> list[RowGroup]:
-    """The row groups of a file, in order. Raises HistoryError for a file of which the footer cannot be, or is not there."""
+    """Return the row groups of a file, in order. Raises HistoryError for a missing or impossible footer."""
     try:
         metadata = pq.read_metadata(file)
         columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
@@ -56,7 +56,7 @@ def row_groups(file: Path) -> list[RowGroup]:
 
 
 def not_whole(file: Path, why: object) -> HistoryError:
-    """The refusal of a file that is no Parquet, or a damaged one."""
+    """Build the error for a file that is no Parquet, or a damaged one."""
     return HistoryError(f"{file} is not a whole Parquet file ({str(why).strip()}).")
 
 
@@ -80,12 +80,12 @@ def _row_group(group: dict[int, Any], columns: list[Any], file_size: int) -> Row
         _refuse_the_absurd(chunk, file_size)
     rows, values, size = group[_ROWS], sum(chunk[_VALUES] for chunk in chunks), group[_GROUP_BYTES]
     if min(rows, values, size) < 0:
-        raise ValueError("fewer than none")
+        raise ValueError("a negative number of rows")
     return RowGroup(rows, max(_VALUE * values, size))
 
 
 def _refuse_the_absurd(chunk: dict[int, Any], file_size: int) -> None:
-    """A column beyond the end of the file, or with more values than so many bytes can tell of."""
+    """Raise ValueError for a column beyond the end of the file, or with more values than its bytes can hold."""
     stored, begin = chunk[_STORED_BYTES], min(chunk[_DATA_AT], chunk.get(_DICTIONARY_AT) or chunk[_DATA_AT])
     if stored < 0 or not 0 <= begin <= file_size - stored:
         raise ValueError(f"{stored} bytes at {begin} of {file_size}")
@@ -94,7 +94,7 @@ def _refuse_the_absurd(chunk: dict[int, Any], file_size: int) -> None:
 
 
 def _refuse_what_ends_the_process(sizes: dict[int, Any], column: Any) -> None:
-    """As Arrow checks it, in a place from which it cannot raise."""
+    """Raise ValueError where Arrow's own check would end the process, because it cannot raise there."""
     if _TEXT_BYTES in sizes and column.physical_type != "BYTE_ARRAY":
         raise ValueError(f"bytes of text in a column of {column.physical_type}")
     for field, level in ((_REPETITIONS, column.max_repetition_level), (_DEFINITIONS, column.max_definition_level)):
@@ -108,7 +108,7 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 
 
 class _Thrift:
-    """A structure as number of field → value. Raises LookupError and ValueError for what is none."""
+    """A structure as number of field → value. Raises LookupError and ValueError for malformed bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -118,7 +118,7 @@ class _Thrift:
     def struct(self) -> dict[int, Any]:
         self._depth += 1
         if self._depth > _DEPTH_MOST:
-            raise ValueError("structures within each other")
+            raise ValueError("structures nested too deep")
         found: dict[int, Any] = {}
         field = 0
         while header := self._byte():
@@ -142,7 +142,7 @@ class _Thrift:
             return self._list()
         if kind == _STRUCT:
             return self.struct()
-        raise ValueError(f"a value of kind {kind}")  # maps, which Parquet does without
+        raise ValueError(f"a value of kind {kind}")  # maps, which Parquet does not use
 
     def _list(self) -> list[Any]:
         header = self._byte()

@@ -1,4 +1,4 @@
-"""Parquet options: how our tables are laid out in files, small and quick to read with any tool."""
+"""Parquet options: the layout of our tables in files, small and quick to read with any tool."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["parquet_options"]
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """What `pyarrow.parquet.ParquetWriter` is to be told for tables of this schema.
+    """Return the options of `pyarrow.parquet.ParquetWriter` for tables of this schema.
 
-    Whole numbers are written as differences: indices, times and unique values hardly repeat, but follow one another. A
-    history of list-append is a third smaller so, and is read in three quarters of the time. All else is a dictionary.
+    Whole numbers are written as differences, because indices, times and unique values rarely repeat but follow one another.
+    That makes a history of list-append a third smaller, and reading takes three quarters of the time. Others use a dictionary.
     """
     leaves = dict(_leaves(schema))
-    numbers = [path for path, of_type in leaves.items() if of_type in (pa.int32(), pa.int64())]
+    numbers = [path for path, leaf_type in leaves.items() if leaf_type in (pa.int32(), pa.int64())]
     return {
         "compression": "zstd",
         "use_dictionary": [path for path in leaves if path not in numbers],
@@ -26,12 +26,12 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _leaves(fields: pa.Schema | pa.StructType, within: str = "") -> Iterator[tuple[str, pa.DataType]]:
-    """The columns that Parquet stores, by their paths there."""
+    """Yield the columns that Parquet stores, by their paths there."""
     for field in fields:
-        path, of_type = f"{within}{field.name}", field.type
-        while pa.types.is_list(of_type):
-            path, of_type = f"{path}.list.element", of_type.value_type
-        if pa.types.is_struct(of_type):
-            yield from _leaves(of_type, f"{path}.")
+        path, leaf_type = f"{within}{field.name}", field.type
+        while pa.types.is_list(leaf_type):
+            path, leaf_type = f"{path}.list.element", leaf_type.value_type
+        if pa.types.is_struct(leaf_type):
+            yield from _leaves(leaf_type, f"{path}.")
         else:
-            yield path, of_type
+            yield path, leaf_type

@@ -14,31 +14,31 @@ from schemaquake.results.store.parquet_footer import not_whole, row_groups
 
 __all__ = ["regrouped", "stretches"]
 
-_ROWS: Final = 64  # that are read at once: a row may be a thousand times as long as those before it
+_ROWS: Final = 64  # rows read at once: a row may be a thousand times as long as those before it
 _BUFFER: Final = 1 << 20  # bytes of each column that are read at once
 _OF_A_PIECE: Final = (
-    4  # so many row groups make a piece, or it would have only one of two that just do not fit together
+    4  # row groups in a piece; with larger groups, a piece would have only one of two that just do not fit together
 )
 
 
-def regrouped(file: Path, to: Path, most: int) -> Path:
-    """A file with the same rows in the same order and no row group of more than `most` bytes: itself, or `to`.
+def regrouped(file: Path, to: Path, limit_bytes: int) -> Path:
+    """Return a file with the same rows in the same order and no row group above `limit_bytes`: `file` itself, or `to`.
 
-    Raises HistoryError for a file that is damaged, or in which an operation alone takes more than that.
+    Raises HistoryError for a damaged file, and for a single operation above the limit.
     """
     groups = row_groups(file)
-    if all(group.size <= most for group in groups):
+    if all(group.size <= limit_bytes for group in groups):
         return file
     for group in groups:
-        if group.size > most * group.rows:
-            raise _too_long(file, group.size // max(group.rows, 1), most)
+        if group.size > limit_bytes * group.rows:
+            raise _too_long(file, group.size // max(group.rows, 1), limit_bytes)
     try:
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as source:
             batches = source.iter_batches(batch_size=_ROWS, use_threads=False)
             with pq.ParquetWriter(to, source.schema_arrow, compression="lz4") as writer:
-                for part in stretches(batches, most // _OF_A_PIECE):
-                    if len(part) == 1 and part.nbytes > most:
-                        raise _too_long(file, part.nbytes, most)
+                for part in stretches(batches, limit_bytes // _OF_A_PIECE):
+                    if len(part) == 1 and part.nbytes > limit_bytes:
+                        raise _too_long(file, part.nbytes, limit_bytes)
                     writer.write_table(part, row_group_size=len(part))
                     pa.default_memory_pool().release_unused()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -46,24 +46,24 @@ def regrouped(file: Path, to: Path, most: int) -> Path:
     return to
 
 
-def _too_long(file: Path, size: int, most: int) -> HistoryError:
+def _too_long(file: Path, size: int, limit_bytes: int) -> HistoryError:
     return HistoryError(
-        f"{file} has an operation of {size >> 20} MiB, and with the memory there is it can be read in pieces of "
-        f"{most >> 20} MiB. Allow more (--memory), where there is more."
+        f"{file} has an operation of {size >> 20} MiB, and the available memory allows pieces of "
+        f"{limit_bytes >> 20} MiB. Allow more with --memory if the machine has it."
     )
 
 
-def stretches(batches: Iterator[pa.RecordBatch], most: int, *, rows: int = 1 << 17) -> Iterator[pa.Table]:
-    """The rows of all batches in tables of at most so many rows and bytes, but of one row at least."""
+def stretches(batches: Iterator[pa.RecordBatch], limit_bytes: int, *, rows: int = 1 << 17) -> Iterator[pa.Table]:
+    """Yield the rows of all batches in tables of at most `rows` rows and `limit_bytes` bytes, but of at least one row."""
     waiting: list[pa.RecordBatch] = []
     size = count = 0
     for batch in batches:
-        # Row by row only where there is too much of them.
-        step = len(batch) if batch.nbytes <= most else 1
+        # Row by row only if the batch is too large.
+        step = len(batch) if batch.nbytes <= limit_bytes else 1
         for begin in range(0, len(batch), max(step, 1)):
             part = batch.slice(begin, step)
             length = part.nbytes
-            if waiting and (size + length > most or count + len(part) > rows):
+            if waiting and (size + length > limit_bytes or count + len(part) > rows):
                 yield pa.Table.from_batches(waiting)
                 waiting, size, count = [], 0, 0
             waiting.append(part)

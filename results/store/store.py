@@ -1,7 +1,7 @@
 """Store: a run's folder as an object. Every file of it has its name, its reader and its writer here.
 
-Files are written whole or not at all (`schemaquake.results.store.atomic`), tables as Parquet with zstd that any tool reads. What is
-missing, damaged or incomplete raises a HistoryError or PlanError that says whether `schemaquake recover RUN` helps.
+Files are written whole or not at all (`schemaquake.results.store.atomic`), tables as Parquet with zstd that any tool reads. A missing,
+damaged or incomplete file raises a HistoryError or PlanError that says if `schemaquake recover RUN` helps.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ log = logging.getLogger(__name__)
 
 FILES: Final[Mapping[str, str]] = {
     "plan.json": "everything needed to repeat the run",
-    CLUSTER_FILE: "of a deployed cluster: how it is reached and what may be done to it, as its owner wrote it",
-    "history.parquet": "one row an event: what was asked of which coordinator, and what is known of the outcome",
-    "observations.parquet": "what each node itself said of its schema, and what its data directories hold",
+    CLUSTER_FILE: "the owner's description of a deployed cluster: the access to it, and the faults it allows",
+    "history.parquet": "one row an event: each operation with its coordinator, and its outcome as far as it is known",
+    "observations.parquet": "each node's own account of its schema, and the content of its data directories",
     "journals": "the events and observations as they were written ahead, one file a worker",
     LEDGER: "every fault: what was broken, where, and how it was healed",
     "nodes": "each node's logs, configuration and crash output",
-    "verdict.json": "what the checkers say of the history",
-    "summary.json": "the run in short, for pages of many runs: what it was, its races, what broke, what is not decided",
+    "verdict.json": "the checkers' verdict on the history",
+    "summary.json": "the run in short, for pages of many runs: its plan, its races, its anomalies and its open questions",
     "analysis": "tables made from the history: operations, rates, latencies, races, schema timeline",
     "outcome.json": "whether the run was completed, and if not, why",
     "harness.jsonl": "the harness' own log",
-    "process.json": "which process carries the run out, while it does",
-    "report.html": "the report for a person",
+    "process.json": "the process that carries out the run, while it runs",
+    "report.html": "the report",
     "report.md": "the same in Markdown",
     "junit.xml": "the same for a build server",
     "reproduce.sh": "the command that repeats the run",
 }
-"""What each file of a run's folder is for."""
+"""The content of each file of a run's folder."""
 
 _ROW_GROUP: Final = 1 << 17  # rows
-_THREADS_FROM: Final = 1 << 26  # bytes; below, time is not worth the memory that every thread keeps
+_THREADS_FROM: Final = 1 << 26  # bytes; below, the saved time is not worth the memory of more threads
 _LATEST: Final = "latest"
 _EVENT_TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What `Store.recover` found. `torn` journals ended in a line, or a reading, that was cut short and left out."""
+    """The result of `Store.recover`. `torn` lists journals whose last line, or reading, was cut short and left out."""
 
     events: int
     observations: int
@@ -87,7 +87,7 @@ class Store:
 
     @classmethod
     def create(cls, runs: Path, workload: str, system: str) -> Store:
-        """A new folder `<UTC time>-<workload>-<system>` in `runs`, its own even if another run starts this second.
+        """Make a new folder `<UTC time>-<workload>-<system>` in `runs`, unique even if another run starts in the same second.
 
         `runs/latest` points to it afterwards. Raises PlanError if it cannot be made.
         """
@@ -104,26 +104,26 @@ class Store:
         return store
 
     def discard(self) -> None:
-        """Remove the folder and all that is in it: of a run that could not be started. `latest` goes back to the one before."""
+        """Remove the folder of a run that could not be started, with its content. `latest` points to the run before again."""
         shutil.rmtree(self.folder)
         latest = self.folder.with_name(_LATEST)
         if latest.is_symlink() and latest.readlink().name == self.folder.name:
-            others = sorted(
+            remaining = sorted(
                 path for path in self.folder.parent.iterdir() if (path / "plan.json").exists() and path != latest
             )
-            if others:
-                _point(latest, others[-1])
+            if remaining:
+                _point(latest, remaining[-1])
             else:
                 latest.unlink()
 
     def path(self, name: str) -> Path:
-        """Where a file of `FILES` is, or a file below one of its folders."""
+        """Return the path of a file of `FILES`, or of a file below one of its folders."""
         return self.folder / name
 
     # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read_plan(self) -> Plan:
-        """The plan. Raises HistoryError if the folder has none, PlanError if this version cannot run it."""
+        """Read the plan. Raises HistoryError if the folder has none, PlanError if this version cannot run it."""
         return Plan.read(self.folder)
 
     def write_plan(self, plan: Plan) -> None:
@@ -131,53 +131,53 @@ class Store:
         write_bytes(self.path("plan.json"), orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
 
     def started(self) -> datetime:
-        """When the run began, by the harness' wall clock. Raises HistoryError if its journals do not say."""
+        """Return when the run began, by the harness' wall clock. Raises HistoryError if its journals do not say."""
         path = self.path("journals") / STARTED
         try:
             return datetime.fromisoformat(orjson.loads(path.read_bytes())["started_utc"])
         except FileNotFoundError as error:
-            raise HistoryError(f"{path} is missing: when the run began is not known.") from error
+            raise HistoryError(f"{path} is missing, and with it the time when the run began.") from error
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            raise HistoryError(f"{path} is damaged ({error}): when the run began is not known.") from error
+            raise HistoryError(f"{path} is damaged ({error}), and does not say when the run began.") from error
 
     # ── what the run left behind ─────────────────────────────────────────────────────────────────────────────────────
 
     def read_history(self) -> pa.Table:
-        """The history, by index. Raises HistoryError."""
+        """Read the history, by index. Raises HistoryError."""
         return self._read("history.parquet", HISTORY, "index")
 
     def event_count(self) -> int:
-        """How many events the history has, without reading them. Raises HistoryError."""
+        """Count the events of the history without reading them. Raises HistoryError."""
         try:
             return int(pq.read_metadata(self.path("history.parquet")).num_rows)
         except (pa.ArrowInvalid, OSError):
-            return len(self.read_history())  # which says what is wrong
+            return len(self.read_history())  # it names the problem
 
     def write_history(self, history: pa.Table) -> None:
-        """Write history.parquet; raises ValueError for anything but a `HISTORY`."""
+        """Write history.parquet. Raises ValueError for a table that is not a `HISTORY`."""
         write_table(self.path("history.parquet"), history.cast(HISTORY.with_metadata(history.schema.metadata)))
 
     def read_observations(self) -> pa.Table:
-        """The observations, by time and node. Raises HistoryError."""
+        """Read the observations, by time and node. Raises HistoryError."""
         return self._read("observations.parquet", OBSERVATIONS, None)
 
     def write_observations(self, observations: pa.Table) -> None:
-        """Write observations.parquet; raises ValueError for anything but `OBSERVATIONS`."""
+        """Write observations.parquet. Raises ValueError for a table that is not `OBSERVATIONS`."""
         table = observations.cast(OBSERVATIONS.with_metadata(observations.schema.metadata))
         write_table(self.path("observations.parquet"), table)
 
     def read_logs(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
-        """The warnings and errors of the nodes' logs (`schemaquake.results.store.node_logs.read_logs`)."""
+        """Read the warnings and errors of the nodes' logs (`schemaquake.results.store.node_logs.read_logs`)."""
         return read_logs(self.path("nodes"), noted=noted)
 
     def records(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> Records:
-        """The three tables a checker judges. Raises HistoryError."""
+        """Read the three tables that a checker judges. Raises HistoryError."""
         return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted))
 
     def recover(self) -> Recovered:
-        """Merge the journals into history.parquet and observations.parquet; as often as one likes.
+        """Merge the journals into history.parquet and observations.parquet. May be repeated.
 
-        A folder that has both tables and no journals is left as it is. Raises PlanError while the run is going on, and
+        A folder that has both tables and no journals stays as it is. Raises PlanError while the run is going on, and
         HistoryError if there is nothing to merge or a journal is damaged elsewhere than at its end.
         """
         pid = still_running(self.folder)
@@ -199,7 +199,7 @@ class Store:
     # ── what was made of it ──────────────────────────────────────────────────────────────────────────────────────────
 
     def read_verdict(self) -> Verdict:
-        """The verdict. Raises HistoryError if the run has not been judged, or the file is damaged."""
+        """Read the verdict. Raises HistoryError if the run has not been judged, or the file is damaged."""
         path = self.path("verdict.json")
         try:
             return Verdict.from_json(orjson.loads(path.read_bytes()))
@@ -213,12 +213,12 @@ class Store:
             ) from error
 
     def write_verdict(self, verdict: Verdict) -> None:
-        """Write verdict.json, the same bytes for the same verdict."""
+        """Write verdict.json. Equal verdicts give equal bytes."""
         text = json.dumps(verdict.to_json(), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
         write_bytes(self.path("verdict.json"), text.encode() + b"\n")
 
     def read_analysis(self, name: str) -> pa.Table:
-        """The table `analysis/<name>.parquet`. Raises HistoryError if it has not been made."""
+        """Read the table `analysis/<name>.parquet`. Raises HistoryError if it does not exist."""
         path = self.path("analysis") / f"{name}.parquet"
         try:
             return pq.read_table(path)
@@ -248,7 +248,7 @@ class Store:
             raise HistoryError(f"{error} {self._advice()}") from error
 
     def _advice(self) -> str:
-        """Whether recovery helps."""
+        """Describe how the missing file can be had, if at all."""
         if still_running(self.folder) is not None:
             return "The run is still going on."
         if (self.path("journals") / STARTED).exists():
@@ -262,7 +262,7 @@ class Store:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """One Parquet file, whole or not at all."""
+    """Write one Parquet file, whole or not at all."""
     with replacing(path) as draft:
         pq.write_table(table, draft, row_group_size=_ROW_GROUP, **parquet_options(table.schema))
 
@@ -275,14 +275,14 @@ def read_table(
     keep: Callable[[pa.Table], pa.Table] | None = None,
     groups: Sequence[int] | None = None,
 ) -> pa.Table:
-    """A Parquet file as a table of `schema`, sorted by the column `order`, in which no value may come twice.
+    """Read a Parquet file as a table of `schema`, sorted by the column `order`, whose values must be unique.
 
-    Row groups (all, or those of `groups`) are read one after another, and with `keep` only what it returns is kept in
-    memory. The file may be the work of another tool: columns in any order, texts large or small, null columns left out.
-    Raises FileNotFoundError, and HistoryError for a file that cannot hold such a table.
+    Row groups (all, or those of `groups`) are read one after another, and `keep` selects the rows that stay in memory. The
+    file may come from another tool: columns in any order, texts large or small, null columns left out.
+    Raises FileNotFoundError, and HistoryError for a file without such a table.
     """
     try:
-        # Without `pre_buffer`, which would hold the whole file in memory beside what is made of it.
+        # Without `pre_buffer`, which would hold the whole file in memory beside the table.
         with pq.ParquetFile(path, pre_buffer=False) as file:
             metadata = _own_metadata(file.schema_arrow)
             names = [name for name in schema.names if name in file.schema_arrow.names]
@@ -294,7 +294,7 @@ def read_table(
             for numbers in _stretches(file, chosen):
                 part = conformed(file.read_row_groups(numbers, names, use_threads=threads))
                 kept.append(part if keep is None else keep(part))
-                pa.default_memory_pool().release_unused()  # what was needed to decompress
+                pa.default_memory_pool().release_unused()  # the memory that decompression took
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -304,12 +304,12 @@ def read_table(
 
 
 def _size(file: pq.ParquetFile, groups: Sequence[int]) -> int:
-    """Bytes of some row groups, uncompressed but encoded."""
+    """Return the bytes of some row groups, uncompressed but encoded."""
     return sum(file.metadata.row_group(number).total_byte_size for number in groups)
 
 
 def _stretches(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups in order, small ones together: a table of thousands of chunks would be slow."""
+    """Yield row groups in order, small ones together: a table of thousands of chunks would be slow."""
     numbers: list[int] = []
     rows = 0
     for number in groups:
@@ -321,7 +321,7 @@ def _stretches(file: pq.ParquetFile, groups: Sequence[int]) -> Iterator[list[int
 
 
 class _Conformed:
-    """Tables of one file as tables of `schema`. Columns of nothing but nulls share their memory."""
+    """A function that converts tables of one file to tables of `schema`. Columns of nulls alone share their memory."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
@@ -344,11 +344,11 @@ class _Conformed:
 def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     if field.name not in found.schema.names:
         if not field.nullable:
-            raise HistoryError(f"{path} has no column {field.name!r}, which it cannot do without.")
+            raise HistoryError(f"{path} lacks the required column {field.name!r}.")
         return pa.chunked_array([pa.nulls(len(found), field.type)])
     column = found[field.name]
     if column.null_count and not field.nullable:
-        raise HistoryError(f"{path} has nulls in column {field.name!r}, which can have none.")
+        raise HistoryError(f"{path} has nulls in column {field.name!r}, which allows none.")
     try:
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
             column = column.cast(field.type.value_type).dictionary_encode()
@@ -362,9 +362,9 @@ def _column(path: Path, found: pa.Table, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _refuse_foreign(path: Path, column: pa.ChunkedArray, field: pa.Field) -> None:
-    """Raise HistoryError for events that nobody can have written, and ArrowInvalid for a text that is none."""
+    """Raise HistoryError for events of an unknown type or process, and ArrowInvalid for a malformed text."""
     if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type):
-        column.validate(full=True)  # is it UTF-8, and in the dictionary?
+        column.validate(full=True)  # UTF-8, and indexes within the dictionary
     if field == HISTORY.field("type"):
         names = {name for chunk in column.chunks for name in chunk.dictionary.to_pylist()}
         if names - _EVENT_TYPES:
@@ -380,7 +380,7 @@ def _refuse_foreign(path: Path, column: pa.ChunkedArray, field: pa.Field) -> Non
 
 
 def _own_metadata(schema: pa.Schema) -> dict[bytes, bytes] | None:
-    """What the merge or a reader of other formats noted; not what pandas and others add for themselves."""
+    """Return the metadata of the merge or of a reader of other formats, without that which pandas and others add."""
     kept = {key: value for key, value in (schema.metadata or {}).items() if key in {b"torn_lines", b"names"}}
     return kept or None
 
@@ -397,7 +397,7 @@ def _ordered(path: Path, table: pa.Table, by: str) -> pa.Table:
 
 
 def increases(column: pa.ChunkedArray) -> bool:
-    """Whether each number is greater than the one before it; null is not."""
+    """Return True if each number is greater than the one before it; a null is not."""
     if column.null_count:
         return False
     last: int | None = None
@@ -413,7 +413,7 @@ def increases(column: pa.ChunkedArray) -> bool:
 
 
 def _new_folder(runs: Path, name: str) -> Path:
-    """A folder that was not there; two runs of one second get different ones."""
+    """Make a folder that did not exist; two runs of one second get different ones."""
     number = 1
     while True:
         folder = runs / (name if number == 1 else f"{name}-{number}")
@@ -426,7 +426,7 @@ def _new_folder(runs: Path, name: str) -> Path:
 
 
 def _point(link: Path, folder: Path) -> None:
-    """Make `link` a link to `folder`, in one step."""
+    """Point `link` to `folder`, in one step."""
     if link.exists() and not link.is_symlink():
         log.warning("not a link, left as it is", extra={"file": str(link)})
         return
@@ -435,7 +435,7 @@ def _point(link: Path, folder: Path) -> None:
         draft.symlink_to(folder.name, target_is_directory=True)
         draft.replace(link)
     except OSError as error:
-        # A link is a convenience, and some file systems know none.
+        # A link is a convenience, and some file systems have none.
         if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}:
             raise
         log.warning("this file system has no links", extra={"file": str(link)})

@@ -1,6 +1,6 @@
-"""Chronicle: what the conductor and the nemesis noted in a history, as phases, faults, boots and settlings.
+"""Chronicle: the conductor's and the nemesis' notes in a history, as phases, faults, boots and settlings.
 
-They are the events of process −1: `phase` (begins, ends), `phase-ended-early`, `phase-cut-short`, `fault-begins`,
+Notes are the events of process −1: `phase` (begins, ends), `phase-ended-early`, `phase-cut-short`, `fault-begins`,
 `fault-ends`, `fault-failed`, `fault-skipped`, `node-start` and `settle`. Times in ns since the run started.
 """
 
@@ -24,33 +24,33 @@ __all__ = ["Chronicle", "FaultWindow", "NodeStart", "Phase", "Settling", "chroni
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """A stretch of the run, under the conductor's name for it (boot, main, settle-settled, restart)."""
+    """A period of the run, under the conductor's name for it (boot, main, settle-settled, restart)."""
 
     name: str
     begins: int
     ends: int
     note: str = ""
-    """What the reader should know of it: "schema versions agreed after 3.7 s"."""
+    """A remark for the reader: "schema versions agreed after 3.7 s"."""
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         return (self.ends - self.begins) / 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultWindow:
-    """A fault while it was in place. `ends` null: it was never healed while the run went on."""
+    """The time during which a fault was in place. `ends` is None if it was not healed while the run went on."""
 
     nemesis: str
     begins: int
     ends: int | None
     nodes: tuple[str, ...] = ()
     error: str | None = None
-    """Injecting or healing it failed, in these words: what it did to the cluster is not known."""
+    """The error of injecting or healing the fault, whose effect on the cluster is then unknown; None: neither failed."""
 
     def title(self) -> str:
-        """The fault in a line."""
+        """Describe the fault in a line."""
         lasted = "not healed" if self.ends is None else f"{(self.ends - self.begins) / 1e9:.1f} s"
         where = f" on {joined(self.nodes)}" if self.nodes else ""
         return f"{self.nemesis}{where}, {lasted}" + (f", failed: {self.error}" if self.error else "")
@@ -58,7 +58,7 @@ class FaultWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStart:
-    """One start of a node: `phase` is boot, fault or restart; `begins` when its process was started."""
+    """One start of a node: `phase` is boot, fault or restart; `begins` is the start of its process."""
 
     phase: str
     begins: int
@@ -77,21 +77,21 @@ class Settling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chronicle:
-    """Everything noted, each in order of time."""
+    """All notes of a run, each kind in order of time."""
 
     phases: tuple[Phase, ...] = ()
     faults: tuple[FaultWindow, ...] = ()
     starts: tuple[NodeStart, ...] = ()
     settlings: tuple[Settling, ...] = ()
     ended_early: Mapping[str, str] = field(default_factory=dict)
-    """Phase → why a worker ended it before its steps did: the cluster never did what was required of it."""
+    """Phase → the reason for which a worker ended it before its steps did: the cluster never got all required operations."""
 
     def phase(self, name: str) -> Phase | None:
-        """The first phase of that name."""
+        """Return the first phase of that name, None if there is none."""
         return next((phase for phase in self.phases if phase.name == name), None)
 
     def settling(self, name: str) -> Settling | None:
-        """How the wait for agreement of that name ended."""
+        """Return the wait for agreement of that phase, None if there is none."""
         return next((settling for settling in self.settlings if settling.phase == name), None)
 
     def restarts(self) -> tuple[NodeStart, ...]:
@@ -105,7 +105,7 @@ class Chronicle:
 
 
 def chronicle_of(history: pa.Table) -> Chronicle:
-    """The chronicle of a history (`schemaquake.harness.model.records.HISTORY`). What never ended ends with the history.
+    """Build the chronicle of a history (`schemaquake.harness.model.records.HISTORY`). Open phases end with the history.
 
     Histories of other tools have no such notes: then the chronicle is empty.
     """
@@ -130,7 +130,7 @@ _Note = tuple[int, str, str | None, Mapping[str, Any]]
 
 
 def _notes(history: pa.Table) -> list[_Note]:
-    """(time, f, node, value) of every note whose value is an object."""
+    """List (time, f, node, value) of every note whose value is an object."""
     table = plain(history.filter(pc.equal(history.column("process"), NEMESIS)).select(["time", "f", "node", "value"]))
     found: list[_Note] = []
     for row in table.to_pylist():
@@ -153,24 +153,24 @@ def _phases(notes: Sequence[_Note], settlings: Sequence[Settling], end: int) -> 
     ended: dict[str, int] = {}
     for time, value in _named(notes, "phase"):
         (begun if value["state"] == "begins" else ended).setdefault(value["phase"], time)
-    spoken = {f"settle-{settling.phase}": _agreement(settling) for settling in settlings}
-    spoken |= {"setup": spoken.get("settle-setup", "")}
-    spoken |= {
+    notes_of_phases = {f"settle-{settling.phase}": _agreement(settling) for settling in settlings}
+    notes_of_phases |= {"setup": notes_of_phases.get("settle-setup", "")}
+    notes_of_phases |= {
         value["phase"]: "cut short: the cluster answered too slowly" for _, value in _named(notes, "phase-cut-short")
     }
-    spoken |= {phase: f"ended early: {because}" for phase, because in _ended_early(notes).items()}
+    notes_of_phases |= {phase: f"ended early: {because}" for phase, because in _ended_early(notes).items()}
     return tuple(
-        Phase(name=name, begins=begins, ends=ended.get(name, end), note=spoken.get(name, ""))
+        Phase(name=name, begins=begins, ends=ended.get(name, end), note=notes_of_phases.get(name, ""))
         for name, begins in begun.items()
     )
 
 
 def _ended_early(notes: Sequence[_Note]) -> Mapping[str, str]:
-    """By the word of the first worker who had to end the phase; two may come to it at once."""
-    told: dict[str, str] = {}
+    """Return the reason of the first worker that ended each phase; two may end it at once."""
+    reasons: dict[str, str] = {}
     for _, value in _named(notes, "phase-ended-early"):
-        told.setdefault(value["phase"], str(value["because"]))
-    return told
+        reasons.setdefault(value["phase"], str(value["because"]))
+    return reasons
 
 
 def _agreement(settling: Settling) -> str:

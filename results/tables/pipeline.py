@@ -1,12 +1,12 @@
-"""Pipeline: from a run's events to the tables that reports and people look at, all under `analysis/`.
+"""Pipeline: from a run's events to the tables for reports and readers, all under `analysis/`.
 
 events → `operations` (invocation and completion paired, by processes)
        → `rates` and `latencies` (by windows of a second), `timelines` (by objects)
 observations → `schema_timeline` (by nodes); notes and anomalies → `races`
 
-Every table is made by one pure function; the engine decides who calls it for which share of the rows, and the result
-is the same, since a process, a window, an object and a node are each whole in one share. A task is told which rows of
-which file are its share, reads the columns it needs, and hands back rows where they are few: operations go into files.
+Every table is made by one pure function; the engine assigns shares of the rows to tasks, and the result is the same,
+because a process, a window, an object and a node are each whole in one share. A task gets the file and the rows of its
+share, reads the columns it needs, and returns rows if they are few: operations go into files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from schemaquake.results.tables.timelines import TIMELINES, timelines
 __all__ = ["TABLES", "analyse"]
 
 TABLES: Final = ("operations", "rates", "latencies", "timelines", "races", "schema_timeline")
-"""What `analyse` writes: `analysis/<name>.parquet`."""
+"""The tables that `analyse` writes: `analysis/<name>.parquet`."""
 
 _DRAFTS: Final = pa.schema([("file", pa.string())])
 
@@ -47,7 +47,7 @@ _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 def analyse(store: Store, verdict: Verdict, *, engine: str = "auto", master: str | None = None) -> None:
     """Make every table of `TABLES` from the run's history, its observations and the anomalies of its verdict.
 
-    Raises HistoryError if a table is missing or such as no harness can have written, EnvironmentLacks as `judge` does.
+    Raises HistoryError for a missing or impossible table, EnvironmentLacks as `judge` does.
     """
     with choose(engine, events=store.event_count(), master=master) as carrier:
         analysis = store.path("analysis").resolve()
@@ -174,7 +174,7 @@ class _Pairing:
 
 
 def _windows(operations: Path, width: int) -> pa.Table:
-    """Stretches of time, of whole windows each, in which about as many operations were invoked."""
+    """Divide the time into spans of whole windows, with about as many operations in each."""
     invoked = np.sort(read_table(operations, _columns(OPERATIONS, "invoked"))["invoked"].to_numpy())
     inner = (
         [int(invoked[len(invoked) * n // width]) // WINDOW_NS * WINDOW_NS for n in range(1, width)]
@@ -186,7 +186,7 @@ def _windows(operations: Path, width: int) -> pa.Table:
 
 
 def _keyspaces(operations: Path, width: int) -> pa.Table:
-    """Keyspaces, so that about as many operations are each share's."""
+    """Divide the keyspaces into shares, with about as many operations in each."""
     weights: dict[str, int] = {}
     for count in pc.value_counts(
         read_table(operations, _columns(OPERATIONS, "key"))["key"].combine_chunks()

@@ -1,11 +1,11 @@
-"""Races: what became of each one, from the notes the workload made of them and the anomalies that were found.
+"""Races: the result of each one, from the workload's notes and the anomalies that were found.
 
 A race is an event of process −1 with f = "race": its key is the race's keyspace, its value says `workload`, `number`,
 `mode` and the statements of its `sides`. Everything in that keyspace belongs to the race.
 
 Damage elsewhere may be a race's, too: a note may name a `canary`, a table of a keyspace in which nothing races, and a
-main phase that ended early (`phase-ended-early`) leaves keyspaces whose races were never begun. What goes wrong in
-either is the damage of the last race that began: canaries before it succeeded, and nothing raced after it.
+main phase that ended early (`phase-ended-early`) leaves keyspaces whose races never began. Anomalies in either are the
+damage of the last race that began: canaries before it succeeded, and nothing raced after it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OUTCOMES: Final = ("ok", "fail", "info")
 
 
 def races(history: pa.Table, operations: pa.Table, anomalies: Iterable[Anomaly]) -> pa.Table:
-    """One row a race (`RACES`), in the order in which they were run.
+    """Return one row a race (`RACES`), in the order in which they were run.
 
     `history` and `operations` are of the whole run. An anomaly belongs to the keyspaces of its objects; one without
     objects to those of its operations.
@@ -61,14 +61,14 @@ def races(history: pa.Table, operations: pa.Table, anomalies: Iterable[Anomaly])
     rows = []
     for keyspace, note in notes.items():
         types = sorted(found.get(keyspace, ()))
-        told = {name: note.get(name) for name in ("workload", "variant", "number", "mode", "sides")}
+        description = {name: note.get(name) for name in ("workload", "variant", "number", "mode", "sides")}
         counts = outcomes.get(keyspace, dict.fromkeys(_OUTCOMES, 0))
-        rows.append({"keyspace": keyspace, **told, "broken": bool(types), "anomalies": types, **counts})
+        rows.append({"keyspace": keyspace, **description, "broken": bool(types), "anomalies": types, **counts})
     return pa.Table.from_pylist(rows, schema=RACES)
 
 
 def _notes(history: pa.Table) -> dict[str, dict[str, Any]]:
-    """The value of each race's note, by keyspace."""
+    """Return the value of each race's note, by keyspace."""
     events = history.filter(pc.and_(pc.equal(history["process"], NEMESIS), pc.equal(history["f"], "race")))
     notes: dict[str, dict[str, Any]] = {}
     for event in events.select(["key", "value"]).to_pylist():
@@ -84,13 +84,13 @@ def _canaries(notes: Mapping[str, Mapping[str, Any]]) -> frozenset[str | None]:
 
 
 def _ended_early(history: pa.Table) -> bool:
-    """Whether the main phase ended before all races were begun."""
+    """Return True if the main phase ended before all races began."""
     notes = history.filter(pc.and_(pc.equal(history["process"], NEMESIS), pc.equal(history["f"], "phase-ended-early")))
     return any(orjson.loads(value or "{}").get("phase") == "main" for value in notes["value"].to_pylist())
 
 
 def _outcomes(operations: pa.Table) -> dict[str, dict[str, int]]:
-    """How many operations of each keyspace ended how."""
+    """Count the operations of each keyspace by outcome."""
     counted = (
         plain(operations.select(["key", "type"]))
         .group_by(["key", "type"], use_threads=False)
@@ -105,7 +105,7 @@ def _outcomes(operations: pa.Table) -> dict[str, dict[str, int]]:
 
 
 def _found(anomalies: Iterable[Anomaly], operations: pa.Table) -> dict[str, set[str]]:
-    """The types of anomaly in each keyspace."""
+    """Collect the types of anomaly in each keyspace."""
     found: dict[str, set[str]] = {}
     for anomaly in anomalies:
         keys = anomaly.objects or _keys(operations, anomaly.ops)
@@ -115,7 +115,7 @@ def _found(anomalies: Iterable[Anomaly], operations: pa.Table) -> dict[str, set[
 
 
 def _keys(operations: pa.Table, indices: Sequence[int]) -> list[str]:
-    """The keys of the operations with these indices, of invocation or completion."""
+    """Return the keys of the operations with these indices, of invocation or completion."""
     if not indices:
         return []
     wanted = pa.array(indices, pa.int64())

@@ -1,8 +1,8 @@
-"""Rates and latencies: how many operations ended how, and how long they took, second by second.
+"""Rates and latencies: the number of operations by outcome, and their duration, second by second.
 
-As in Jepsen's plots, a rate counts what *completed* in a second, a latency belongs to the second in which its operation
-was *invoked*: a timeout shows where the trouble began. Pure functions of `schemaquake.harness.history.pairing.OPERATIONS`; any set of
-operations that is whole in its windows gives the same rows as the run does.
+As in Jepsen's plots, a rate counts operations that *completed* in a second, a latency belongs to the second in which its
+operation was *invoked*: a timeout shows where the trouble began. Pure functions of `schemaquake.harness.history.pairing.OPERATIONS`; any
+set of operations that is whole in its windows gives the same rows as the run does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PERCENTILES: Final = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 
 def rates(operations: pa.Table) -> pa.Table:
-    """How many operations completed (`RATES`, by window, f and type). What never completed is in no window."""
+    """Count completed operations (`RATES`, by window, f and type). An operation without a completion is in no window."""
     completed = _completed(operations)
     counted = (
         pa.table({"window": _windows(completed["completed"]), "f": completed["f"], "type": completed["type"]})
@@ -58,9 +58,9 @@ def rates(operations: pa.Table) -> pa.Table:
 
 
 def latencies(operations: pa.Table) -> pa.Table:
-    """How long operations took that completed (`LATENCIES`, by window, f and type).
+    """Measure the duration of completed operations (`LATENCIES`, by window, f and type).
 
-    A percentile is one of the measured latencies: the smallest that so many per cent do not exceed.
+    A percentile is one of the measured latencies: the smallest that this share of them does not exceed.
     """
     completed = _completed(operations)
     took = completed["completed"].to_numpy() - completed["invoked"].to_numpy()
@@ -91,7 +91,7 @@ def _windows(times: pa.ChunkedArray) -> pa.Array:
 
 
 def _ranks(column: pa.ChunkedArray) -> _Numbers:
-    """A text column as numbers that are ordered as the texts are."""
+    """Convert a text column to numbers in the same order."""
     encoded = column.combine_chunks().dictionary_encode()
     ranks = np.argsort(np.argsort(np.array(encoded.dictionary.to_pylist(), dtype=str)))
     ranked: _Numbers = ranks[encoded.indices.to_numpy()]
@@ -99,5 +99,5 @@ def _ranks(column: pa.ChunkedArray) -> _Numbers:
 
 
 def _changes(values: _Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where a value differs from the one before; the first does."""
+    """Mark the values that differ from the one before; the first does."""
     return np.append([True] * bool(len(values)), values[1:] != values[:-1]).astype(bool)

@@ -1,4 +1,4 @@
-"""Schema timeline: how each node's schema changed, as the node itself told it.
+"""Schema timeline: the changes of each node's schema, by the node's own account.
 
 One row whenever a node shows a new schema version or epoch, or an object in a new form: appeared, altered, another id,
 gone. Pure function of `schemaquake.harness.model.records.OBSERVATIONS`; the observations of one node give the same rows as the run's.
@@ -40,10 +40,10 @@ _Object = tuple[str, str | None, str | None]
 
 
 def schema_timeline(observations: pa.Table) -> pa.Table:
-    """The changes (`SCHEMA_TIMELINE`), by node and time.
+    """List the changes (`SCHEMA_TIMELINE`), by node and time.
 
-    A reading while the run goes on shows what changed; a final one is complete, so what it lacks is gone. A node that
-    could not be read shows nothing, and loses nothing by it.
+    A reading while the run goes on contains changes only; a final one is complete, so an object that it lacks is gone. A
+    failed reading changes nothing.
     """
     rows = plain(observations.select(_WANTED)).sort_by([("node", "ascending"), ("time", "ascending")]).to_pylist()
     changes = [
@@ -53,14 +53,14 @@ def schema_timeline(observations: pa.Table) -> pa.Table:
 
 
 class _Node:
-    """What one node last showed."""
+    """The last known schema of one node."""
 
     def __init__(self) -> None:
         self._version: tuple[str | None, int | None] = (None, None)
         self._objects: dict[_Object, tuple[str | None, str]] = {}
 
     def changes(self, rows: list[_Row]) -> Iterator[_Row]:
-        """`rows` are a node's observations in order of time; its readings do not overlap."""
+        """Yield the changes in `rows`, a node's observations in order of time; its readings do not overlap."""
         for _, grouped in groupby(rows, key=lambda row: (row["phase"], row["sample"], row["kind"] == "data-directory")):
             reading = list(grouped)
             if any(row["error"] is not None for row in reading):
@@ -78,8 +78,8 @@ class _Node:
         for row in shown:
             yield from self._shown(row)
         if versions and versions[0]["phase"] != "running":
-            there = {_object(row) for row in shown}
-            for kind, keyspace, name in [object_ for object_ in self._objects if object_ not in there]:
+            present = {_object(row) for row in shown}
+            for kind, keyspace, name in [object_ for object_ in self._objects if object_ not in present]:
                 del self._objects[kind, keyspace, name]
                 gone = {**versions[0], "kind": kind, "keyspace": keyspace, "name": name}
                 yield self._row(gone, present=False, id=None)

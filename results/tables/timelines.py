@@ -1,4 +1,4 @@
-"""Timelines: what was asked of each object, in order, and how it ended.
+"""Timelines: the operations on each object, in order, with their outcomes.
 
 An object is a key of the history: a keyspace, a table, a type … Operations of the run as a whole have no key and are
 in no timeline. Pure function of `schemaquake.harness.history.pairing.OPERATIONS`; the objects of a keyspace give the same rows as the run.
@@ -42,7 +42,7 @@ TIMELINES: Final = pa.schema(
 
 
 def timelines(operations: pa.Table) -> pa.Table:
-    """One row an object (`TIMELINES`, by key)."""
+    """Return one row an object (`TIMELINES`, by key)."""
     columns = plain(operations.select([*(field.name for field in _OPERATION), "key"]))
     keyed = columns.filter(columns["key"].is_valid()).sort_by([("key", "ascending"), ("index", "ascending")])
     if not len(keyed):

@@ -36,16 +36,16 @@ def _crash_table(
         str, typer.Option(help="a version of the ordered-migrations era, 0.7 to 1.0")
     ] = "cassandra:0.7.10",
     *,
-    tries: Annotated[int, typer.Option(help="how often a create and a drop are killed, each")] = 40,
-    seed: Annotated[int, typer.Option(help="of the delays")] = 1,
-    runs: Annotated[Path, typer.Option(help="where folders of runs are made")] = Path("runs"),
+    tries: Annotated[int, typer.Option(help="number of kills of a create and of a drop, each")] = 40,
+    seed: Annotated[int, typer.Option(help="seed of the delays")] = 1,
+    runs: Annotated[Path, typer.Option(help="the parent folder of the run's folder")] = Path("runs"),
     keep_data: Annotated[bool, typer.Option(help="keep the node's files")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="every step")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
 ) -> None:
-    """Kill one node in the middle of schema changes, start it, and hold what happened against the 0.7 document's table."""
+    """Kill one node in the middle of schema changes, start it, and compare the result with the 0.7 document's table."""
     configure_logging(verbose=verbose)
-    # Not before they are needed: every other command of schemaquake would wait for them.
+    # Imported here, because every other command of schemaquake would wait for them.
     from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
@@ -79,8 +79,8 @@ def _crash_table(
 
 
 def _carry_out(plan: Plan, folder: Path) -> list[Evidence]:
-    """Every try, made behind the provider's enclosure. Raises ClusterError if they ended early."""
-    # The same; and drivers take half a second to import.
+    """Make every try, inside the provider's enclosure. Raises ClusterError if they ended early."""
+    # Imported here as well: drivers take half a second to import.
     from schemaquake.clusters.local.provider import LocalProvider  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.experiment import TRIES  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.table import evidence_of  # noqa: PLC0415
@@ -110,7 +110,7 @@ def _document(system: str, command: str, folder: Path, tries: list[Evidence], ro
         "command": command,
         "folder": str(folder),
         "rows": [dataclasses.asdict(row) for row in rows],
-        "tries": [told.to_json() for told in tries],
+        "tries": [evidence.to_json() for evidence in tries],
     }
 
 

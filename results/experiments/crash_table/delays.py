@@ -1,8 +1,8 @@
-"""Delays: when to kill, so that every step is met about as often as the others.
+"""Delays: the moments of the kills, so that every step is met about as often as the others.
 
-Steps of a migration take from a fraction of a millisecond to tens of them, so delays that are spread evenly would find
-the long ones only. After a first sweep each delay is aimed at the step that was met least, near delays that met it, or
-between the latest that fell short of it and the earliest that went past it.
+Steps of a migration take from a fraction of a millisecond to tens of them, so evenly spread delays would meet the long
+ones only. After a first sweep each delay is aimed at the step that was met least, near delays that met it, or
+between the latest delay before it and the earliest after it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["next_delay"]
 
 _SWEEP: Final = 8
 _RECENT: Final = 20
-"""How many tries are aimed by: on a machine that is busy one minute and idle the next, older ones mislead."""
+"""The number of tries that a delay is computed from: on a machine that is sometimes busy, older ones mislead."""
 _SPREAD: Final = 0.03
-"""Of the whole change: how far from its aim a delay may fall (one standard deviation)."""
+"""The standard deviation of a delay from its aim, as a share of the whole change."""
 
 
 def next_delay(past: Sequence[tuple[float, str]], steps: Sequence[str], *, horizon_s: float, random: Random) -> float:
-    """The delay of the next try, 0 to `horizon_s`. `past` are (delay, step met); `steps` in the order of time."""
+    """Return the delay of the next try, 0 to `horizon_s`. `past` are (delay, step met); `steps` in the order of time."""
     if len(past) < _SWEEP:
         return horizon_s * (len(past) + random.random()) / _SWEEP
     met = Counter(step for _, step in past)

@@ -1,7 +1,7 @@
-"""The tries themselves: one node, a schema change, SIGKILL in the middle of it, a start, and what is then there.
+"""The tries themselves: one node, a schema change, SIGKILL in the middle of it, a start, and a look at the result.
 
 Runs inside the cluster's enclosure (`python -m schemaquake.results.experiments.crash_table.experiment FOLDER`) and appends a line of JSON to
-`tries.jsonl` for each try. The node is alone: nobody can push to it what it lost.
+`tries.jsonl` for each try. The node is alone, so no other node can restore its lost definitions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KEYSPACE: Final = "crash"
 _COLUMNS: Final = [("k", "int", "partition_key"), ("v", "text", "regular")]
 _ROWS: Final = 3
 _HORIZON: Final = 1.2
-"""Of what an undisturbed change takes: how late a kill may come."""
+"""The latest moment of a kill, as a multiple of the duration of an undisturbed change."""
 _START_S: Final = 60.0
 _LOG_LINES_MOST: Final = 12
 _TELLING: Final = re.compile(
@@ -61,7 +61,7 @@ _TELLING: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What a node's system tables hold of its schema's history."""
+    """The history of a node's schema in its system tables."""
 
     definitions: frozenset[bytes]
     migrations: frozenset[bytes]
@@ -95,7 +95,7 @@ class _Experiment:
         self._connection: Connection | None = None
 
     def run(self, tries: int) -> None:
-        """Both kinds in turn, `tries` times each."""
+        """Try both kinds in turn, `tries` times each."""
         self._connect()
         self._must(create_keyspace(_KEYSPACE, replication_factor=1))
         horizons = {kind: _HORIZON * self._undisturbed(kind) for kind in KINDS}
@@ -103,16 +103,16 @@ class _Experiment:
         for number in range(tries * len(KINDS)):
             kind = KINDS[number % len(KINDS)]
             delay_s = next_delay(self._past[kind], _MET[kind], horizon_s=horizons[kind], random=self._random)
-            told = self._try(number, kind, delay_s)
-            self._past[kind].append((delay_s, died_after(told)))
+            evidence = self._try(number, kind, delay_s)
+            self._past[kind].append((delay_s, died_after(evidence)))
             with self._record.open("ab") as record:
-                record.write(orjson.dumps(told.to_json(), option=orjson.OPT_APPEND_NEWLINE))
-            log.info("try", extra={"number": number, "kind": kind, "died_after": died_after(told)})
-            if not told.started:
+                record.write(orjson.dumps(evidence.to_json(), option=orjson.OPT_APPEND_NEWLINE))
+            log.info("try", extra={"number": number, "kind": kind, "died_after": died_after(evidence)})
+            if not evidence.started:
                 self._start_anew()
 
     def _undisturbed(self, kind: Kind) -> float:
-        """The longest of three, in seconds; the first of a Java process is slow."""
+        """Return the longest duration of three undisturbed changes, in seconds; the first of a Java process is slow."""
         took = []
         for number in range(4):
             change = self._prepare(kind, f"warm{number}_{kind[:4]}")
@@ -151,7 +151,7 @@ class _Experiment:
         return self._look_inside(found, change, before) if boot.served else found
 
     def _prepare(self, kind: Kind, table: str) -> Invoke:
-        """The change to be made; what is to be dropped is there, with rows that lie in files."""
+        """Return the change to be made. A table to be dropped is created, with rows that lie in files."""
         if kind == "create-table":
             return create_table(_KEYSPACE, table, columns=_COLUMNS)
         self._must(create_table(_KEYSPACE, table, columns=_COLUMNS))
@@ -163,14 +163,14 @@ class _Experiment:
         return drop_table(_KEYSPACE, table)
 
     def _kill_during(self, change: Invoke, delay_s: float) -> Completion:
-        """Send the change, kill the node so much later, and return what the client was told."""
+        """Send the change, kill the node so much later, and return the client's completion."""
         client = self._connected()
-        told: list[Completion] = []
+        completions: list[Completion] = []
         sent = threading.Event()
 
         def send() -> None:
             sent.set()
-            told.append(client.invoke(change))
+            completions.append(client.invoke(change))
 
         sender = threading.Thread(target=send)
         sender.start()
@@ -179,7 +179,7 @@ class _Experiment:
         self._node.kill()
         sender.join()
         self._disconnect()
-        return told[0]
+        return completions[0]
 
     def _start(self) -> Boot:
         self._node.start()
@@ -188,25 +188,25 @@ class _Experiment:
             self._connect()
         return boot
 
-    def _look_inside(self, told: Evidence, change: Invoke, before: _Stored) -> Evidence:
-        """What the started node shows; afterwards the table is gone, whatever became of the change."""
+    def _look_inside(self, evidence: Evidence, change: Invoke, before: _Stored) -> Evidence:
+        """Read the started node's state. Afterwards the table is gone."""
         after = self._stored()
         table = change.value["name"]
-        there = self._is_there(table)
-        applied = there == (told.kind == "create-table")
-        files_after = told.kind == "drop-table" and self._files(table)
+        exists = self._is_there(table)
+        applied = exists == (evidence.kind == "create-table")
+        files_after = evidence.kind == "drop-table" and self._files(table)
         news = {version.hex() for version in after.migrations - before.migrations}
         news |= {bytes.fromhex(key.decode().replace("-", "")).hex() for key in after.definitions - before.definitions}
         text = self._node.log_text()
         loaded = re.search(r"Loading schema version ([0-9a-f-]+)", text)
         rows = None
-        if told.kind == "drop-table":
-            if not there:
+        if evidence.kind == "drop-table":
+            if not exists:
                 self._connected().invoke(create_table(_KEYSPACE, table, columns=_COLUMNS))
             read = self._connected().invoke(read_rows(_KEYSPACE, table, consistency="ONE", phase="restarted"))
             rows = len(read.value["rows"]) if read.type == "ok" else 0
         changes_again = self._tidy(change)
-        fields = {name: getattr(told, name) for name in Evidence.__slots__}
+        fields = {name: getattr(evidence, name) for name in Evidence.__slots__}
         return Evidence(
             **{
                 **fields,
@@ -223,19 +223,19 @@ class _Experiment:
         )
 
     def _tidy(self, change: Invoke) -> bool:
-        """Whether the node makes a change that has to succeed: the table of the try is dropped, or created and dropped."""
+        """Return True if the node makes a change that has to succeed: the table of the try is dropped, or created and dropped."""
         table = change.value["name"]
         client = self._connected()
         made = self._is_there(table) or client.invoke(create_table(_KEYSPACE, table, columns=_COLUMNS)).type == "ok"
         dropped = client.invoke(drop_table(_KEYSPACE, table)).type == "ok"
         for path in self._data().rglob(f"*{table}-*"):
-            path.unlink(missing_ok=True)  # of a name that is never used again
+            path.unlink(missing_ok=True)  # its name is never used again
         return made and dropped
 
-    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── state on disk ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _stored(self) -> _Stored:
-        """The rows of system.Schema and the columns of system.Migrations, as they are named."""
+        """Read the row keys of system.Schema and the column names of system.Migrations."""
         connection = self._connection
         assert connection is not None
         call, dialect = connection.call, connection.dialect
@@ -256,7 +256,7 @@ class _Experiment:
         return Path(self._node.folder.path) / "data" / _KEYSPACE
 
     def _files(self, table: str) -> bool:
-        """Whether data files of the table are on disk that no marker gives up."""
+        """Return True if data files of the table are on disk that no marker gives up."""
         given_up = {path.name.rsplit("-", 1)[0] for path in self._data().glob(f"{table}-*-Compacted")}
         return any(path.name.rsplit("-", 1)[0] not in given_up for path in self._data().glob(f"{table}-*-Data.db"))
 
@@ -293,7 +293,7 @@ class _Experiment:
             raise ClusterError(f"{operation.f} {operation.key} failed on an undisturbed node: {done.error}")
 
     def _start_anew(self) -> None:
-        """After a start that failed: an empty node."""
+        """Replace the node with an empty one, after a start that failed."""
         self._node.kill()
         for name in ("data", "commitlog", "saved_caches"):
             for path in (Path(self._node.folder.path) / name).glob("*"):

@@ -1,4 +1,4 @@
-"""The table: for every step what the seed document says, and what happened to nodes that died there."""
+"""The table: for every step the seed document's claim, and the result of tries in which the node died there."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 from schemaquake.results.experiments.crash_table.evidence import (
     ACKNOWLEDGED,
-    UNTOLD,
+    UNKNOWN_STEP,
     Evidence,
+    describe_result,
     died_after,
-    what_happened,
 )
 
-__all__ = ["Row", "Step", "as_markdown", "as_told", "evidence_of", "rows_of", "steps"]
+__all__ = ["Row", "Step", "agrees", "as_markdown", "evidence_of", "rows_of", "steps"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of applying a migration, as the document has it; see `steps.toml`."""
+    """One step of applying a migration, as in the document; see `steps.toml`."""
 
     id: str
     does: str
@@ -40,63 +40,63 @@ class Row:
     died_after: str
     kind: str
     steps: tuple[Step, ...]
-    """One; two where nothing tells them apart; none where every step was done, or nobody could look."""
+    """The step; two if they cannot be distinguished; none if every step was done, or the tables could not be read."""
     tries: int
     as_told: int
-    """How many went as the document says of (one of) the steps; every one where it says nothing."""
+    """The number of tries that went as the document says of (one of) the steps; every one where it says nothing."""
     happened: Mapping[str, int]
-    """What happened, in a sentence → how often."""
+    """The result in a sentence → the number of its tries."""
     examples: tuple[int, ...]
     """The number of one try of each sentence."""
 
 
 @cache
 def steps() -> tuple[Step, ...]:
-    """What the document says, in its order."""
+    """Return the document's steps, in its order."""
     document = tomllib.loads(files(__package__).joinpath("steps.toml").read_text(encoding="utf-8"))
     return tuple(Step(**{**entry, "left": tuple(entry["left"])}) for entry in document["step"])
 
 
-def as_told(step: Step, told: Evidence) -> bool:
-    """Whether a node that died after that step did what the document says."""
+def agrees(step: Step, evidence: Evidence) -> bool:
+    """Return True if a node that died after that step did what the document says."""
     left = {
-        "definitions": told.definitions and not told.moved,
-        "migration": told.migration and not told.moved,
-        "files": told.kind == "create-table" or told.files_after,
+        "definitions": evidence.definitions and not evidence.moved,
+        "migration": evidence.migration and not evidence.moved,
+        "files": evidence.kind == "create-table" or evidence.files_after,
     }
-    if told.started != step.starts:
+    if evidence.started != step.starts:
         return False
-    return told.applied == step.applied and (step.id == "4" or all(left[what] for what in step.left))
+    return evidence.applied == step.applied and (step.id == "4" or all(left[part] for part in step.left))
 
 
 def rows_of(tries: Sequence[Evidence]) -> Iterator[Row]:
-    """A row for every step and kind of change that was met, in the order of steps, and for every step that was not."""
+    """Yield a row for every step and kind of change that was met, in the order of steps."""
     groups: dict[tuple[str, str], list[Evidence]] = {}
-    for told in tries:
-        groups.setdefault((died_after(told), told.kind), []).append(told)
+    for evidence in tries:
+        groups.setdefault((died_after(evidence), evidence.kind), []).append(evidence)
     known = {step.id: step for step in steps()}
     for step_id, kind in sorted(groups, key=lambda group: (_ORDER.index(group[0]), group[1])):
         some = groups[step_id, kind]
         meant = tuple(known[part] for part in step_id.split(" or ") if part in known)
-        happened = Counter(map(what_happened, some))
+        happened = Counter(map(describe_result, some))
         yield Row(
             died_after=step_id,
             kind=kind,
             steps=meant,
             tries=len(some),
-            as_told=sum(not meant or any(as_told(step, told) for step in meant) for told in some),
+            as_told=sum(not meant or any(agrees(step, evidence) for step in meant) for evidence in some),
             happened=dict(happened.most_common()),
             examples=tuple(
-                next(t.number for t in some if what_happened(t) == text) for text, _ in happened.most_common()
+                next(t.number for t in some if describe_result(t) == text) for text, _ in happened.most_common()
             ),
         )
 
 
-_ORDER = ("1", "1.1", "2", "3", "4", "5", "5 or 6", "6", ACKNOWLEDGED, UNTOLD)
+_ORDER = ("1", "1.1", "2", "3", "4", "5", "5 or 6", "6", ACKNOWLEDGED, UNKNOWN_STEP)
 
 
 def as_markdown(system: str, tries: Sequence[Evidence], command: str) -> str:
-    """The table for a repository, with the command that repeats it."""
+    """Return the table for a repository, with the command that repeats it."""
     lines = [
         f"# A node killed at every step of a migration: {system}",
         "",
@@ -124,8 +124,8 @@ def as_markdown(system: str, tries: Sequence[Evidence], command: str) -> str:
 
 
 _WITHOUT_STEP = {
-    ACKNOWLEDGED: "(every step was done, and the client was told so)",
-    UNTOLD: "(the node did not start, so its tables tell nothing)",
+    ACKNOWLEDGED: "(every step was done, and the change was acknowledged)",
+    UNKNOWN_STEP: "(the node did not start, so its tables could not be read)",
 }
 
 
@@ -134,6 +134,6 @@ def _never(step: Step) -> str:
 
 
 def evidence_of(document: Mapping[str, Any]) -> Evidence:
-    """A try from its line of `tries.jsonl`."""
-    told = {name: document[name] for name in Evidence.__slots__}
-    return Evidence(**{**told, "log": tuple(told["log"])})
+    """Parse a try from its line of `tries.jsonl`."""
+    fields = {name: document[name] for name in Evidence.__slots__}
+    return Evidence(**{**fields, "log": tuple(fields["log"])})

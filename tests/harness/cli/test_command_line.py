@@ -64,7 +64,7 @@ WRONG = [
         "no launch recipe for cassandra:99",
     ),
     ("a concurrency that is none", [*RUN, "--concurrency", "two"], "--concurrency is a number of workers (6)"),
-    ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O wants name=value, not "fast"'),
+    ("an option of a workload that is none", [*RUN, "-O", "fast"], '-O needs name=value, not "fast"'),
     ("a list there is not", ["list", "wishes"], 'cannot list "wishes"; lists there are: workloads, nemeses, checkers'),
     ("a run that is none", ["heal", "."], "is not a run's folder: it has no plan.json"),
 ]

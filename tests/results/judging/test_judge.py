@@ -224,7 +224,7 @@ def test_an_unknown_checker_is_refused_by_name():
 
 
 def test_a_checker_is_asked_once():
-    with pytest.raises(PlanError, match='"says" is asked for twice'):
+    with pytest.raises(PlanError, match='"says" is named twice'):
         judge(RUN, checkers=[Says(), Says()])
 
 

@@ -153,7 +153,10 @@ def test_a_disagreement_is_told_loudly_and_leaves_the_verdict_unknown(file, laun
     ("answer", "said"),
     [
         ('printf "%s\\tunknown\\n" "$3"', "knossos: it could not decide"),
-        ("echo java.lang.OutOfMemoryError >&2; exit 1", "knossos: it ended with 1 and said java.lang.OutOfMemoryError"),
+        (
+            "echo java.lang.OutOfMemoryError >&2; exit 1",
+            "knossos: it ended with 1 and printed java.lang.OutOfMemoryError",
+        ),
         ("exec sleep 30", "knossos: no answer within 1 s"),
     ],
 )

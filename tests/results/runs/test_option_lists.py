@@ -18,5 +18,5 @@ def test_a_value_may_have_equals_signs_of_its_own_and_the_last_of_a_name_counts(
 
 
 def test_an_entry_without_an_equals_sign_is_refused_by_its_words():
-    with pytest.raises(PlanError, match='-O wants name=value, not "keys"'):
+    with pytest.raises(PlanError, match='-O needs name=value, not "keys"'):
         named_values(["x=1", "keys"])

@@ -217,7 +217,7 @@ def test_a_history_another_tool_wrote_is_read(store):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        pytest.param(history().drop_columns("process"), "has no column 'process'", id="column missing"),
+        pytest.param(history().drop_columns("process"), "lacks the required column 'process'", id="column missing"),
         pytest.param(
             history().set_column(1, "time", pa.array([1.5] * 4)),
             "has a column 'time' of double, not int64",
@@ -373,7 +373,7 @@ def test_a_run_that_is_going_on_is_not_recovered(store):
 
 
 def test_when_a_run_began_is_known_from_its_journals(store):
-    with pytest.raises(HistoryError, match="when the run began is not known"):
+    with pytest.raises(HistoryError, match="the time when the run began"):
         store.started()
     start_clock(store.path("journals"))
     assert store.started().utcoffset() is not None

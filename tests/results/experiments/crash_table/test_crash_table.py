@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from schemaquake.harness.cli.command_line import application
 from schemaquake.results.experiments.crash_table.delays import next_delay
-from schemaquake.results.experiments.crash_table.evidence import Evidence, died_after, what_happened
-from schemaquake.results.experiments.crash_table.table import as_markdown, as_told, evidence_of, rows_of, steps
+from schemaquake.results.experiments.crash_table.evidence import Evidence, describe_result, died_after
+from schemaquake.results.experiments.crash_table.table import agrees, as_markdown, evidence_of, rows_of, steps
 
 BEFORE_ANYTHING = {
     "number": 0,
@@ -70,7 +70,7 @@ def test_remains_tell_the_last_step_that_was_done(evidence, step):
 
 
 @pytest.mark.parametrize(
-    ("step", "evidence", "agrees"),
+    ("step", "evidence", "expected"),
     [
         ("1", {}, True),
         ("1", {"applied": True}, False),
@@ -87,8 +87,8 @@ def test_remains_tell_the_last_step_that_was_done(evidence, step):
         ("6", {**DROP, **FLUSHED, **GONE}, True),
     ],
 )
-def test_what_followed_is_held_against_the_document(step, evidence, agrees):
-    assert as_told(STEPS[step], told(**evidence)) is agrees
+def test_what_followed_is_held_against_the_document(step, evidence, expected):
+    assert agrees(STEPS[step], told(**evidence)) is expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_followed_is_held_against_the_document(step, evidence, agrees):
     ],
 )
 def test_what_happened_is_one_sentence(evidence, sentence):
-    assert what_happened(told(**evidence)) == sentence
+    assert describe_result(told(**evidence)) == sentence
 
 
 def test_the_document_s_steps_are_all_there_in_its_order():
