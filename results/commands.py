@@ -15,6 +15,7 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import choose_cluster
 from schemaquake.results.runs.option_lists import named_values, split, with_shorthands
 
@@ -152,6 +153,7 @@ def _run(
     )
     from schemaquake.results.runs.execution import carry_out, print_summary  # noqa: PLC0415 - pyarrow takes half a second to import
 
+    refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
     finished = carry_out(plan, runs, engine=engine, master=master, limit_s=limit)
     if as_json:
         print_json(finished.document())

@@ -39,6 +39,7 @@ from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.systems import server_options
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
 from schemaquake.clusters.systems.system import System, parse_system, recipe_for
@@ -53,8 +54,16 @@ __all__ = ["OPTIONS", "DockerProvider"]
 
 log = logging.getLogger(__name__)
 
-OPTIONS: Final = ("image", "memory", "cpus", "network", "host")
+OPTIONS: Final[Mapping[str, str]] = {
+    "image": "the image of the containers",
+    "memory": "the memory of each container, such as 2g",
+    "cpus": "the number of cores of each container, such as 1.5",
+    "network": "the network that the containers join",
+    "host": "the address of the container engine",
+}
 """The options (`-O`) about containers, named as in a cluster file's `[docker]`."""
+
+_ALL_OPTIONS: Final[Mapping[str, str]] = {**OPTIONS, **server_options.OPTIONS}
 
 _RECORD: Final = "docker.json"
 _UNITS: Final = {"b": 2**-20, "k": 2**-10, "m": 1.0, "g": 2.0**10}
@@ -96,6 +105,7 @@ class DockerProvider:
     """The provider of `--cluster docker`, and of cluster files with `provider = "docker"`."""
 
     name = "docker"
+    takes_options = _ALL_OPTIONS
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Check what the owner allows, find the engine and the image (pulled if it is published), and check memory.

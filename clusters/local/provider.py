@@ -20,7 +20,7 @@ from schemaquake.clusters.local.child_process import RECORD, end_recorded
 from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
-from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
+from schemaquake.clusters.systems.server_options import OPTIONS, system_properties, yaml_settings
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.harness.faults.needs import means_needed
@@ -37,6 +37,7 @@ class LocalProvider:
     """`--cluster local`."""
 
     name = "local"
+    takes_options = OPTIONS
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Fetch the distribution, find a Java for it and check memory; write `local.json` for the enclosure to read.

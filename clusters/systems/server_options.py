@@ -9,12 +9,18 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["PREFIXES", "system_properties", "yaml_settings"]
+__all__ = ["OPTIONS", "PREFIXES", "system_properties", "yaml_settings"]
 
 _YAML: Final = "yaml."
 _PROPERTY: Final = "property."
 PREFIXES: Final = (_YAML, _PROPERTY)
 """The beginnings of the names of such options."""
+
+OPTIONS: Final[Mapping[str, str]] = {
+    _YAML: "an entry of every node's cassandra.yaml, as JSON or text",
+    _PROPERTY: "a system property of every node's Java",
+}
+"""The options as a provider declares them (`TakesOptions`)."""
 
 
 def yaml_settings(options: Mapping[str, str]) -> dict[str, Any]:

@@ -14,13 +14,14 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.installed_options import InstalledOption, options_of
 from schemaquake.harness.model.protocols import Nemesis, Undoable
 from schemaquake.harness.model.traits import nemesis_traits
-from schemaquake.harness.registry import load_all, resources
+from schemaquake.harness.registry import load_all, names, resources
 
 __all__ = ["register"]
 
-_KINDS = ("workloads", "nemeses", "checkers", "clusters", "systems", "formats", "anomalies", "errors")
+_KINDS = ("workloads", "nemeses", "checkers", "clusters", "systems", "formats", "anomalies", "errors", "options")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,9 +34,12 @@ def _list(
     kind: Annotated[str, typer.Argument(help=f"one of {', '.join(_KINDS)}")] = "workloads",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
-    """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors."""
+    """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors, options."""
     if kind not in _KINDS:
         raise PlanError(f'cannot list "{kind}"; lists there are: {", ".join(_KINDS)}')
+    if kind == "options":
+        _list_options(as_json=as_json)
+        return
     rows: dict[str, str] | dict[str, Mapping[str, str | int]]
     match kind:
         case "systems":
@@ -73,6 +77,34 @@ def _columns(rows: Mapping[str, str | Mapping[str, str | int]]) -> Iterator[str]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _list_options(*, as_json: bool) -> None:
+    """List what `-O` takes, by the plugins that read it; plugins with the same options share a paragraph."""
+    found = {
+        kind: {name: options for name in names(kind) if (options := options_of(kind, name))}
+        for kind in ("workloads", "nemeses", "clusters")
+    }
+    if as_json:
+        print_json(
+            {
+                kind: {
+                    plugin: {each.name: {"default": each.default, "help": each.help} for each in options}
+                    for plugin, options in plugins.items()
+                }
+                for kind, plugins in found.items()
+            }
+        )
+        return
+    for kind, plugins in found.items():
+        alike: dict[tuple[InstalledOption, ...], list[str]] = {}
+        for plugin, options in plugins.items():
+            alike.setdefault(options, []).append(plugin)
+        for options, owners in alike.items():
+            sys.stdout.write(f"{kind}: {', '.join(owners)}\n")
+            rows = {f"  {each.name}": {"default": each.default or "-", "help": each.help} for each in options}
+            for line in list(_columns(rows))[1:]:  # the heads of the columns would be repeated in every paragraph
+                sys.stdout.write(f"{line}\n")
 
 
 def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:

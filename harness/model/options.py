@@ -2,8 +2,8 @@
 
 The options of a plugin are the fields of a frozen dataclass, each with the default that a careful user would have typed.
 A nemesis is that dataclass itself, and its options are written `-O NEMESIS.OPTION=value`. A workload has an instance of it
-as its attribute `options` (`Configurable`), written `-O OPTION=value`: several
-workloads of one run share options of one name. `option` adds to a field what its value may be, and what a reader should know.
+as its attribute `options` (`Configurable`), written `-O OPTION=value`: several workloads of one run share options of one
+name. A nemesis may have such an attribute, too, for options that several nemeses share. `option` adds to a field what its value may be, and what a reader should know.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
     "one_of",
     "option",
     "seconds",
+    "text_of",
     "truth",
     "whole_number",
     "written",
@@ -56,11 +57,11 @@ class Option:
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A workload with options of its own."""
+    """A workload or a nemesis with options that are written without its name."""
 
     @property
     def options(self) -> Any:
-        """The defaults: an instance of a dataclass whose fields are the options ."""
+        """The defaults: an instance of a dataclass whose fields are the options."""
         ...
 
 
@@ -115,7 +116,7 @@ def written(options: Any, *, beside: Mapping[str, str] | None = None) -> dict[st
     others = {name: text for name, text in (beside or {}).items() if name.replace("-", "_") not in known}
     values = {each.name: getattr(options, each.field) for each in known.values()}
     changed = {each.name: values[each.name] for each in known.values() if values[each.name] != each.default}
-    return others | {name: _text(value) for name, value in changed.items()}
+    return others | {name: text_of(value) for name, value in changed.items()}
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -194,10 +195,11 @@ def _wording_of(present: Any) -> str:
     return "true or false" if isinstance(present, bool) else "a number"
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value as `-O` takes it."""
     match value:
         case bool():
             return str(value).lower()
         case tuple():
-            return ",".join(map(_text, value))
+            return ",".join(map(text_of, value))
     return str(value)

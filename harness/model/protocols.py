@@ -48,6 +48,7 @@ __all__ = [
     "Phase",
     "Provider",
     "Shortenable",
+    "TakesOptions",
     "Undo",
     "UndoVerb",
     "Undoable",
@@ -224,6 +225,16 @@ class Cluster(Protocol):
 
     def missing(self, means: str) -> str | None:
         """Why this cluster cannot provide `means` (`packets`, `clock`, `signals`, `topology`), or None if it can."""
+        ...
+
+
+@runtime_checkable
+class TakesOptions(Protocol):
+    """A provider that reads options of the plan."""
+
+    @property
+    def takes_options(self) -> Mapping[str, str]:
+        """Names as `-O` takes them, or prefixes that end in a dot, each with a noun phrase that says what the value is."""
         ...
 
 

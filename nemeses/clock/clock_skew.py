@@ -14,11 +14,12 @@ from threading import Event
 
 from schemaquake.harness.errors import ClusterError, HealError, PlanError
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.harness.wait import until
 from schemaquake.nemeses.schedule.activity import Activities
 from schemaquake.nemeses.schedule.every_node import on_every
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
@@ -38,16 +39,16 @@ class ClockSkew:
     needs = frozenset({"clock"})
     allowed_by = "clock"
     disturbs = "clock"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("one", "all")
-    kinds: tuple[str, ...] = _KINDS
-    max_skew_s: float = 120.0
-    """The largest offset in seconds. Each node's is drawn between a tenth of this and this, ahead or behind."""
-    period_s: float = 4.0
-    """The period of a strobe: half of it at true time, half at the offset. A server may take a second to follow."""
-    tolerance_s: float = 1.0
-    """The largest distance in seconds between the wanted offset and the one read back."""
-    read_back_limit_s: float = 15.0
+    targets: tuple[str, ...] = option(("one", "all"), "the targets, with commas; one is drawn for each fault")
+    kinds: tuple[str, ...] = option(_KINDS, "the kinds of skew, with commas; one is drawn for each fault")
+    max_skew_s: float = option(120.0, "the largest offset in seconds")
+    """Each node's is drawn between a tenth of this and this, ahead or behind."""
+    period_s: float = option(4.0, "the period of a strobe in seconds: half at true time, half at the offset")
+    """A server may take a second to follow."""
+    tolerance_s: float = option(1.0, "the largest distance in seconds between the wanted offset and the one read back")
+    read_back_limit_s: float = option(15.0, "the limit in seconds for a node to show the wanted offset")
     _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:

@@ -13,6 +13,7 @@ from random import Random
 
 from schemaquake.harness.errors import HealError, PlanError
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.nemeses.network import netem, packet_filter
 from schemaquake.nemeses.network.drops import Drop, ports_named, tag_of
@@ -20,7 +21,7 @@ from schemaquake.nemeses.network.grudges import from_json, split, to_json
 from schemaquake.nemeses.network.netem import Impairment
 from schemaquake.nemeses.schedule.commands import runs_commands
 from schemaquake.nemeses.schedule.every_node import on_every
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
@@ -39,14 +40,14 @@ class PacketLoss:
     needs = frozenset({"packets"})
     allowed_by = "packets"
     disturbs = "packets"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("one", "all")
+    targets: tuple[str, ...] = option(("one", "all"), "the targets, with commas; one is drawn for each fault")
     """Nodes whose packets, to and from all others, suffer; one of these is drawn for each fault."""
-    ports: str = "storage"
-    loss: float = 0.2
-    """The share of packets that is lost; 0 to delay them only."""
-    delay_ms: float = 0.0
-    jitter_ms: float = 0.0
+    ports: str = option("storage", "`storage`, `all`, or port numbers separated by `+`")
+    loss: float = option(0.2, "the share of packets that is lost; 0 to delay them only")
+    delay_ms: float = option(0.0, "the delay of each packet in milliseconds")
+    jitter_ms: float = option(0.0, "the variation of the delay in milliseconds")
 
     def missing(self, cluster: Cluster) -> str | None:
         """Ask every node that already runs for a means to lose packets at random, or to delay them."""

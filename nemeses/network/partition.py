@@ -13,11 +13,12 @@ from random import Random
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Undo
 from schemaquake.nemeses.network import packet_filter
 from schemaquake.nemeses.network.drops import Drop, ports_named, tag_of
 from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES, Grudge, from_json, split, to_json
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import primaries
 from schemaquake.nemeses.schedule.timetable import spells
 
@@ -34,13 +35,15 @@ class Partition:
     needs = frozenset({"packets"})
     allowed_by = "partition"
     disturbs = "packets"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("one", "majority", "majorities-ring")
-    """Kinds of grudge, one drawn for each fault; kinds that need more nodes than there are, are left out."""
-    ports: str = "storage"
-    """`storage`, `all`, or port numbers separated by `+`."""
-    above_bytes: int = 0
-    """The size above which packets are lost, with those queued behind them in the same connection; 0: all are lost."""
+    targets: tuple[str, ...] = option(
+        ("one", "majority", "majorities-ring"), "the kinds of grudge, with commas; one is drawn for each fault"
+    )
+    """Kinds that need more nodes than there are, are left out."""
+    ports: str = option("storage", "`storage`, `all`, or port numbers separated by `+`")
+    above_bytes: int = option(0, "the size in bytes above which packets are lost; 0: all are lost")
+    """Packets queued behind them in the same connection are lost with them."""
 
     def missing(self, cluster: Cluster) -> str | None:
         """Ask every node that already runs for a means to drop packets."""

@@ -16,18 +16,19 @@ from typing import Final
 from urllib.parse import quote
 
 from schemaquake.harness.errors import ClusterError, HealError, PlanError
+from schemaquake.harness.model import options
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Executed, Fault, Node, Undo
 from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back
 from schemaquake.nemeses.schedule.commands import describe_failure, run, runs_commands
 from schemaquake.nemeses.schedule.every_node import on_every
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
 __all__ = ["ErrorInjection"]
 
-_OPTION: Final = "injection"
 _NAME: Final = re.compile(r"[A-Za-z_][\w:.-]*")
 _API: Final = re.compile(r"[\w.-]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+")
 _AUTO: Final = "auto"
@@ -39,17 +40,27 @@ _REFUSED: Final = 7  # curl's exit code: no process listens, and the injection e
 
 
 @dataclass(frozen=True, kw_only=True)
+class InjectionOptions(TargetOptions):
+    """Options of error injection that are written without its name."""
+
+    injection: str | None = option(None, "the name of a place in the server's code", parse=str)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ErrorInjection:
     """`--nemesis error-injection -O injection=NAME`; `-O error-injection.how=once` for a place that fails a single time."""
 
     name = "error-injection"
     allowed_by = "errors"
     disturbs = "injections"
+    options = InjectionOptions()
 
-    targets: tuple[str, ...] = ("one",)
-    how: str = "lasting"
-    api: str = "auto"
-    """Host and port of the REST interface, as seen from the node itself; `auto`: 10000, on loopback or its own address."""
+    targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")
+    how: str = option("lasting", "`lasting`, or `once` for a place that fails a single time")
+    api: str = option(
+        "auto",
+        "host and port of the REST interface, as the node sees it; `auto`: 10000, on loopback or its own address",
+    )
 
     def missing(self, cluster: Cluster) -> str | None:
         """Try an unused name on every node that already runs."""
@@ -62,7 +73,7 @@ class ErrorInjection:
         """Plan failures of 5 to 15 s with quiet between them. Raises PlanError without the name of a place."""
         configuration = configured(self, context)
         configuration.check()
-        injection = context.options.get(_OPTION)
+        injection = options.configured(InjectionOptions(), context.options).injection
         if injection is None:
             raise PlanError("error-injection needs the name of a place: -O injection=NAME, as the server's code has it")
         if _NAME.fullmatch(injection) is None:

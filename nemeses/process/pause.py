@@ -8,10 +8,11 @@ from random import Random
 
 from schemaquake.harness.errors import HealError
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.nemeses.process.serving import await_state
 from schemaquake.nemeses.schedule.every_node import on_every
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
@@ -26,8 +27,9 @@ class Pause:
     needs = frozenset({"signals"})
     allowed_by = "pause"
     disturbs = "process"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("one",)
+    targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan pauses of 5 to 15 s with quiet between them. Raises PlanError."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.nemeses.process.serving import (
     SERVING_LIMIT_S,
@@ -17,7 +18,7 @@ from schemaquake.nemeses.process.serving import (
     words_for_how,
 )
 from schemaquake.nemeses.schedule.every_node import on_every
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
@@ -32,12 +33,12 @@ class Restart:
     needs = frozenset({"signals"})
     allowed_by = "restart"
     disturbs = "process"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("one",)
-    how: str = "stop"
-    """The signal: `stop` (SIGTERM) or `kill` (SIGKILL)."""
-    stop_limit_s: float = 30.0
-    serving_limit_s: float = SERVING_LIMIT_S
+    targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")
+    how: str = option("stop", "the signal: `stop` (SIGTERM) or `kill` (SIGKILL)")
+    stop_limit_s: float = option(30.0, "the limit in seconds for a clean shutdown, before the server is killed")
+    serving_limit_s: float = option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
 
     def words_for(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Add the word `kill` for a restart by SIGKILL."""

@@ -12,6 +12,7 @@ from threading import Event
 
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.nemeses.process.serving import (
     SERVING_LIMIT_S,
@@ -22,7 +23,7 @@ from schemaquake.nemeses.process.serving import (
     words_for_how,
 )
 from schemaquake.nemeses.schedule.activity import Activities
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
@@ -37,14 +38,14 @@ class RollingRestart:
     needs = frozenset({"signals"})
     allowed_by = "restart"
     disturbs = "process"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("all",)
-    how: str = "stop"
-    """The signal: `stop` (SIGTERM) or `kill` (SIGKILL)."""
-    seconds_a_node: float = 25.0
-    """The planned duration of one restart, in seconds. Servers that are not reached within the round are left running."""
-    stop_limit_s: float = 30.0
-    serving_limit_s: float = SERVING_LIMIT_S
+    targets: tuple[str, ...] = option(("all",), "the targets, with commas; one is drawn for each fault")
+    how: str = option("stop", "the signal: `stop` (SIGTERM) or `kill` (SIGKILL)")
+    seconds_a_node: float = option(25.0, "the planned duration of one restart, in seconds")
+    """Servers that are not reached within the round are left running."""
+    stop_limit_s: float = option(30.0, "the limit in seconds for a clean shutdown, before the server is killed")
+    serving_limit_s: float = option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
     _activities: Activities[JSON] = field(default_factory=Activities, init=False, repr=False, compare=False)
 
     def words_for(self, options: Mapping[str, str]) -> Mapping[str, str]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from random import Random
 
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Undo
 from schemaquake.nemeses.process.serving import SERVING_LIMIT_S, bring_back, starting, take_down
-from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
 
@@ -24,11 +25,11 @@ class Stop:
     needs = frozenset({"signals"})
     allowed_by = "stop"
     disturbs = "process"
+    options = TargetOptions()
 
-    targets: tuple[str, ...] = ("one",)
-    stop_limit_s: float = 30.0
-    """The limit in seconds for a clean shutdown, before the server is killed."""
-    serving_limit_s: float = SERVING_LIMIT_S
+    targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")
+    stop_limit_s: float = option(30.0, "the limit in seconds for a clean shutdown, before the server is killed")
+    serving_limit_s: float = option(SERVING_LIMIT_S, "the limit in seconds for a server to serve again")
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
         """Plan stops with 5 to 15 s of downtime plus the time of a start. Raises PlanError."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from schemaquake.harness.model import options
+from schemaquake.harness.model.options import names, option
 from schemaquake.harness.model.protocols import Context
 
-__all__ = ["configured"]
+__all__ = ["TargetOptions", "configured"]
 
 N = TypeVar("N", bound=Any)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions:
+    """Options that every nemesis with targets reads, written without a nemesis' name."""
+
+    primaries: tuple[str, ...] = option(
+        (), "the nodes that target `primaries` hits, with commas; by default the first", parse=names
+    )
 
 
 def configured(nemesis: N, context: Context) -> N:

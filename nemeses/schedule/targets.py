@@ -7,7 +7,9 @@ from random import Random
 from typing import Final
 
 from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model import options
 from schemaquake.harness.model.protocols import Cluster, Context, Node
+from schemaquake.nemeses.schedule.options import TargetOptions
 
 __all__ = ["TARGETS", "choose", "named", "primaries"]
 
@@ -47,10 +49,7 @@ def primaries(context: Context) -> tuple[str, ...]:
     Cassandra has no leader before 6.0; there the first node is the first member of the metadata service.
     Raises PlanError for a name that is not a node's.
     """
-    text = context.options.get("primaries")
-    if text is None:
-        return context.nodes[:1]
-    names = tuple(text.split(","))
+    names = options.configured(TargetOptions(), context.options).primaries or context.nodes[:1]
     for name in names:
         if name not in context.nodes:
             raise PlanError(f'-O primaries: there is no node "{name}". Nodes: {", ".join(context.nodes)}.')

@@ -16,6 +16,7 @@ import typer
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.option_lists import named_values, split
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def _matrix(
     if resume is not None:
         plan = _resumed(resume, plan, given)
     assert plan is not None
+    refuse_undeclared(plan.options, workloads=plan.all_workloads, nemeses=plan.all_nemeses, cluster=plan.cluster)
     budget = time_budget if time_budget is not None else preset(chosen)["time_budget_min"] if chosen else None
     if judge_again and resume is None:
         raise PlanError("--judge-again needs recorded runs: name the matrix with --resume FOLDER")

@@ -137,6 +137,16 @@ class MatrixPlan:
         """The requested conditions, and the control."""
         return (*self.conditions, Condition(CONTROL)) if self.controls and self.racing else self.conditions
 
+    @property
+    def all_workloads(self) -> tuple[str, ...]:
+        """Its workloads, and the one that several of them share where they are made of races."""
+        return (*self.workloads, SHARED) if self.racing else self.workloads
+
+    @property
+    def all_nemeses(self) -> tuple[str, ...]:
+        """The nemeses of all its conditions, each once."""
+        return tuple(dict.fromkeys(name for one in self.conditions for name in one.nemeses))
+
     def condition(self, name: str) -> Condition:
         """Look up the condition of that name. Raises KeyError."""
         return {one.name: one for one in self.all_conditions}[name]

@@ -263,6 +263,7 @@ def _defaults(config: pytest.Config) -> dict[str, Any]:
 def _plan(arguments: Mapping[str, Any]) -> Plan:
     """Build a plan from the arguments of the command line: `workload="a,b"` or a sequence, `nemesis=…`, `time_limit=60`."""
     from schemaquake.harness.errors import PlanError  # noqa: PLC0415
+    from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
     from schemaquake.results.runs.option_lists import declared_names, with_shorthands  # noqa: PLC0415
 
@@ -284,7 +285,9 @@ def _plan(arguments: Mapping[str, Any]) -> Plan:
                 f'a run has no "{argument}"; it has {", ".join(sorted(known))}, and its workloads\' options'
             )
         values["options"] = with_shorthands(values["workloads"], values.get("options", {}), options)
-    return Plan(**values)
+    plan = Plan(**values)
+    refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+    return plan
 
 
 def _verdict(document: Mapping[str, Any]) -> Verdict:

@@ -27,6 +27,7 @@ __all__ = [
     "document_of",
     "mode_and_nemeses",
     "standing_of",
+    "upgraded_condition",
     "wilson",
 ]
 
@@ -190,11 +191,20 @@ def condition_name(mode: str, nemeses: Sequence[str]) -> str:
 
 
 def mode_and_nemeses(document: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Read the mode and the nemeses of a cell's or row's document. Version 0.1 stored the name of the condition as the mode."""
+    """Read the mode and the nemeses of a cell's or row's document, also of one that 0.1 wrote (`upgraded_condition`)."""
+    document = upgraded_condition(document)
+    return document["mode"], tuple(document["nemeses"])
+
+
+def upgraded_condition(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document of a cell or a row of 0.1 as it is written today; a present one is returned as it is.
+
+    0.1 had no field `nemeses`: its `mode` was the name of the condition, `barrier, kill and pause`.
+    """
     if "nemeses" in document:
-        return document["mode"], tuple(document["nemeses"])
+        return document
     mode, _, nemeses = document["mode"].partition(", ")
-    return mode, tuple(nemeses.split(" and ")) if nemeses else ()
+    return {**document, "mode": mode, "nemeses": nemeses.split(" and ") if nemeses else []}
 
 
 def document_of(value: Any) -> dict[str, Any]:

@@ -44,11 +44,12 @@ def example() -> dict[str, Any]:
     return pages.carry_out("write-a-workload.md")
 
 
-@pytest.mark.parametrize("name", ["new-column", "rename-key"])
-def test_the_page_s_entry_points_lead_to_workloads_of_that_name(example: dict[str, Any], name: str) -> None:
+def test_the_page_s_entry_points_lead_to_workloads_of_that_name(example: dict[str, Any]) -> None:
     (text,) = blocks("write-a-workload.md", "toml")
-    target = tomllib.loads(text)["project"]["entry-points"]["schemaquake.workloads"][name]
-    assert made(example, target.partition(":")[2]).name == name
+    targets = tomllib.loads(text)["project"]["entry-points"]["schemaquake.workloads"]
+    assert "new-column" in targets
+    for name, target in targets.items():
+        assert made(example, target.partition(":")[2]).name == name
 
 
 def made(example: dict[str, Any], attribute: str) -> Any:

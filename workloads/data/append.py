@@ -20,6 +20,7 @@ from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Step
 from schemaquake.workloads.data.reading_and_writing import (
     DataWorkload,
+    KeyOptions,
     data_keyspace,
     keys,
     my_keys,
@@ -44,6 +45,7 @@ class Append(DataWorkload):
             ),
             operations=_single,
             last_reads=_last_single_reads,
+            options=KeyOptions(),
         )
 
 
@@ -57,6 +59,7 @@ class AppendAccord(DataWorkload):
             tables=_transactional_table,
             operations=_transactions,
             last_reads=_last_transactions,
+            options=KeyOptions(),
         )
 
 

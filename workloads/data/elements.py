@@ -15,18 +15,21 @@ A counter's increment that timed out may be counted or not (info). Up to 2.0 cou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.options import configured, one_of, option
 from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.data.reading_and_writing import (
+    ConsistencyOptions,
     DataWorkload,
-    consistency_option,
     data_keyspace,
+    read_level,
     table,
     unique_values,
+    write_level,
 )
 
 __all__ = ["CounterWorkload", "SetWorkload"]
@@ -34,6 +37,17 @@ __all__ = ["CounterWorkload", "SetWorkload"]
 _READS = 0.1
 _SECONDS_TO_READ = 2.0
 _ROW = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions(ConsistencyOptions):
+    """Options of a set that grows."""
+
+    kind: str = option(
+        "rows",
+        '"rows" (each element is a row of a table) or "collection" (each is an element of one set column)',
+        parse=one_of("rows", "collection"),
+    )
 
 
 class SetWorkload(DataWorkload):
@@ -46,6 +60,7 @@ class SetWorkload(DataWorkload):
             tables=_set_tables,
             operations=_adds_and_reads,
             last_reads=_last_set_reads,
+            options=SetOptions(),
         )
 
 
@@ -59,6 +74,7 @@ class CounterWorkload(DataWorkload):
             tables=lambda context: (table(data_keyspace(context, "counter"), "c", ("n", "counter")),),
             operations=_increments_and_reads,
             last_reads=_last_counter_reads,
+            options=ConsistencyOptions(),
         )
 
 
@@ -73,10 +89,7 @@ def _set_tables(context: Context) -> Sequence[Invoke]:
 
 
 def _in_a_collection(context: Context) -> bool:
-    kind = context.options.get("kind", "rows")
-    if kind not in {"rows", "collection"}:
-        raise PlanError(f"-O kind={kind}: rows, or collection")
-    return kind == "collection"
+    return configured(SetOptions(), context.options).kind == "collection"
 
 
 def _adds_and_reads(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
@@ -92,7 +105,7 @@ def _add_element(context: Context, element: int) -> Invoke:
         text = f"UPDATE {keyspace}.s SET e = e + {{{element}}} WHERE k = {_ROW}"
     else:
         text = f"INSERT INTO {keyspace}.s (k, v) VALUES ({element}, 0)"
-    return Invoke("add", f"{keyspace}.s", element, query=Query(text=text, consistency=consistency_option(context)))
+    return Invoke("add", f"{keyspace}.s", element, query=Query(text=text, consistency=write_level(context)))
 
 
 def _read_set(context: Context) -> Invoke:
@@ -100,7 +113,7 @@ def _read_set(context: Context) -> Invoke:
     collected = _in_a_collection(context)
     query = Query(
         text=f"SELECT e FROM {keyspace}.s WHERE k = {_ROW}" if collected else f"SELECT k FROM {keyspace}.s",
-        consistency=consistency_option(context, "read-consistency", default=consistency_option(context)),
+        consistency=read_level(context),
         answer="collection" if collected else "column",
     )
     return Invoke("read", f"{keyspace}.s", None, query=query)
@@ -124,14 +137,14 @@ def _increment(context: Context, amount: int) -> Invoke:
     keyspace = data_keyspace(context, "counter")
     sign = "+" if amount > 0 else "-"
     text = f"UPDATE {keyspace}.c SET n = n {sign} {abs(amount)} WHERE k = {_ROW}"
-    return Invoke("add", f"{keyspace}.c", amount, query=Query(text=text, consistency=consistency_option(context)))
+    return Invoke("add", f"{keyspace}.c", amount, query=Query(text=text, consistency=write_level(context)))
 
 
 def _sum(context: Context) -> Invoke:
     keyspace = data_keyspace(context, "counter")
     query = Query(
         text=f"SELECT n FROM {keyspace}.c WHERE k = {_ROW}",
-        consistency=consistency_option(context, "read-consistency", default=consistency_option(context)),
+        consistency=read_level(context),
         answer="cell",
     )
     return Invoke("read", f"{keyspace}.c", None, query=query)

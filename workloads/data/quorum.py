@@ -16,6 +16,7 @@ Source: seed document 4 (CEP-21), "quorum intersection"; CASSANDRA-14801, CASSAN
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
@@ -24,18 +25,26 @@ from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Step
 from schemaquake.workloads.data.reading_and_writing import (
+    ConsistencyOptions,
     DataWorkload,
+    KeyOptions,
     all_keys,
-    consistency_option,
     data_keyspace,
     keys,
     my_keys,
+    read_level,
     unique_values,
+    write_level,
 )
 
 __all__ = ["Quorum"]
 
 _NAME: Final = "quorum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuorumOptions(KeyOptions, ConsistencyOptions):
+    """Options of values that are written and read at stated levels."""
 
 
 class Quorum(DataWorkload):
@@ -48,6 +57,7 @@ class Quorum(DataWorkload):
             tables=_tables,
             operations=_puts_and_gets,
             last_reads=_probes,
+            options=QuorumOptions(),
         )
 
 
@@ -60,8 +70,7 @@ def _tables(context: Context) -> Sequence[Invoke]:
 
 def _puts_and_gets(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
     keyspace = data_keyspace(context, _NAME)
-    writes = consistency_option(context)
-    reads = consistency_option(context, "read-consistency", default=writes)
+    writes, reads = write_level(context), read_level(context)
     values = unique_values(worker)
     for key in keys(context, random):
         if random.random() < 0.5:
@@ -77,7 +86,7 @@ def _probes(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
     keyspace = data_keyspace(context, _NAME)
     for key in all_keys(context):
         yield _get(keyspace, key, "probe", "ONE")
-    reads = consistency_option(context, "read-consistency", default=consistency_option(context))
+    reads = read_level(context)
     for key in my_keys(worker, context):
         yield _get(keyspace, key, "get", reads)
 

@@ -13,20 +13,74 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any, Final
 
 from schemaquake.harness.ddl.schema_changes import create_keyspace, create_table
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.options import configured, one_of, option, whole_number
 from schemaquake.harness.model.protocols import Context, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Require, Step, Wait
 from schemaquake.workloads.one_a_node import stands_for_its_node
 
-__all__ = ["DataWorkload", "all_keys", "data_keyspace", "keys", "my_keys", "unique_values"]
+__all__ = [
+    "ConsistencyOptions",
+    "DataWorkload",
+    "KeyOptions",
+    "LevelOptions",
+    "all_keys",
+    "data_keyspace",
+    "keys",
+    "my_keys",
+    "read_level",
+    "table",
+    "unique_values",
+    "write_level",
+]
 
 _OPERATIONS_A_SECOND = 60.0
 _OPERATIONS_A_KEY = 120
 _KEYS_A_NODE = 2
 _VALUES_A_WORKER = 1_000_000
 _SETUP_LIMIT_S = 60.0  # several workloads' tables are made at once, on machines that may be busy
+
+_LEVELS: Final = ("ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM")
+"""The consistency levels that reads and writes both have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    """Options of a workload that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOptions:
+    """Options of a workload whose keys come and go (`keys`)."""
+
+    keys: int | None = option(
+        None,
+        "the number of keys in use at a time, 1 or more; by default two a node",
+        parse=whole_number(least=1),
+    )
+    """The fewer keys, the more often their operations overlap."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions:
+    """Options of a workload that reads and writes at one consistency level."""
+
+    consistency: str = option(
+        "QUORUM", f"the consistency level of writes, one of {', '.join(_LEVELS)}", parse=one_of(*_LEVELS)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencyOptions(LevelOptions):
+    """Options of a workload whose reads may have a consistency level of their own."""
+
+    read_consistency: str | None = option(
+        None,
+        f"the consistency level of reads, one of {', '.join(_LEVELS)}; by default that of writes",
+        parse=one_of(*_LEVELS),
+    )
 
 
 # Not frozen, for the reason of schemaquake.workloads.races.engine.RacingWorkload.
@@ -41,6 +95,8 @@ class DataWorkload:
     operations: Callable[[Worker, Context, Random], Iterator[Invoke]]
     last_reads: Callable[[Worker, Context, str], Iterator[Step]]
     """What a worker reads after settling or restarting; the last argument says which."""
+    options: Any = NoOptions()
+    """The defaults of its options, as `schemaquake.harness.model.options` declares them."""
     endless = True
 
     def crew(self, context: Context) -> Sequence[Worker]:
@@ -108,13 +164,15 @@ def unique_values(worker: Worker) -> Iterator[int]:
     return iter(range(first + 1, first + _VALUES_A_WORKER))
 
 
-def consistency_option(context: Context, name: str = "consistency", *, default: str = "QUORUM") -> str:
-    """The option of that name. Raises PlanError for a level that reads and writes do not both have."""
-    asked = context.options.get(name, default)
-    known = ("ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM")
-    if asked not in known:
-        raise PlanError(f"-O {name}={asked}: a level of consistency, one of {', '.join(known)}")
-    return asked
+def write_level(context: Context) -> str:
+    """Return the consistency level of writes. Raises PlanError for an unknown one."""
+    return configured(ConsistencyOptions(), context.options).consistency
+
+
+def read_level(context: Context) -> str:
+    """Return the consistency level of reads. Raises PlanError for an unknown one."""
+    levels = configured(ConsistencyOptions(), context.options)
+    return levels.read_consistency or levels.consistency
 
 
 def _workers(context: Context) -> int:
@@ -122,8 +180,4 @@ def _workers(context: Context) -> int:
 
 
 def _keys_at_once(context: Context) -> int:
-    """`-O keys=`, two a node otherwise: the fewer, the more their operations meet."""
-    asked = context.options.get("keys", str(_KEYS_A_NODE * len(context.nodes)))
-    if not asked.isdecimal() or int(asked) < 1:
-        raise PlanError(f"-O keys={asked}: how many keys are in use at a time, 1 or more")
-    return int(asked)
+    return configured(KeyOptions(), context.options).keys or _KEYS_A_NODE * len(context.nodes)

@@ -13,15 +13,17 @@ Must hold: every key's history is linearizable, under any fault.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.options import configured, option
 from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Step
 from schemaquake.workloads.data.reading_and_writing import (
     DataWorkload,
+    KeyOptions,
     data_keyspace,
     keys,
     my_keys,
@@ -36,6 +38,20 @@ _PADDING_MOST: Final = 30_000
 _REQUIRES: Final = frozenset({"keyspaces", "tables", "conditional-writes"})
 
 
+def _padding(text: str) -> int:
+    if not 0 <= (size := int(text)) <= _PADDING_MOST:
+        raise ValueError(text)
+    return size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterOptions(KeyOptions):
+    """Options of registers that are read and written."""
+
+    padding: int = option(0, f"the number of bytes written beside each value, at most {_PADDING_MOST}", parse=_padding)
+    """Large proposals can be told from their small promises, and lost by size."""
+
+
 class Register(DataWorkload):
     """Reads and writes of unique values."""
 
@@ -46,6 +62,7 @@ class Register(DataWorkload):
             tables=lambda context: _tables(context, "register"),
             operations=_reads_and_writes,
             last_reads=lambda worker, context, _label: _last_reads(worker, context, "register"),
+            options=RegisterOptions(),
         )
 
 
@@ -59,6 +76,7 @@ class CasRegister(DataWorkload):
             tables=lambda context: _tables(context, "cas-register"),
             operations=_reads_writes_and_sets,
             last_reads=lambda worker, context, _label: _last_reads(worker, context, "cas-register"),
+            options=KeyOptions(),
         )
 
 
@@ -70,9 +88,10 @@ def _tables(context: Context, workload: str) -> Sequence[Invoke]:
 def _reads_and_writes(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
     keyspace = data_keyspace(context, "register")
     values = unique_values(worker)
+    padding = configured(RegisterOptions(), context.options).padding
     for key in keys(context, random):
         if random.random() < 0.5:
-            yield _write(keyspace, key, next(values), padding=_padding(context))
+            yield _write(keyspace, key, next(values), padding=padding)
         else:
             yield _read(keyspace, key)
 
@@ -98,14 +117,6 @@ def _last_reads(worker: Worker, context: Context, workload: str) -> Iterator[Ste
 def _read(keyspace: str, key: int) -> Invoke:
     query = Query(text=f"SELECT v FROM {keyspace}.r WHERE k = {key}", consistency="SERIAL", answer="cell")
     return Invoke("read", f"{keyspace}.r/{key}", None, query=query)
-
-
-def _padding(context: Context) -> int:
-    """`-O padding=`: so many bytes are written beside each value, that its proposals may be told from its promises."""
-    asked = context.options.get("padding", "0")
-    if not asked.isdecimal() or int(asked) > _PADDING_MOST:
-        raise PlanError(f"-O padding={asked}: bytes beside each value, at most {_PADDING_MOST}")
-    return int(asked)
 
 
 def _write(keyspace: str, key: int, value: int, *, padding: int = 0) -> Invoke:

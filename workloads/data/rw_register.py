@@ -8,6 +8,7 @@ which of the levels hold; `-O consistency=ONE` lowers both sides.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
 
 from schemaquake.harness.model.protocols import Context, Worker
@@ -15,17 +16,24 @@ from schemaquake.harness.model.queries import Query
 from schemaquake.harness.model.steps import Invoke, Step
 from schemaquake.workloads.data.reading_and_writing import (
     DataWorkload,
-    consistency_option,
+    KeyOptions,
+    LevelOptions,
     data_keyspace,
     keys,
     my_keys,
     table,
     unique_values,
+    write_level,
 )
 
 __all__ = ["RwRegister"]
 
 _NAME = "rw-register"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RwRegisterOptions(KeyOptions, LevelOptions):
+    """Options of registers that are read and written at a stated level."""
 
 
 class RwRegister(DataWorkload):
@@ -38,29 +46,29 @@ class RwRegister(DataWorkload):
             tables=lambda context: (table(data_keyspace(context, _NAME), "r", ("v", "int")),),
             operations=_operations,
             last_reads=_last_reads,
+            options=RwRegisterOptions(),
         )
 
 
 def _operations(worker: Worker, context: Context, random: Random) -> Iterator[Invoke]:
     values = unique_values(worker)
+    level = write_level(context)
     for key in keys(context, random):
-        yield _write(context, key, next(values)) if random.random() < 0.5 else _read(context, key)
+        yield _write(context, key, next(values), level) if random.random() < 0.5 else _read(context, key, level)
 
 
 def _last_reads(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
     for key in my_keys(worker, context):
-        yield _read(context, key)
+        yield _read(context, key, write_level(context))
 
 
-def _write(context: Context, key: int, value: int) -> Invoke:
+def _write(context: Context, key: int, value: int, level: str) -> Invoke:
     keyspace = data_keyspace(context, _NAME)
-    query = Query(text=f"UPDATE {keyspace}.r SET v = {value} WHERE k = {key}", consistency=consistency_option(context))
+    query = Query(text=f"UPDATE {keyspace}.r SET v = {value} WHERE k = {key}", consistency=level)
     return Invoke("txn", f"{keyspace}.r", None, (("w", key, value, None),), query)
 
 
-def _read(context: Context, key: int) -> Invoke:
+def _read(context: Context, key: int, level: str) -> Invoke:
     keyspace = data_keyspace(context, _NAME)
-    query = Query(
-        text=f"SELECT v FROM {keyspace}.r WHERE k = {key}", consistency=consistency_option(context), answer="registers"
-    )
+    query = Query(text=f"SELECT v FROM {keyspace}.r WHERE k = {key}", consistency=level, answer="registers")
     return Invoke("txn", f"{keyspace}.r", None, (("r", key, None, None),), query)

@@ -140,10 +140,10 @@ def test_offsets_are_within_the_greatest_skew_and_far_enough_from_none(context):
 @pytest.mark.parametrize(
     ("nemesis", "options", "complaint"),
     [
-        (Kill(), {"kill.tragets": "one"}, "no such parameter. It has: serving_limit_s, targets"),
+        (Kill(), {"kill.tragets": "one"}, "no such option. It has: serving_limit_s, targets"),
         (Kill(), {"kill.targets": "everyone"}, 'unknown target "everyone"'),
         (Kill(), {"kill.targets": "minority-third"}, "of 3 nodes is empty"),
-        (Kill(), {"kill.serving_limit_s": "soon"}, "not a number"),
+        (Kill(), {"kill.serving_limit_s": "soon"}, "the limit in seconds"),
         (Kill(), {"kill.targets": "primaries", "primaries": "n9"}, 'there is no node "n9"'),
         (Restart(), {"restart.how": "unplug"}, '"unplug" is not a way to take a server down'),
         (RollingRestart(), {"rolling-restart.how": "unplug"}, '"unplug" is not a way to take a server down'),
