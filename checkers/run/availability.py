@@ -1,8 +1,8 @@
-"""Availability: whether every kind of operation was answered as long as a majority of nodes was whole.
+"""Availability: every kind of operation is answered while a majority of nodes is whole.
 
-Judges, kind by kind (`f`), how long nobody had an answer although there were attempts. An answer is an `ok`, and also a `fail`
-in which the system itself refuses; being unreachable, unavailable, overloaded or too slow is none. A node is whole
-unless a fault was at work on it (the conductor's notes), a start of it failed, or it ended by itself.
+Judges, for each kind of operation (`f`), the longest time in which no attempt was answered. An answer is an `ok`, or a
+`fail` in which the system itself refuses; an error for an unreachable, unavailable, overloaded or slow system is none. A
+node is whole unless a fault was active on it (the conductor's notes), its start failed, or its process ended by itself.
 Finds: `unavailable`. Source: the availability columns of the field (Kingsbury, latency and rate graphs); CEP-21, on the
 majority that the metadata service needs.
 """
@@ -37,7 +37,7 @@ class Availability:
     """No kind of operation goes unanswered for `longest_s` while a majority is whole.
 
     A window begins with an attempt, and counts only if at least `attempts` were begun in it, one after another (no pause
-    longer than `longest_s / attempts`), all of them without an answer: where nobody asks, nothing is unavailable.
+    longer than `longest_s / attempts`), all of them without an answer: without attempts nothing is unavailable.
     """
 
     name: str = "availability"
@@ -53,7 +53,7 @@ class Availability:
         nodes = sorted(node for node in pc.unique(plain(history)["node"]).to_pylist() if node is not None)
         invocation, completion = ends(history)
         if not len(invocation):
-            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client did anything"))
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client invoked an operation"))
         whole = _Whole(history, nodes)
         calls = _Calls(history, invocation, completion)
         operations = OperationLines(history)
@@ -68,7 +68,7 @@ class Availability:
             ]
             longest[function] = round(max((ends - begins for begins, ends in windows), default=0) / 1e9, 3)
             anomalies += [
-                _told(function, window, calls, operations)
+                _report_window(function, window, calls, operations)
                 for window in windows
                 if window[1] - window[0] >= self.longest_s * 1e9
             ]
@@ -87,7 +87,7 @@ class Availability:
 
 
 class _Calls:
-    """When operations of each kind were begun and answered."""
+    """The times (ns) at which operations of each kind were begun and answered."""
 
     def __init__(self, history: pa.Table, invocation: _Numbers, completion: _Numbers) -> None:
         events = plain(history.select(["index", "time", "type", "f", "error"]))
@@ -106,13 +106,13 @@ class _Calls:
         self.functions: Sequence[str] = encoded.dictionary.to_pylist()
 
     def without_answer(self, function: str, *, pause_ns: int) -> Iterator[tuple[int, int]]:
-        """(begin, end) of the times in which one attempt after another had no answer."""
-        of = self._codes == self.functions.index(function)
-        answers = np.sort(self._ended[of & self._answered])
-        vain = np.flatnonzero(of & ~self._answered)
-        vain = vain[np.argsort(self._begun[vain], kind="stable")]
+        """Yield (begin, end) in ns of the stretches in which successive attempts had no answer."""
+        is_called = self._codes == self.functions.index(function)
+        answers = np.sort(self._ended[is_called & self._answered])
+        unanswered = np.flatnonzero(is_called & ~self._answered)
+        unanswered = unanswered[np.argsort(self._begun[unanswered], kind="stable")]
         begins = until = -1
-        for begun, ended in zip(self._begun[vain].tolist(), self._ended[vain].tolist(), strict=True):
+        for begun, ended in zip(self._begun[unanswered].tolist(), self._ended[unanswered].tolist(), strict=True):
             answered = np.searchsorted(answers, begins) < np.searchsorted(answers, begun)
             if begins >= 0 and (answered or begun - until > pause_ns):
                 yield begins, until
@@ -123,14 +123,14 @@ class _Calls:
             yield begins, until
 
     def indices(self, function: str, window: tuple[int, int]) -> Sequence[int]:
-        """Those that were begun in a window and never answered."""
-        of = (self._codes == self.functions.index(function)) & ~self._answered
-        found: list[int] = self._index[of & (self._begun >= window[0]) & (self._begun < window[1])].tolist()
+        """Return the indices of the operations that began in a window and were not answered."""
+        is_called = (self._codes == self.functions.index(function)) & ~self._answered
+        found: list[int] = self._index[is_called & (self._begun >= window[0]) & (self._begun < window[1])].tolist()
         return found
 
 
 class _Whole:
-    """When a majority of the nodes was whole."""
+    """The stretches of time in which a majority of the nodes was whole."""
 
     def __init__(self, history: pa.Table, nodes: Sequence[str]) -> None:
         notes = Notes(history)
@@ -161,7 +161,7 @@ class _Whole:
                 self._parts.append((begins, int(until)))
 
     def within(self, window: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """The stretches of a window in which a majority was whole, neighbours joined."""
+        """Yield the stretches (begin, end) of a window in which a majority was whole, with neighbours joined."""
         joined: tuple[int, int] | None = None
         for begins, until in self._parts:
             begins, until = max(begins, window[0]), min(until, window[1])  # noqa: PLW2901 - the part within the window
@@ -177,7 +177,7 @@ class _Whole:
             yield joined
 
 
-def _told(function: str, window: tuple[int, int], calls: _Calls, operations: OperationLines) -> Anomaly:
+def _report_window(function: str, window: tuple[int, int], calls: _Calls, operations: OperationLines) -> Anomaly:
     indices = calls.indices(function, window)
     shown = [*indices[:2], indices[-1]]
     lines = operations.lines(shown)
@@ -188,6 +188,6 @@ def _told(function: str, window: tuple[int, int], calls: _Calls, operations: Ope
         nodes=operations.nodes(indices),
         ops=indices[:100],
         evidence={"f": function, "begins_ns": window[0], "ends_ns": window[1], "attempts": len(indices)},
-        explanation=f"{let}\nThen from {begins:.3f} s to {until:.3f} s a majority of the nodes was whole, and {function} should have "
-        f"been answered.\n     But {len(indices)} attempts were begun in that time, and none was.",
+        explanation=f"{let}\nThen from {begins:.3f} s to {until:.3f} s a majority of the nodes was whole, so {function} should have "
+        f"been answered.\n     But {len(indices)} attempts began in that time, and none was answered.",
     )

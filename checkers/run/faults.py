@@ -1,8 +1,8 @@
-"""Faults: whether what was planned really happened to the cluster.
+"""Faults: every planned fault took effect on the cluster.
 
-A fault counts only when its effect was read back from the system (packets dropped, a process gone, a clock shifted).
+A fault counts only if its effect was read back from the system (packets dropped, a process gone, a clock shifted).
 Judges the conductor's notes `faults-planned`, `fault-begins`, `fault-ends`, `fault-failed` and `fault-skipped`. Never accuses the cluster:
-a run whose faults did not happen is `unknown`, because nothing was shown about a cluster under faults.
+a run whose faults did not happen is `unknown`, because it shows nothing about a cluster under faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTES: Final = ("faults-planned", "fault-begins", "fault-ends", "fault-failed",
 
 
 class Faults:
-    """Whether every fault of the run was injected, seen and undone."""
+    """Every fault of the run was injected, had an effect, and was undone."""
 
     name = "faults"
     scope: Final = "run"
@@ -29,34 +29,34 @@ class Faults:
     vouches: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
-        """True if there was nothing to inject or all of it was seen; unknown, with the reason, otherwise."""
+        """Judge the faults: true if every planned fault had an effect or none was planned, else unknown with the reasons."""
         notes = [(event["f"], value) for event, value in read_notes(records.history) if event["f"] in _NOTES]
         counts = Counter(f for f, _ in notes)
         planned = sum(note["count"] for f, note in notes if f == "faults-planned")
-        doubts = [Doubt("undecided", text) for text in _shortcomings(notes, planned, counts["fault-skipped"])]
+        doubts = [Doubt("undecided", text) for text in _list_shortcomings(notes, planned, counts["fault-skipped"])]
         stats = make_stats({name: counts[name] for name in _NOTES[1:] if counts[name]})
         return Verdict(valid="unknown" if doubts else True, checker=self.name, stats=stats, doubts=tuple(doubts))
 
 
-def _shortcomings(notes: Sequence[tuple[str, Mapping[str, Any]]], planned: int, skipped: int) -> Iterator[str]:
-    """Yield why it cannot be said that what was planned was done to the cluster."""
+def _list_shortcomings(notes: Sequence[tuple[str, Mapping[str, Any]]], planned: int, skipped: int) -> Iterator[str]:
+    """Yield the reasons why the planned faults cannot be said to have happened."""
     begun = {note["id"] for f, note in notes if f == "fault-begins"}
     ended = {note["id"] for f, note in notes if f == "fault-ends"}
     failed = [note for f, note in notes if f == "fault-failed"]
-    unseen = [note for f, note in notes if f == "fault-ends" and _unseen(note)]
+    without_effect = [note for f, note in notes if f == "fault-ends" and _had_no_effect(note)]
     for note in failed:
         yield f"{note['nemesis']} (fault {note['id']}) failed to {note.get('stage', 'inject')}: {note.get('error')}"
-    for note in unseen:
-        yield f"{note['nemesis']} (fault {note['id']}) had no effect that could be seen"
+    for note in without_effect:
+        yield f"{note['nemesis']} (fault {note['id']}) had no visible effect"
     for number in sorted(begun - ended):
         yield f"fault {number} was begun and never ended"
     if skipped and not begun:
         yield f"all {skipped} faults were skipped"
-    elif planned and not begun and not failed and not unseen:
+    elif planned and not begun and not failed and not without_effect:
         yield f"the main phase ended before the first of {planned} planned faults began"
 
 
-def _unseen(note: Mapping[str, Any]) -> bool:
-    """A healing that read back that nothing had been hit; a nemesis that does not say is believed."""
+def _had_no_effect(note: Mapping[str, Any]) -> bool:
+    """Check whether the note of the healing reports that the fault had no effect; without a report it had one."""
     effect = note.get("effect")
     return isinstance(effect, dict) and effect.get("observed") is False

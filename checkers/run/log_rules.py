@@ -1,7 +1,7 @@
-"""Log rules: what an entry of a node's log proves, as data in `log_rules.toml` beside this file.
+"""Log rules: the meaning of entries of a node's log, as data in `log_rules.toml` beside this file.
 
-Most entries prove nothing by themselves. A damning one names damage that no fault explains on any version; the rest is
-told apart into the machine's own failures, the noise that faults make, and traces that may pass by themselves.
+Most entries prove nothing by themselves. A damning entry names damage that no fault explains on any version. The other
+rules separate failures of the machine, the noise that faults make, and traces that may pass by themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Literal, TypeAlias, get_args
 
-__all__ = ["LogRule", "Meaning", "log_rules", "patterns_below_warning", "rule_of"]
+__all__ = ["LogRule", "Meaning", "find_rule", "list_patterns_below_warning", "load_log_rules"]
 
 Meaning: TypeAlias = Literal["damning", "environment", "noise", "noted"]
 
@@ -22,12 +22,12 @@ _LOUD: Final = frozenset({"WARN", "ERROR", "FATAL"})
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
 _EXCEPTION: Final = re.compile(r"\b[\w.$]*(Exception|Error|Throwable)\b")
 _NATIVE_NAME: Final = re.compile(r"\b[a-z_]\w*::[a-z]\w*_\w+")
-"""A name as exceptions of servers in C++ have it: nobody here has seen which of them are usual."""
+"""The form of exception names of servers in C++; it is not known which of these are usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRule:
-    """One rule; see the head of `log_rules.toml`."""
+    """One rule of `log_rules.toml`, whose head explains the fields."""
 
     name: str
     pattern: re.Pattern[str]
@@ -43,13 +43,13 @@ UNEXPECTED: Final = LogRule(
     name="unexpected-exception",
     pattern=re.compile(r"(?!)"),
     means="damning",
-    explanation="the server met an exception that nobody expects",
+    explanation="the server met an unexpected exception",
 )
 
 
 @cache
-def log_rules() -> Sequence[LogRule]:
-    """Every rule, in the order in which they are tried. Raises KeyError, ValueError if the file is wrong."""
+def load_log_rules() -> Sequence[LogRule]:
+    """Load every rule, in order of precedence. Raises KeyError or ValueError for a malformed file."""
     document = tomllib.loads(files(__package__).joinpath("log_rules.toml").read_text(encoding="utf-8"))
     rules = []
     for name, entry in document.items():
@@ -70,17 +70,17 @@ def log_rules() -> Sequence[LogRule]:
     return rules
 
 
-def patterns_below_warning() -> Sequence[str]:
-    """The patterns that are looked for in entries below WARN, too."""
-    return [rule.pattern.pattern for rule in log_rules() if not rule.levels <= _LOUD]
+def list_patterns_below_warning() -> Sequence[str]:
+    """List the patterns of rules that also judge entries below WARN."""
+    return [rule.pattern.pattern for rule in load_log_rules() if not rule.levels <= _LOUD]
 
 
-def rule_of(text: str, *, level: str, boot: int, nemeses: Collection[str]) -> LogRule | None:
-    """The rule that decides about an entry, given its message and stack; null if it says nothing that matters.
+def find_rule(text: str, *, level: str, boot: int, nemeses: Collection[str]) -> LogRule | None:
+    """Find the rule that decides an entry, from its message and stack; None: the entry means nothing.
 
     `nemeses` are the kinds of faults of the run, `boot` counts the node's starts from 0.
     """
-    for rule in log_rules():
+    for rule in load_log_rules():
         if level in rule.levels and boot >= rule.since_boot and rule.pattern.search(text):
             if rule.unless.isdisjoint(nemeses):
                 return rule

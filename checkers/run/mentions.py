@@ -1,7 +1,7 @@
-"""Mentions: which objects of the history a server's words are about, and who raced for them.
+"""Mentions: the objects of the history that a server's message names, and the changes that raced for them.
 
-Servers name an object as `keyspace.name`, a table by its id, or say no more than `index i`; the last counts only if
-the history knows one object of that kind and name.
+Servers name an object as `keyspace.name`, a table by its id, or with no more than `index i`; the last form counts only
+if the history has a single object of that kind and name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BARE: Final = re.compile(r"\b(keyspace|table|view|type|function|aggregate|index
 
 
 class Mentions:
-    """What a history and its observations know by name."""
+    """The objects that a history and its observations name, and the changes of these objects."""
 
     def __init__(self, history: pa.Table, observations: pa.Table) -> None:
         """Read both tables (`schemaquake.harness.model.records`). Raises HistoryError."""
@@ -37,9 +37,9 @@ class Mentions:
         self._by_key: dict[str, set[SchemaObject]] = {}
         for known in self._objects:
             self._by_key.setdefault(known.key, set()).add(known)
-        self._races = _races(history)
+        self._races = _find_first_races(history)
         tables = plain(observations.filter(pc.is_in(observations["kind"], value_set=pa.array(["table", "view"]))))
-        # 1.2 and 2.0 tell no ids, and yet speak of tables by them.
+        # 1.2 and 2.0 have no column for ids, but name tables by ids in their logs.
         self._by_id = {_hashed_id(known): known.key for known in self._objects if known.kind == "table"}
         self._by_id |= {
             row["id"]: f"{row['keyspace']}.{row['name']}"
@@ -51,38 +51,38 @@ class Mentions:
         }
 
     def keys(self, text: str) -> Sequence[str]:
-        """The objects of the history that the text names, as `keyspace` or `keyspace.name`, in its order."""
+        """Find the objects of the history that the text names, as `keyspace` or `keyspace.name`, in order of the text."""
         found = [(match.start(), f"{match[1]}.{match[2]}") for match in _QUALIFIED.finditer(text)]
         found += [(match.start(), self._by_id.get(match[0].replace("-", ""), "")) for match in _ID.finditer(text)]
-        found += [(match.start(), self._only(match[1].lower(), match[2])) for match in _BARE.finditer(text)]
+        found += [(match.start(), self._find_only_object(match[1].lower(), match[2])) for match in _BARE.finditer(text)]
         return list(dict.fromkeys(key for _, key in sorted(found) if key in self._by_key))
 
     def changes(self, keys: Iterable[str]) -> Sequence[PairedOperation]:
-        """The possible changes of these objects, and of what was contested with them, in order of invocation.
+        """List the possible changes of these objects, and the changes that raced with them, in order of invocation.
 
-        Contested is whatever may have changed in the same keyspace since its race began; where no race was noted, what
-        overlaps a change of the object itself.
+        A change raced with them if it is in the same keyspace and was invoked after the keyspace's race began; where
+        no race was noted, if it overlaps a change of one of the objects.
         """
         subjects = {subject for key in keys for subject in self._by_key.get(key, ())}
-        own = [operation for operation in self._changes.possible if target(operation) in subjects]
+        subject_changes = [operation for operation in self._changes.possible if target(operation) in subjects]
         keyspaces = {subject.keyspace for subject in subjects}
-        chosen = {operation.index for operation in own}
+        chosen = {operation.index for operation in subject_changes}
         for operation in self._changes.possible:
             keyspace = target(operation).keyspace
-            if keyspace in keyspaces and self._is_contested(operation, keyspace, own):
+            if keyspace in keyspaces and self._raced(operation, keyspace, subject_changes):
                 chosen.add(operation.index)
         return [operation for operation in self._changes.possible if operation.index in chosen]
 
-    def _is_contested(self, operation: PairedOperation, keyspace: str, own: Sequence[PairedOperation]) -> bool:
+    def _raced(self, operation: PairedOperation, keyspace: str, subject_changes: Sequence[PairedOperation]) -> bool:
         if keyspace in self._races:
             return operation.invoked >= self._races[keyspace]
         return any(
             can_follow(operation, other) and can_follow(other, operation)
-            for other in own
+            for other in subject_changes
             if target(other).keyspace == keyspace
         )
 
-    def _only(self, kind: str, name: str) -> str:
+    def _find_only_object(self, kind: str, name: str) -> str:
         if kind == "keyspace":
             return name
         known = [subject for subject in self._objects if subject.kind == kind and subject.name == name]
@@ -90,13 +90,15 @@ class Mentions:
 
 
 def _hashed_id(table: SchemaObject) -> str:
-    """The id that a server of 1.2 or 2.0 makes of a table's names, as 32 hex digits."""
+    """Compute the id that a server of 1.2 or 2.0 derives from a table's names, as 32 hex digits."""
     digest = hashlib.md5(f"{table.keyspace}{table.name}".encode(), usedforsecurity=False).digest()
     return UUID(bytes=digest, version=3).hex
 
 
-def _races(history: pa.Table) -> Mapping[str, int]:
-    """When the first race of each keyspace was noted (ns)."""
-    told = plain(history.select(["process", "f", "key", "time"]))
-    noted = told.filter(pc.and_(pc.equal(told["process"], NEMESIS), pc.equal(told["f"], "race"))).drop_columns("f")
+def _find_first_races(history: pa.Table) -> Mapping[str, int]:
+    """Map each keyspace to the time (ns) of the note of its first race."""
+    events = plain(history.select(["process", "f", "key", "time"]))
+    noted = events.filter(pc.and_(pc.equal(events["process"], NEMESIS), pc.equal(events["f"], "race"))).drop_columns(
+        "f"
+    )
     return {row["key"]: row["time"] for row in reversed(noted.to_pylist()) if row["key"] is not None}

@@ -1,9 +1,9 @@
-"""Node log: whether the servers' own logs report damage that no fault explains.
+"""Node log: the servers' own logs report no damage that faults cannot explain.
 
-Judges the warnings and errors of every node (and lower entries that a rule asks for) by the rules of
-`schemaquake.checkers.run.log_rules`. A trace that may pass by itself, such as rows for a table that was created a moment ago, is counted
-and never accused: a log has wall-clock time, which cannot be laid over the history to tell before from after. An
-exception that no rule knows is accused, unless the same node says that its machine failed it.
+Judges the warnings and errors of every node (and lower entries that a rule selects) by the rules of
+`schemaquake.checkers.run.log_rules`. A trace that may pass by itself, such as rows for a table that was just created, is
+counted and never a finding: a log has wall-clock times, which cannot be ordered against the history. An exception without
+a rule is a finding, unless the same node's log shows that its machine failed.
 Finds: `unexpected-log-error`. Source: CEP-21, "Motivation"; the messages that each known bug leaves.
 """
 
@@ -20,7 +20,7 @@ from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing
-from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, patterns_below_warning, rule_of
+from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, find_rule, list_patterns_below_warning
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
@@ -28,16 +28,18 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stat
 
 __all__ = ["NOTED", "NodeLog"]
 
-NOTED: Final = tuple(patterns_below_warning())
-"""Patterns of entries below WARN that the logs should keep."""
+NOTED: Final = tuple(list_patterns_below_warning())
+"""The patterns of entries below WARN that the logs should keep."""
 
-_ENTRIES_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 1024
-_CHANGES_TOLD_MAX: Final = 4
+_ENTRIES_PER_CLOCK_CHECK: Final = 1024
+_CHANGES_MAX: Final = 4
 _TEXT_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
+    """One entry of a node's log. `boot` counts the node's starts from 0; `line` counts within one."""
+
     node: str
     boot: int
     line: int
@@ -52,7 +54,7 @@ class _Entry:
 
 
 class NodeLog:
-    """No server reports damage."""
+    """No server reports damage in its log."""
 
     name = "node-log"
     scope: Literal["keyspace", "run"] = "run"
@@ -62,46 +64,46 @@ class NodeLog:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every entry. Unknown without any log. Raises HistoryError."""
-        ends = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s
         nemeses = Notes(records.history).nemeses
-        entries = [_entry(row) for row in plain(records.logs).to_pylist()]
+        entries = [_parse_entry(row) for row in plain(records.logs).to_pylist()]
         if not entries:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
-        found: dict[str, tuple[LogRule, list[_Entry]]] = {}
+        groups: dict[str, tuple[LogRule, list[_Entry]]] = {}
         doubts: list[Doubt] = []
-        # A server may say the same a hundred thousand times.
+        # A server may log the same entry a hundred thousand times.
         decided: dict[tuple[str, str, int], LogRule | None] = {}
         for number, entry in enumerate(entries):
-            if number % _ENTRIES_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and time.monotonic() > ends:
+            if number % _ENTRIES_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
                 text = f"the time limit of {limit_s:g} s passed after {number} of {len(entries)} entries"
                 doubts.append(Doubt("time", text))
                 break
-            said = (entry.text, entry.level, entry.boot)
-            if said not in decided:
-                decided[said] = rule_of(entry.text, level=entry.level, boot=entry.boot, nemeses=nemeses)
-            rule = decided[said]
+            entry_key = (entry.text, entry.level, entry.boot)
+            if entry_key not in decided:
+                decided[entry_key] = find_rule(entry.text, level=entry.level, boot=entry.boot, nemeses=nemeses)
+            rule = decided[entry_key]
             if rule is not None:
-                found.setdefault(_kind(rule, entry), (rule, []))[1].append(entry)
-        failed = {entry.node for rule, group in found.values() if rule.means == "environment" for entry in group}
+                groups.setdefault(_find_group(rule, entry), (rule, []))[1].append(entry)
+        failed = {entry.node for rule, group in groups.values() if rule.means == "environment" for entry in group}
         mentions = Mentions(records.history, records.observations)
         anomalies = []
-        for rule, group in found.values():
+        for rule, group in groups.values():
             if rule.means == "damning":
-                believed = [entry for entry in group if rule is not UNEXPECTED or entry.node not in failed]
-                if believed:
-                    anomalies.append(_reported(rule, believed, mentions))
-                if len(believed) < len(group):
-                    doubts.append(_doubted(group, failed))
+                trusted = [entry for entry in group if rule is not UNEXPECTED or entry.node not in failed]
+                if trusted:
+                    anomalies.append(_report_rule(rule, trusted, mentions))
+                if len(trusted) < len(group):
+                    doubts.append(_report_doubt(group, failed))
         return Verdict(
             valid=False if anomalies else "unknown" if doubts else True,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats=make_stats({"entries": len(entries), "by_rule": _counts(found.values())}),
+            stats=make_stats({"entries": len(entries), "by_rule": _count_by_rule(groups.values())}),
             doubts=tuple(doubts),
         )
 
 
-def _entry(row: Mapping[str, JSON]) -> _Entry:
+def _parse_entry(row: Mapping[str, JSON]) -> _Entry:
     return _Entry(
         node=row["node"],
         boot=row["boot"],
@@ -113,37 +115,37 @@ def _entry(row: Mapping[str, JSON]) -> _Entry:
     )
 
 
-def _kind(rule: LogRule, entry: _Entry) -> str:
-    """What is told together: one rule; of unexpected exceptions, those of one class."""
+def _find_group(rule: LogRule, entry: _Entry) -> str:
+    """Find the group of an entry: its rule, and for an unexpected exception also the exception's class."""
     if rule is not UNEXPECTED:
         return rule.name
     exception = re.search(r"[\w.$]*(?:Exception|Error|Throwable)\b(?=[:\s]|$)", entry.stack or entry.message)
     return f"{rule.name} {exception[0] if exception else entry.message[:80]}"
 
 
-def _counts(found: Iterable[tuple[LogRule, Sequence[_Entry]]]) -> Mapping[str, int]:
+def _count_by_rule(groups: Iterable[tuple[LogRule, Sequence[_Entry]]]) -> Mapping[str, int]:
     counts: Counter[str] = Counter()
-    for rule, group in found:
+    for rule, group in groups:
         counts[rule.name] += len(group)
     return dict(sorted(counts.items()))
 
 
-def _doubted(group: Sequence[_Entry], failed: Iterable[str]) -> Doubt:
+def _report_doubt(group: Sequence[_Entry], failed: Iterable[str]) -> Doubt:
     nodes = sorted({entry.node for entry in group} & set(failed))
-    text = f"exceptions of {listing(nodes)} prove nothing, because the machine failed there: {_told(group[0])}"
+    text = f"exceptions on {listing(nodes)} prove nothing, because the machine failed there: {_render_entry(group[0])}"
     return Doubt("undecided", text)
 
 
-def _reported(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> Anomaly:
+def _report_rule(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> Anomaly:
     nodes = sorted({entry.node for entry in group})
     objects = mentions.keys("\n".join(dict.fromkeys(entry.text for entry in group)))
     changes = mentions.changes(objects)
     first = {node: next(entry for entry in group if entry.node == node) for node in nodes}
-    told: list[PairedOperation | str] = list(changes[:_CHANGES_TOLD_MAX])
-    if len(changes) > _CHANGES_TOLD_MAX:
-        told.append(f"… and {len(changes) - _CHANGES_TOLD_MAX} more changes of {listing(objects)}")
-    told += [
-        f"{node}, line {entry.line} of its log since start {entry.boot}: {_told(entry)}"
+    lines: list[PairedOperation | str] = list(changes[:_CHANGES_MAX])
+    if len(changes) > _CHANGES_MAX:
+        lines.append(f"… and {len(changes) - _CHANGES_MAX} more changes of {listing(objects)}")
+    lines += [
+        f"{node}, line {entry.line} of its log since start {entry.boot}: {_render_entry(entry)}"
         for node, entry in first.items()
     ]
     times = "once" if len(group) == 1 else f"{len(group)} times"
@@ -169,15 +171,15 @@ def _reported(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> Ano
             },
         },
         explanation=explain(
-            told,
-            "faults of the network, of clocks and of processes explain lost connections and time-outs, and no more.",
-            f"{listing(nodes)} said {times} that {rule.explanation}.",
+            lines,
+            "faults of the network, of clocks and of processes explain lost connections and time-outs only.",
+            f"{listing(nodes)} logged {times} that {rule.explanation}.",
         ),
     )
 
 
-def _told(entry: _Entry) -> str:
-    """Level and message on one line, with the exception if the message does not name it."""
+def _render_entry(entry: _Entry) -> str:
+    """Render the level and the message on one line, with the first line of the stack."""
     exception = entry.stack.strip().splitlines()[:1]
-    words = " ".join([entry.level, entry.message, *(f"({line.strip()})" for line in exception)])
-    return words if len(words) <= _TEXT_MAX else f"{words[:_TEXT_MAX]}…"
+    text = " ".join([entry.level, entry.message, *(f"({line.strip()})" for line in exception)])
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"

@@ -1,8 +1,8 @@
-"""Observed: whether a run shows anything at all.
+"""Observed: the run holds enough observations for a verdict.
 
-A run without an acknowledged change or write, or in which some node was not read in the end, or not again after it was
-restarted, or in which rows were written and never read back, has not passed: nothing was judged. This checker never
-accuses the cluster; it is what keeps an empty run from being called valid.
+A run does not pass without an acknowledged change or write, without a final reading of every node, both after settling
+and after a restart, or with rows that were written and never read back. This checker never accuses the cluster; it keeps
+an empty run from being called valid.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WRITES: Final = ("insert", "delete-row", "write", "cas", "add", "txn", "batch",
 
 
 class Observed:
-    """Something was acknowledged, and every node was read in the end."""
+    """A change or write was acknowledged, and every node was read in the end."""
 
     name = "observed"
     scope: Literal["keyspace", "run"] = "run"
@@ -40,14 +40,14 @@ class Observed:
     vouches: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - counting takes one pass
-        """True or unknown, with what was counted. Raises HistoryError."""
+        """Judge whether the run was observed: true or unknown, with counts. Raises HistoryError."""
         paired = plain(pair(records.history)).select(["type", "f", "argument", "value", "error"])
-        counts = _counts(paired)
-        changed = _acknowledged_changes(paired)
+        counts = _count_outcomes(paired)
+        changed = _count_acknowledged_changes(paired)
         written = sum(counts.get(f, {}).get("ok", 0) for f in _WRITES)
         doubts = [] if changed or written else [Doubt("undecided", "no schema change and no write was acknowledged")]
-        doubts += _unread(records)
-        if counts.get("insert", {}).get("ok", 0) and not _rows_were_read(paired):
+        doubts += _list_unread_nodes(records)
+        if counts.get("insert", {}).get("ok", 0) and not _have_rows_been_read(paired):
             doubts.append(Doubt("unread", "rows were written and never read after the cluster settled"))
         return Verdict(
             valid="unknown" if doubts else True,
@@ -56,7 +56,7 @@ class Observed:
                 {
                     "operations": len(paired),
                     "by_f": counts,
-                    "errors": _errors(paired),
+                    "errors": _count_errors(paired),
                     "acknowledged_changes": changed,
                     "acknowledged_writes": written,
                 }
@@ -65,8 +65,8 @@ class Observed:
         )
 
 
-def _counts(paired: pa.Table) -> Mapping[str, Mapping[str, int]]:
-    """How many operations of each f had each outcome."""
+def _count_outcomes(paired: pa.Table) -> Mapping[str, Mapping[str, int]]:
+    """Count the operations of each f by outcome."""
     grouped = paired.group_by(["f", "type"]).aggregate([("f", "count")])
     counts: dict[str, dict[str, int]] = {}
     for row in sorted(grouped.to_pylist(), key=lambda row: (row["f"], row["type"])):
@@ -74,8 +74,8 @@ def _counts(paired: pa.Table) -> Mapping[str, Mapping[str, int]]:
     return counts
 
 
-def _errors(paired: pa.Table) -> Mapping[str, int]:
-    """Class of error → how many; the class is what stands before the first colon."""
+def _count_errors(paired: pa.Table) -> Mapping[str, int]:
+    """Count the errors by class, the text before the first colon."""
     texts = pc.drop_null(paired["error"]).value_counts().to_pylist()
     classes: Counter[str] = Counter()
     for entry in texts:
@@ -84,8 +84,8 @@ def _errors(paired: pa.Table) -> Mapping[str, int]:
     return dict(sorted(classes.items()))
 
 
-def _acknowledged_changes(paired: pa.Table) -> int:
-    """Schema changes that were acknowledged; a no-op of IF [NOT] EXISTS changed nothing."""
+def _count_acknowledged_changes(paired: pa.Table) -> int:
+    """Count the acknowledged schema changes, without no-ops of IF [NOT] EXISTS."""
     acknowledged = paired.filter(
         pc.and_(pc.equal(paired["type"], "ok"), pc.is_in(paired["f"], value_set=pa.array(sorted(_CHANGES))))
     )
@@ -93,11 +93,11 @@ def _acknowledged_changes(paired: pa.Table) -> int:
     return sum(not (isinstance(value, dict) and value.get("applied") is False) for value in values)
 
 
-def _unread(records: Records) -> Iterable[Doubt]:
-    """The nodes of which a final phase lacks a complete reading, with what they said instead.
+def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
+    """Yield a doubt for each node that was not read completely in a final phase, with its error.
 
-    Those that took part are the booted ones; a history without notes of boots tells them by its coordinators. After
-    the restart it is those that served again.
+    The nodes of a run are the booted ones, and in a history without notes of boots its coordinators. After the restart
+    they are the ones that served again.
     """
     starts = Notes(records.history).starts
     history = plain(records.history.select(["process", "node"]))
@@ -114,11 +114,11 @@ def _unread(records: Records) -> Iterable[Doubt]:
     errors = {(unread.phase, unread.node): unread.error for unread in readings.unread}
     for phase, nodes in expected.items():
         for node in sorted(nodes - {schema.node for schema in readings.of(phase)}):
-            told = errors.get((phase, node), "no reading of it was recorded")
-            yield Doubt("unread", f"{node} was not read {phase_text(phase)}: {told}")
+            reason = errors.get((phase, node), "no reading of it was recorded")
+            yield Doubt("unread", f"{node} was not read {phase_text(phase)}: {reason}")
 
 
-def _rows_were_read(paired: pa.Table) -> bool:
+def _have_rows_been_read(paired: pa.Table) -> bool:
     reads = paired.filter(pc.and_(pc.equal(paired["f"], "read-rows"), pc.equal(paired["type"], "ok")))
     return any(
         orjson.loads(value).get("phase") == "settled" for value in reads["value"].to_pylist() if value is not None

@@ -1,8 +1,8 @@
-"""Restart: whether every node that was stopped serves again.
+"""Restart: every node that was stopped serves again.
 
-Judges the conductor's notes `node-start` of the phases `restart` (every node was killed and started while nothing else
-went on) and `fault` (a node that had fallen was started again), and `node-died`. The same first error on several nodes
-is one finding; what differs by address, time or the node's folder alone is the same.
+Judges the conductor's notes `node-start` of the phases `restart` (every node was killed and started after all
+operations) and `fault` (a node that a fault had stopped was started again), and `node-died`. The same first error on
+several nodes is one finding; errors that differ only in address, time or the node's folder are the same.
 Finds: `node-will-not-start`, `node-died`. Source: CEP-21, "Racing DROP X validations" (at the next restart, nodes won't
 start up again); the 0.7 document, "Handling Failure"; CASSANDRA-13180.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from schemaquake.checkers.evidence.notes import NodeDeath, NodeStart, Notes
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, seconds
-from schemaquake.checkers.run.log_rules import rule_of
+from schemaquake.checkers.run.log_rules import find_rule
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -28,9 +28,9 @@ _End: TypeAlias = NodeStart | NodeDeath
 """A start that did not serve, or a process that ended."""
 
 _Cause: TypeAlias = tuple[str, int | None, str]
-"""What was noted, the exit code, and the first error without what differs from node to node."""
+"""The phase of the start (or `died`), the exit code, and the first error without addresses, times and node folders."""
 
-# The phases in which a node that had served is started again.
+# The phases in which a node that served before is started again.
 _STARTED_AGAIN: Final = ("restart", "fault")
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?Z?")
 _ADDRESS: Final = re.compile(
@@ -41,7 +41,7 @@ _KILLED: Final = frozenset({-9, 137})
 
 
 class Restart:
-    """Every node that served once serves again when it is started again."""
+    """Every node that served once serves again after its next start."""
 
     name = "restart"
     scope: Final = "run"
@@ -51,85 +51,85 @@ class Restart:
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """Judge every start but the first, and every death. Unknown if no node was started again. Raises HistoryError."""
         notes = Notes(records.history)
-        again = [start for start in notes.starts if start.phase in _STARTED_AGAIN]
-        ends: list[_End] = [*(start for start in again if not start.served), *notes.deaths]
-        bad = [end for end in ends if _of_the_machine(end) is None]
-        anomalies = _anomalies(bad, records) if bad else []
+        restarts = [start for start in notes.starts if start.phase in _STARTED_AGAIN]
+        ends: list[_End] = [*(start for start in restarts if not start.served), *notes.deaths]
+        unexplained = [end for end in ends if _find_machine_cause(end) is None]
+        anomalies = _report_ends(unexplained, records) if unexplained else []
         doubts = [
-            Doubt("undecided", f"{end.node} did not serve: {told}")
+            Doubt("undecided", f"{end.node} did not serve: {text}")
             for end in ends
-            if (told := _of_the_machine(end)) is not None
+            if (text := _find_machine_cause(end)) is not None
         ]
-        doubts += _doubts(notes.starts, ends)
+        doubts += _list_doubts(notes.starts, ends)
         valid: Validity = False if anomalies else "unknown" if doubts else True
         return Verdict(
             valid=valid,
             checker=self.name,
             anomalies=tuple(anomalies),
-            stats=make_stats(_stats(again)),
+            stats=make_stats(_summarize_starts(restarts)),
             doubts=tuple(doubts),
         )
 
 
-def _of_the_machine(end: _End) -> str | None:
-    """Why the machine is to blame, or somebody at it: no schema fills a disk, or sends SIGKILL."""
-    rule = rule_of(end.first_error or "", level="ERROR", boot=1, nemeses=())
+def _find_machine_cause(end: _End) -> str | None:
+    """Find a cause outside the server, such as a full disk or a SIGKILL; None: there is none."""
+    rule = find_rule(end.first_error or "", level="ERROR", boot=1, nemeses=())
     if rule is not None and rule.means == "environment":
         return rule.explanation
     if end.exit_code in _KILLED and not end.first_error:
-        return "somebody killed it, as the kernel does when memory runs out"
+        return "it was killed from outside, as the kernel does when memory runs out"
     return None
 
 
-def _doubts(starts: Sequence[NodeStart], ends: Sequence[_End]) -> list[Doubt]:
-    """Why the nodes that did not end are not cleared either."""
+def _list_doubts(starts: Sequence[NodeStart], ends: Sequence[_End]) -> list[Doubt]:
+    """List the reasons why the nodes without a failed start are not cleared either."""
     if all(start.phase not in _STARTED_AGAIN for start in starts):
         return [] if ends else [Doubt("nothing-to-judge", "no node was restarted")]
     restarted = {start.node for start in starts if start.phase == "restart"}
     booted = {start.node for start in starts if start.phase == "boot" and start.served}
-    left_out = sorted(booted - restarted - {end.node for end in ends})
-    if not restarted or not left_out:
+    not_restarted = sorted(booted - restarted - {end.node for end in ends})
+    if not restarted or not not_restarted:
         return []
-    text = f"{listing(left_out)} served once and {'was' if len(left_out) == 1 else 'were'} never restarted"
+    text = f"{listing(not_restarted)} served once and {'was' if len(not_restarted) == 1 else 'were'} never restarted"
     return [Doubt("undecided", text)]
 
 
-def _stats(again: Sequence[NodeStart]) -> Mapping[str, JSON]:
-    """`starts`, how many of them `served`, and phase → node → seconds until it served or was given up."""
-    took: dict[str, dict[str, float]] = {}
-    for start in again:
-        took.setdefault(start.phase, {})[start.node] = start.seconds
+def _summarize_starts(restarts: Sequence[NodeStart]) -> Mapping[str, JSON]:
+    """Summarize the starts: `starts`, `served`, and phase → node → seconds until it served or failed."""
+    durations: dict[str, dict[str, float]] = {}
+    for start in restarts:
+        durations.setdefault(start.phase, {})[start.node] = start.seconds
     return {
-        "starts": len(again),
-        "served": sum(start.served for start in again),
-        "seconds": {phase: dict(sorted(nodes.items())) for phase, nodes in took.items()},
+        "starts": len(restarts),
+        "served": sum(start.served for start in restarts),
+        "seconds": {phase: dict(sorted(nodes.items())) for phase, nodes in durations.items()},
     }
 
 
-def _anomalies(bad: Sequence[_End], records: Records) -> list[Anomaly]:
+def _report_ends(unexplained: Sequence[_End], records: Records) -> list[Anomaly]:
     mentions = Mentions(records.history, records.observations)
     folded: dict[_Cause, list[_End]] = {}
-    for end in bad:
-        folded.setdefault(_cause(end), []).append(end)
-    return [_anomaly(sorted(same, key=lambda end: end.node), mentions) for same in folded.values()]
+    for end in unexplained:
+        folded.setdefault(_normalize_cause(end), []).append(end)
+    return [_report_cause(sorted(group, key=lambda end: end.node), mentions) for group in folded.values()]
 
 
-def _cause(end: _End) -> _Cause:
+def _normalize_cause(end: _End) -> _Cause:
     error = _ADDRESS.sub("", _TIMESTAMP.sub("", end.first_error or ""))
-    # A folder named for the node stands in paths: …/nodes/n1/data/…
+    # Paths contain a folder named after the node: …/nodes/n1/data/…
     error = re.sub(rf"(?<=/){re.escape(end.node)}(?=/)", "", error)
     return end.phase if isinstance(end, NodeStart) else "died", end.exit_code, error
 
 
-def _anomaly(same: Sequence[_End], mentions: Mentions) -> Anomaly:
-    """One cause, on one node or more; the first in order of name speaks for all."""
-    first = same[0]
-    nodes = sorted({end.node for end in same})
+def _report_cause(group: Sequence[_End], mentions: Mentions) -> Anomaly:
+    """Report one cause, on one node or more; the first in order of name is the example."""
+    first = group[0]
+    nodes = sorted({end.node for end in group})
     objects = mentions.keys(first.first_error or "")
-    # The race is what happened last; where the object is old, its early life is not told.
+    # The last changes are the race; the early changes of an old object are left out.
     changes = mentions.changes(objects)[-_CHANGES_MOST:]
     evidence: dict[str, Any] = {"exit_code": first.exit_code, "first_error": first.first_error}
-    starts = [end for end in same if isinstance(end, NodeStart)]
+    starts = [end for end in group if isinstance(end, NodeStart)]
     if starts:
         evidence["seconds"] = {start.node: start.seconds for start in starts}
     return anomaly(
@@ -138,32 +138,34 @@ def _anomaly(same: Sequence[_End], mentions: Mentions) -> Anomaly:
         nodes=nodes,
         ops=[operation.index for operation in changes],
         evidence=evidence,
-        explanation=explain(changes, _then(first, nodes, objects), _but(same)),
+        explanation=explain(changes, _explain_expectation(first, nodes, objects), _describe_ends(group)),
     )
 
 
-def _then(first: _End, nodes: Sequence[str], objects: Sequence[str]) -> str:
-    who = listing(nodes)
+def _explain_expectation(first: _End, nodes: Sequence[str], objects: Sequence[str]) -> str:
+    names = listing(nodes)
     they, them, were = ("it", "it", "was") if len(nodes) == 1 else ("they", "them", "were")
     if isinstance(first, NodeDeath):
-        then = f"{who} had served, and nobody stopped or killed {them}, so {they} must go on serving."
+        then = f"{names} had served, and the harness did not stop or kill {them}, so {they} must go on serving."
     elif first.phase == "restart":
-        then = f"{who} had served and {were} killed and started after the cluster settled, so {they} must serve again."
+        then = (
+            f"{names} had served and {were} killed and started after the cluster settled, so {they} must serve again."
+        )
     else:
-        then = f"{who} had served, fell under faults, and must serve again when started with every fault healed."
-    return then if not objects else f"{then} No order of these changes of {listing(objects)} may forbid it."
+        then = f"{names} had served, stopped under faults, and must serve again when started with every fault healed."
+    return then if not objects else f"{then} No order of these changes of {listing(objects)} may prevent that."
 
 
-def _but(same: Sequence[_End]) -> str:
-    """What each node did, and the error's own words without a stack."""
+def _describe_ends(group: Sequence[_End]) -> str:
+    """Describe the end of each node, and the first error without its stack."""
     parts = []
-    for end in same:
+    for end in group:
         code = "" if end.exit_code is None else f" with code {end.exit_code}"
         if isinstance(end, NodeDeath):
             parts.append(f"{end.node}'s process ended{code} (noticed at {seconds(end.time)})")
         else:
             how = f"exited{code}" if code else "did not serve"
             parts.append(f"{end.node} {how} after {end.seconds:.1f} s")
-    lines = [line.strip() for line in (same[0].first_error or "").splitlines()]
-    words = " ".join(line for line in lines if line and not line.startswith("at "))
-    return listing(parts) + (f": {words}" if words else " and left no error in its log.")
+    lines = [line.strip() for line in (group[0].first_error or "").splitlines()]
+    error = " ".join(line for line in lines if line and not line.startswith("at "))
+    return listing(parts) + (f": {error}" if error else " and left no error in its log.")

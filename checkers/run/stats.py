@@ -1,8 +1,8 @@
-"""Stats: how many operations of each kind succeeded, failed, or are of unknown outcome, and with what errors.
+"""Stats: counts of operations of each kind by outcome, and of their errors.
 
-Judges every operation of a client. Accuses nobody: a kind of operation that never succeeded is told in `stats`, and a history
-in which nothing at all succeeded is `unknown`. Errors of unknown outcome, which no table of outcomes explains, are
-counted by their first words (`unhandled`), with the index of one of each.
+Judges every operation of a client. Never accuses the cluster: `stats` lists the kinds of operations that never succeeded,
+and a history in which no operation succeeded is `unknown`. Errors of unknown outcome, which no table of outcomes
+explains, are counted by their first words (`unhandled`), with the index of one example each.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 
 __all__ = ["Stats"]
 
-_TOLD_MOST: Final = 20
-_ERROR_MOST: Final = 400  # characters; the pattern looks at each of them again and again
+_KINDS_MOST: Final = 20
+_ERROR_MOST: Final = 400  # characters; bounds the time of the pattern
 _NUMBERS: Final = re.compile(r"[\w.-]*\d[\w.:-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """Counts by kind of operation and outcome."""
+    """Counts of operations by kind and outcome."""
 
     name: str = "stats"
     scope: Literal["run", "keyspace"] = "run"
@@ -37,10 +37,10 @@ class Stats:
     vouches: bool = False
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass needs no limit
-        """Count. Raises HistoryError."""
+        """Count the operations of all clients. Raises HistoryError."""
         invocation, completion = ends(records.history)
         if not len(invocation):
-            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client did anything"))
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client invoked an operation"))
         events = plain(records.history.select(["index", "type", "f", "error"]))
         functions = events["f"].take(pa.array(invocation))
         answers = events.take(pa.array(completion, mask=completion < 0))
@@ -59,15 +59,15 @@ class Stats:
                     "ok": succeeded,
                     "by_function": by_function,
                     "never_succeeded": [f for f, counts in by_function.items() if not counts["ok"]],
-                    "unhandled": _unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
+                    "unhandled": _list_unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
                 }
             ),
             doubts=() if succeeded else (Doubt("undecided", "no operation succeeded"),),
         )
 
 
-def _unhandled(answers: pa.Table, types: Any) -> list[dict[str, Any]]:
-    """Errors of unknown outcome by their text without numbers and names that hold any, most frequent first."""
+def _list_unhandled(answers: pa.Table, types: Any) -> list[dict[str, Any]]:
+    """List the errors of unknown outcome by their text without words that contain digits, the most frequent first."""
     kinds: Counter[str] = Counter()
     examples: dict[str, tuple[int, str]] = {}
     unknown = answers.filter(pa.array(types == "info")).filter(
@@ -80,5 +80,5 @@ def _unhandled(answers: pa.Table, types: Any) -> list[dict[str, Any]]:
         examples.setdefault(kind, (row["index"], error))
     return [
         {"error": kind, "count": count, "index": examples[kind][0], "example": examples[kind][1]}
-        for kind, count in kinds.most_common(_TOLD_MOST)
+        for kind, count in kinds.most_common(_KINDS_MOST)
     ]

@@ -118,7 +118,7 @@ def _known_in_alpha2(anomaly: Mapping[str, Any]) -> bool:
     objects = anomaly["objects"]
     if objects and all("_create_index_" in name for name in objects):
         return anomaly["type"] in {"unreadable-table", "unwritable-table", "lost-rows"}
-    return anomaly["type"] == "unexpected-log-error" and "that nobody expects" in anomaly["explanation"]
+    return anomaly["type"] == "unexpected-log-error" and anomaly["evidence"]["rule"] == "unexpected-exception"
 
 
 def test_the_verdict_can_be_derived_again_from_the_stored_files_alone(raced: Any, runs: Path) -> None:

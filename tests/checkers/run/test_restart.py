@@ -86,20 +86,20 @@ def test_a_node_that_was_given_up_has_no_exit_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "text"),
     [
         pytest.param(
             started("n2", exit_code=1, error="[main] No space left on device"), "the disk was full", id="disk"
         ),
-        pytest.param(started("n2", exit_code=137), "somebody killed it", id="killed at its start"),
-        pytest.param(died("n2", exit_code=-9), "somebody killed it", id="killed while it served"),
+        pytest.param(started("n2", exit_code=137), "it was killed from outside", id="killed at its start"),
+        pytest.param(died("n2", exit_code=-9), "it was killed from outside", id="killed while it served"),
     ],
 )
-def test_what_the_machine_did_is_not_the_schemas_fault(end: str, told: str) -> None:
+def test_what_the_machine_did_is_not_the_schemas_fault(end: str, text: str) -> None:
     judgement = verdict(*BOOTED, started("n1"), end)
     assert judgement.valid == "unknown"
     assert judgement.reason is not None
-    assert judgement.reason.startswith(f"n2 did not serve: {told}")
+    assert judgement.reason.startswith(f"n2 did not serve: {text}")
 
 
 # ── one finding a cause ──────────────────────────────────────────────────────────────────────────────────────────────
