@@ -222,6 +222,11 @@ def _compiled(function: Any) -> Any:
     return numba.njit(cache=True, nogil=True)(function)
 
 
+def _phase(function: Any) -> Any:
+    """Compile a part of a loop into that loop: numba counts references of every array that is handed to a real call."""
+    return numba.njit(cache=True, nogil=True, forceinline=True)(function)
+
+
 def _bytes_of(word: str) -> _Bytes:
     return np.frombuffer(word.encode(), np.uint8).copy()
 
@@ -547,7 +552,7 @@ def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, e
 # Transactions.
 
 
-@_compiled
+@_phase
 def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
     """Tell whether a vector (from behind its bracket on) begins with a vector that begins with a word: 1, 0, or negative."""
     at = _next(data, at, json, 0)
@@ -561,7 +566,7 @@ def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
     return 1 if data[at] == _COLON or data[at] == _QUOTE else 0
 
 
-@_compiled
+@_phase
 def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa: C901, PLR0912 - after each part it may end
     """Scan the micro-operations of a transaction, from behind its bracket on: what each does, its key, a value or a list."""
     total, _, _, numbers, codes, kinds, element_ends, elements = out
@@ -618,7 +623,7 @@ def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa:
     return at + 1
 
 
-@_compiled
+@_phase
 def _micro_head(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
     """Read what a micro-operation does and its key: (code, key, the place where its value begins, or its end)."""
     at = _next(data, at, json, 0)
@@ -639,7 +644,7 @@ def _micro_head(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
     return code, key, _next(data, at, json, 1)
 
 
-@_compiled
+@_phase
 def _micro_code(data: _Bytes, begin: int, end: int) -> int:
     """Find the place in `_MICRO` of what a micro-operation does; −1 for anything else."""
     if _is(data, begin, end, _APPEND):
@@ -649,7 +654,7 @@ def _micro_code(data: _Bytes, begin: int, end: int) -> int:
     return 2 if _is(data, begin, end, _W) or _is(data, begin, end, _WRITE) else -1
 
 
-@_compiled
+@_phase
 def _close(data: _Bytes, at: int, json: bool) -> int:
     """Read the end of a vector that has had something."""
     at = _next(data, at, json, 1)
@@ -773,7 +778,7 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
         state[_MOPS], state[_ELEMENTS] = mops.totals[_MOP], mops.totals[_ELEMENT]
 
 
-@_compiled
+@_phase
 def _between_ops(data: _Bytes, at: int, line: int, json: bool) -> tuple[int, int]:
     """Skip what stands between ops, commas in both notations: (the place after it, the line there)."""
     while at < len(data):
@@ -796,7 +801,7 @@ def _newlines(data: _Bytes, begin: int, end: int) -> int:
     return count
 
 
-@_compiled
+@_phase
 def _after_tag(data: _Bytes, at: int, json: bool) -> int:
     """Go behind the bracket of an op's map, which in EDN may have the tag of a record."""
     if data[at] == _HASH and not json:
@@ -811,7 +816,7 @@ def _after_tag(data: _Bytes, at: int, json: bool) -> int:
     return at + 1 if data[at] == _MAP else _ODD
 
 
-@_compiled
+@_phase
 def _entry(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Read the key of an entry: (its bit, the place where its value begins)."""
     begin, stop, at = _word(data, at, json)
@@ -820,7 +825,7 @@ def _entry(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return _entry_bit(data, begin, stop), _after_colon(data, at, json)
 
 
-@_compiled
+@_phase
 def _entry_bit(data: _Bytes, begin: int, stop: int) -> int:
     """Find the bit of an entry's key; 0 for any that an op does not have."""
     bit = 0
@@ -845,7 +850,7 @@ def _entry_bit(data: _Bytes, begin: int, stop: int) -> int:
     return bit
 
 
-@_compiled
+@_phase
 def _type(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Read one of `_TYPES`: (its place there, the place after it)."""
     begin, stop, at = _word(data, at, json)
@@ -860,7 +865,7 @@ def _type(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return (3, at) if _is(data, begin, stop, _INFO) else (0, _ODD)
 
 
-@_compiled
+@_phase
 def _number(data: _Bytes, at: int, json: bool, bit: int) -> tuple[int, int, int]:
     """Read an integer or null: (the integer, `bit` if it is one, the place after it)."""
     if data[at] == _SMALL_N:
@@ -869,7 +874,7 @@ def _number(data: _Bytes, at: int, json: bool, bit: int) -> tuple[int, int, int]
     return number, bit, at
 
 
-@_compiled
+@_phase
 def _process(data: _Bytes, at: int, json: bool, independent: bool) -> tuple[int, int, int]:
     """Read a process, as `_number`: a number, or the name of the nemesis, which independent keys leave to the general reader."""
     if data[at] == _COLON or data[at] == _QUOTE:
@@ -883,7 +888,7 @@ def _process(data: _Bytes, at: int, json: bool, independent: bool) -> tuple[int,
     return number, given, at
 
 
-@_compiled
+@_phase
 def _copied_word(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
     """Copy a word: (the end of the copy, the place after the word)."""
     begin, stop, at = _word(data, at, json)
@@ -892,7 +897,7 @@ def _copied_word(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tup
     return _copy(data, begin, stop, out, to), at
 
 
-@_compiled
+@_phase
 def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) -> int:
     """Scan a word, as a text of that kind."""
     begin, stop, at = _word(data, at, json)
@@ -903,7 +908,7 @@ def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) ->
     return at
 
 
-@_compiled
+@_phase
 def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     """Scan an error: a word as it is, anything else as JSON, or null."""
     if data[at] == _COLON or data[at] == _QUOTE:
@@ -917,7 +922,7 @@ def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     return at
 
 
-@_compiled
+@_phase
 def _sort_of_value(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Tell what a value is, and read it if it is null: (0, `_TRANSACTION` or `_OTHER`; the place after null, or of the value)."""
     if at < 0:
@@ -933,7 +938,7 @@ def _sort_of_value(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return _OTHER, at
 
 
-@_compiled
+@_phase
 def _independent_key(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     """Scan the bracket and the key of a value of independent keys; return where the value begins."""
     if data[at] != _VECTOR:
@@ -975,7 +980,7 @@ def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
     )
 
 
-@_compiled
+@_phase
 def _json_value(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
     """Write a value that is no transaction as JSON: (the end of the JSON, the place after the value)."""
     at, end = _emit(data, at, json, out, to)
