@@ -1,1 +1,1 @@
-"""Engines: checks carried out here or on Spark, whole or piece by piece."""
+"""Engines: checks executed in this process or on Spark, as a whole or piece by piece."""

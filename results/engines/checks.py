@@ -1,6 +1,6 @@
-"""Checks carried piece by piece: the checkers that declare that they can be (`Piecewise`), and how one is carried.
+"""Checks executed piece by piece: the checkers that support it (`Piecewise`), and their execution by an engine.
 
-Of the others the engine calls the checker as it is, with everything it judges.
+The engine calls every other checker as it is, with all its input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Carried", "can_be_distributed", "carried", "check_file"]
 
 @dataclass(slots=True)
 class Carried:
-    """A checker of one history whose steps an engine carries, as a checker: it reads the file, and ignores the records."""
+    """A `Piecewise` checker whose steps an engine executes. It reads the history's file and ignores the records."""
 
     checker: Piecewise
     engine: Engine
@@ -37,27 +37,27 @@ class Carried:
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - the file has them all
-        """See `check_file`."""
+        """Implement `Checker.check` by `check_file`."""
         return check_file(self.checker, self.history, self.engine, limit_s=limit_s, scratch=self.scratch)
 
 
 def can_be_distributed(checker: Checker) -> TypeGuard[Piecewise]:
-    """Tell whether a checker can judge a run piece by piece, if there are pieces."""
+    """Return True if a checker can judge a run piece by piece."""
     return isinstance(checker, Piecewise) and checker.scope == "run"
 
 
 def carried(checker: Checker, engine: Engine, history: Path, scratch: Path) -> Carried | None:
-    """Return the checker as one that the engine carries; None if it cannot be, or the history has too few pieces for it."""
+    """Wrap the checker for execution by the engine. None if it is not `Piecewise` or the history has too few pieces."""
     if not can_be_distributed(checker) or pq.read_metadata(history).num_row_groups < checker.ranges_least:
         return None
     return Carried(checker, engine, history, scratch, checker.name, finds=checker.finds, vouches=checker.vouches)
 
 
 def check_file(checker: Piecewise, history: Path, engine: Engine, *, limit_s: float, scratch: Path) -> Verdict:
-    """Judge the history in a Parquet file; the verdict is the one that the checker gives on the file as a whole.
+    """Judge the history in a Parquet file. The verdict equals the checker's verdict on the file as a whole.
 
-    All tasks must see the file, and the folder `scratch`, under these paths. Files written there are removed.
-    Raises HistoryError for a history that cannot be, PlanError for an unknown model.
+    All tasks must see the file and the folder `scratch` under these paths. Files written to `scratch` are removed. Raises
+    HistoryError for an impossible history, PlanError for an unknown model.
     """
     with tempfile.TemporaryDirectory(prefix=".schemaquake-", dir=scratch) as folder:
         ranges = Ranges.of(history, 2 * engine.width, Path(folder))

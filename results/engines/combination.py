@@ -1,6 +1,6 @@
-"""Combination: from the verdicts of parts to one verdict, without letting an unknown pass for good news.
+"""Combination: one verdict from the verdicts of parts. An unknown part never makes the whole valid.
 
-See `schemaquake.results.judging.judge` for the rules; here they are carried out.
+The rules are described in `schemaquake.results.judging.judge` and implemented here.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _NO_REASON: Final = Doubt("undecided", "no reason given")
 
 
 def doubts_of(verdict: Verdict) -> tuple[Doubt, ...]:
-    """Return why a verdict is not decided; never empty for one that is unknown."""
+    """Return the reasons why a verdict is undecided; never empty for an unknown verdict."""
     return verdict.doubts or ((_NO_REASON,) if verdict.valid == "unknown" else ())
 
 
 def of_all_keyspaces(checker: str, parts: Mapping[str, Verdict]) -> Verdict:
-    """Combine the verdicts that one checker gave keyspace by keyspace.
+    """Combine one checker's verdicts on single keyspaces.
 
-    Every doubt keeps the keyspaces that it is about, and `undecided` names those that are unknown, so that one does not
-    cast doubt on the others. Statistics are merged, beside how many keyspaces were judged and how many had nothing.
+    Every doubt keeps its keyspaces, and `undecided` names the unknown ones, so that one keyspace does not make the others
+    doubtful. Statistics are merged, and the numbers of judged and empty keyspaces are added.
     """
     judged = {keyspace: verdict for keyspace, verdict in parts.items() if not verdict.judged_nothing}
     counts = make_stats({"keyspaces": len(judged), "keyspaces_without": len(parts) - len(judged)})
@@ -54,9 +54,9 @@ def of_all_keyspaces(checker: str, parts: Mapping[str, Verdict]) -> Verdict:
 
 
 def keyspaces_undecided(part: Verdict, keyspaces: Collection[str]) -> tuple[Doubt, ...]:
-    """Return the doubts of a verdict reached keyspace by keyspace that leave any of these keyspaces undecided.
+    """Return the doubts of a verdict per keyspace that leave any of these keyspaces undecided.
 
-    Each has the name of its checker.
+    Each doubt carries the name of its checker.
     """
     concerned = frozenset(keyspaces) & frozenset(part.undecided or ())
     return tuple(
@@ -74,15 +74,15 @@ def of_all_checkers(
     unjudged: Collection[str] = (),
     stats: Mapping[str, JSON],
 ) -> Verdict:
-    """Combine the verdicts of all checkers into the run's: every anomaly, and every checker's verdict as a part.
+    """Combine the verdicts of all checkers into the run's verdict: every anomaly, and every checker's verdict as a part.
 
-    `by_name`: each checker was asked for, so that none may be left out. `vouching` are the checkers whose `valid` is good
-    news about the cluster (`Checker.vouches`). `unjudged` are keyspaces in which something was acknowledged and no checker
-    judged anything.
+    `by_name` is True if the user named the checkers, so that none may be left out. `vouching` are the checkers whose `valid`
+    is evidence for the cluster (`Checker.vouches`). `unjudged` are keyspaces with acknowledged operations that no checker
+    judged.
     """
     silent = [verdict.checker for verdict in verdicts if verdict.judged_nothing]
     judged = [verdict for verdict in verdicts if not verdict.judged_nothing]
-    # Those that judge the run itself must have found it worth judging, and one that judges the cluster must have judged.
+    # A valid run needs at least one vouching checker that judged the cluster, and no doubt from checkers of the run itself.
     of_the_run = [verdict.valid is True for verdict in judged if verdict.checker not in vouching]
     of_the_cluster = [verdict for verdict in judged if verdict.checker in vouching]
     may_leave_out = not by_name and bool(of_the_run and of_the_cluster) and all(of_the_run)
@@ -94,13 +94,13 @@ def of_all_checkers(
         for doubt in doubts_of(verdict)
     ]
     if silent and not may_leave_out and not by_name:
-        # Each one's own doubts are in its part.
+        # The doubts of each checker are in its part.
         doubts.append(Doubt("nothing-to-judge", f"the question of {_listed(silent)} does not arise here"))
     if unjudged:
         text = "no checker found anything to judge where operations succeeded"
         doubts.append(Doubt("undecided", text, tuple(sorted(unjudged))))
     if not verdicts:
-        doubts.append(Doubt("undecided", "no checker was asked"))
+        doubts.append(Doubt("undecided", "no checker was selected"))
     validities = [verdict.valid for verdict in counted]
     return Verdict(
         valid=combine([*validities, "unknown"] if unjudged else validities),
@@ -113,7 +113,7 @@ def of_all_checkers(
 
 
 def in_order(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
-    """Sort anomalies by type, objects, nodes and operations, each once: the same for every engine."""
+    """Sort anomalies by type, objects, nodes and operations, and remove duplicates, so that every engine gives the same order."""
     texts = {orjson.dumps(anomaly.to_json(), option=orjson.OPT_SORT_KEYS): anomaly for anomaly in anomalies}
     ordered = sorted(
         texts.items(), key=lambda item: (item[1].type, item[1].objects, item[1].nodes, item[1].ops, item[0])
@@ -122,7 +122,7 @@ def in_order(anomalies: Iterable[Anomaly]) -> tuple[Anomaly, ...]:
 
 
 def _doubts_by_keyspace(verdicts: Mapping[str, Verdict]) -> tuple[Doubt, ...]:
-    """Return the doubts about all of them, each with the keyspaces, or the objects in them, that it is about."""
+    """Return the doubts of all verdicts, each with its keyspaces or the objects in them."""
 
     def located() -> Iterator[Doubt]:
         for keyspace, verdict in verdicts.items():

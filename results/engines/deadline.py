@@ -1,4 +1,4 @@
-"""Deadline: ends what does not end by itself."""
+"""Deadline: a time limit for code that does not check one itself."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Overdue", "deadline"]
 
 
 class Overdue(BaseException):
-    """The deadline passed. No Exception, so that no handler of the code it ends mistakes it for an error of its own."""
+    """Signal that the deadline passed. It is a BaseException, so that handlers in the interrupted code do not catch it."""
 
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
     """Raise Overdue in the block when `seconds` have passed.
 
-    Python code is ended anywhere, compiled code when it returns. Only a process' main thread can be ended like this;
-    in any other thread, or where somebody else has set an alarm, the block takes as long as it takes.
+    Python code is interrupted anywhere, compiled code when it returns. This works only in the main thread of a process. In any
+    other thread, or if an alarm is already set, the block runs without a limit.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getitimer(signal.ITIMER_REAL)[0] > 0:

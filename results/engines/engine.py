@@ -1,7 +1,7 @@
-"""Engines: who calls a step for every group. The step is the same function and gives the same rows, wherever it runs.
+"""Engines: execution of a step for every group. The step is the same function and gives the same rows on every engine.
 
-A *group* is the rows of one `unit`; they say what the step is to work on (files, keyspaces, processes) and do not carry
-it. The JVM would move the rows themselves at some 50 MB/s, while a task reads them from Parquet at ten times that.
+A *group* is the rows of one `unit`. They name the input of the step (files, keyspaces, processes) and do not contain it:
+the JVM would move the rows themselves at some 50 MB/s, while a task reads them from Parquet at ten times that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Step: TypeAlias = Callable[[pa.Table], pa.Table]
 
 ENGINES: Final = ("auto", "local", "spark")
 
-_LOCAL_BELOW: Final = 200_000  # events: until then Spark takes longer to start than the work takes
+_LOCAL_BELOW: Final = 200_000  # events; below it, starting Spark takes longer than the work
 
 
 class Engine(Protocol):
@@ -39,38 +39,38 @@ class Engine(Protocol):
 
     @property
     def width(self) -> int:
-        """How many groups it works on at once."""
+        """Number of groups processed at the same time."""
         ...
 
     @property
     def elsewhere(self) -> bool:
-        """Whether tasks run on other machines, and see only files that all machines see."""
+        """True if tasks run on other machines and see only files that all machines see."""
         ...
 
     @property
     def memory_bytes(self) -> int | None:
-        """How much memory a step may take; null: nobody says."""
+        """Memory available to a step, bytes; None if unknown."""
         ...
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
-        """All rows of `step(group)`, as `schema`, for the groups of equal `unit` (int32) in `groups`; in any order."""
+        """Return all rows of `step(group)`, as `schema`, for the groups of equal `unit` (int32) in `groups`, in any order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """One group after another, in this process. `memory_bytes`: what a step may take of its memory; null: all there is."""
+    """An engine that processes the groups one after another in this process. `memory_bytes` limits a step; None for no limit."""
 
     width: int = 1
     memory_bytes: int | None = None
 
     @property
     def elsewhere(self) -> bool:
-        """Never: all of it is here."""
+        """Always False: every step runs in this process."""
         return False
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
-        """See `Engine`."""
+        """Implement `Engine.carry`."""
         units = sorted(pc.unique(groups["unit"]).to_pylist())
         parts = [step(groups.filter(pc.equal(groups["unit"], unit))).cast(schema) for unit in units]
         return pa.concat_tables([schema.empty_table(), *parts])
@@ -78,23 +78,23 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """The groups shared out among the tasks of a Spark session; the step must be picklable."""
+    """An engine that distributes the groups among the tasks of a Spark session. The step must be picklable."""
 
     session: SparkSession
     width: int
 
     @property
     def memory_bytes(self) -> int | None:
-        """Spark's own settings say what an executor has."""
+        """Memory of an executor, bytes, from Spark's settings."""
         return None
 
     @property
     def elsewhere(self) -> bool:
-        """Whether tasks run on other machines, and see only files that all machines see."""
+        """True if tasks run on other machines and see only files that all machines see."""
         return not str(self.session.sparkContext.master).startswith("local")
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
-        """See `Engine`."""
+        """Implement `Engine.carry`."""
         with pandas_unused():
             from pyspark.errors import PythonException  # noqa: PLC0415 - only where there is a session
             from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
@@ -110,7 +110,7 @@ class Spark:
                     for number in batch.column(0).to_pylist():
                         yield from step(parts[number]).cast(schema).to_batches()
 
-            # A task a group, and no shuffle: rows that only say what to work on travel with the step.
+            # One task per group and no shuffle: the rows that name the input travel with the step.
             numbers = self.session.range(0, len(parts), numPartitions=len(parts))
             try:
                 carried = numbers.mapInArrow(called, from_arrow_schema(schema)).toArrow()
@@ -120,22 +120,23 @@ class Spark:
 
 
 def _as_raised(error: Exception) -> Exception:
-    """The HistoryError that a step raised, out of the traceback that Spark makes of it; else Spark's own error."""
-    raised = re.findall(r"^harness\.errors\.HistoryError: (.*)", str(error), re.MULTILINE)
+    """Extract the HistoryError that a step raised from the traceback in Spark's error; otherwise return Spark's error."""
+    name = re.escape(f"{HistoryError.__module__}.{HistoryError.__qualname__}")
+    raised = re.findall(rf"^{name}: (.*)", str(error), re.MULTILINE)
     return HistoryError(raised[-1]) if raised else error
 
 
 @contextmanager
 def choose(name: str, *, events: int, master: str | None = None) -> Iterator[Engine]:
-    """The engine of that name; `auto` is Spark where a master is named or the history is large, else local.
+    """Provide the engine of that name. `auto` is Spark if a master is given or the history is large, otherwise local.
 
-    Raises PlanError for a name there is not or a master without Spark, EnvironmentLacks if Spark is asked for and
-    there is no Java for it.
+    Raises PlanError for an unknown name or a master without Spark, and EnvironmentLacks if Spark is requested and Java is
+    missing.
     """
     if name not in ENGINES:
-        raise PlanError(f'--engine is one of {", ".join(ENGINES)}, not "{name}"')
+        raise PlanError(f'--engine must be one of {", ".join(ENGINES)}, not "{name}"')
     if name == "local" and master is not None:
-        raise PlanError("--master names a Spark cluster, and --engine local does without one: give one of them")
+        raise PlanError("--master names a Spark cluster, and --engine local does not use one: give one of them")
     if name == "local" or (name == "auto" and master is None and not _pays(events)):
         yield Local()
         return
@@ -144,7 +145,7 @@ def choose(name: str, *, events: int, master: str | None = None) -> Iterator[Eng
 
 
 def shares(weights: Mapping[str, int], most: int) -> list[list[str]]:
-    """Names in at most so many shares of about equal weight: the heaviest first, each to the lightest share."""
+    """Distribute names over at most `most` shares of about equal weight: the heaviest first, each to the lightest share."""
     parts: list[list[str]] = [[] for _ in range(min(most, len(weights)))]
     loads = [0] * len(parts)
     for name in sorted(weights, key=lambda name: (-weights[name], name)):
@@ -155,12 +156,15 @@ def shares(weights: Mapping[str, int], most: int) -> list[list[str]]:
 
 
 def _pays(events: int) -> bool:
-    """Whether Spark is worth its start, and could be started."""
+    """Return True if the history is large enough for Spark and Spark can be started."""
     if events < _LOCAL_BELOW:
         return False
     try:
         find_java(JAVA_LEAST)
     except EnvironmentLacks as lack:
-        log.warning("judged in this process, although the history is large", extra={"events": events, "why": str(lack)})
+        log.warning(
+            "judging a large history in this process, because Spark cannot be started",
+            extra={"events": events, "why": str(lack)},
+        )
         return False
     return True

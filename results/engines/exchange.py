@@ -1,6 +1,6 @@
-"""Parquet exchange: rows in files of one folder, steps called by an engine: in this process, or in the tasks of a Spark session.
+"""Parquet exchange: rows in files of one folder, and steps executed by an engine in this process or in Spark tasks.
 
-A row is written once and read once, by steps; the process that makes the check knows only references. All tasks must see the
+Steps write each row once and read it once; the process that runs the check holds only references. All tasks must see the
 history and the folder under the same paths.
 """
 
@@ -35,7 +35,7 @@ _ANSWERS: Final = pa.schema([("unit", pa.int32()), ("answer", pa.large_binary())
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A reference: a row group of a file; None: all of the file."""
+    """A reference to a row group of a file; None for the whole file."""
 
     file: str
     group: int | None
@@ -43,32 +43,32 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class ParquetRows:
-    """Rows in Parquet files. A file has a table's parts, a row group each."""
+    """Rows in Parquet files. A file contains the parts of one table, one row group each."""
 
     ranges: Ranges
     folder: Path
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
-        """See `Rows`."""
+        """Implement `Rows.metadata`."""
         return pq.read_schema(self.ranges.file).metadata or {}
 
     @property
     def keyed(self) -> bool:
-        """See `Rows`."""
+        """Implement `Rows.keyed`."""
         return self.ranges.keyed()
 
     @property
     def first(self) -> Sequence[int]:
-        """See `Rows`."""
+        """Implement `Rows.first`."""
         return self.ranges.first
 
     def events(self, number: int) -> pa.Table:
-        """See `Rows`."""
+        """Implement `Rows.events`."""
         return self.ranges.read(number)
 
     def share(self, name: str, table: pa.Table, part: npt.NDArray[Any], count: int) -> Parts:
-        """See `Rows`."""
+        """Implement `Rows.share`."""
         path = self.folder / f"{name}.parquet"
         order = np.argsort(part, kind="stable")
         starts = np.searchsorted(part[order], np.arange(count + 1))
@@ -84,14 +84,14 @@ class ParquetRows:
         return references
 
     def keep(self, name: str, table: pa.Table) -> Part:
-        """See `Rows`."""
+        """Implement `Rows.keep`."""
         path = self.folder / f"{name}.parquet"
         with _draft(path) as draft:
             pq.write_table(table, draft, compression="lz4")
         return _Stored(str(path), None)
 
     def read(self, parts: Iterable[Part | None], schema: pa.Schema) -> pa.Table:
-        """See `Rows`."""
+        """Implement `Rows.read`."""
         tables = [schema.empty_table()]
         for part in parts:
             if part is None:
@@ -105,54 +105,54 @@ class ParquetRows:
 
 @dataclass(frozen=True, slots=True)
 class EngineExchange:
-    """An exchange whose steps an engine calls, a task each."""
+    """An exchange whose steps run on an engine, one task each."""
 
     engine: Engine
     rows: ParquetRows
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
-        """See `Rows`."""
+        """Implement `Rows.metadata`."""
         return self.rows.metadata
 
     @property
     def keyed(self) -> bool:
-        """See `Rows`."""
+        """Implement `Rows.keyed`."""
         return self.rows.keyed
 
     @property
     def first(self) -> Sequence[int]:
-        """See `Rows`."""
+        """Implement `Rows.first`."""
         return self.rows.first
 
     @property
     def shares(self) -> int:
-        """Two for each step that the engine carries at once: one that takes longer holds up less."""
+        """Number of shares: two for each step that the engine runs at the same time, so that a slow one delays less."""
         return 2 * self.engine.width
 
     @property
     def memory_bytes(self) -> int | None:
-        """See `Exchange`."""
+        """Implement `Exchange.memory_bytes`."""
         return self.engine.memory_bytes
 
     def events(self, number: int) -> pa.Table:
-        """See `Rows`."""
+        """Implement `Rows.events`."""
         return self.rows.events(number)
 
     def share(self, name: str, table: pa.Table, part: npt.NDArray[Any], count: int) -> Parts:
-        """See `Rows`."""
+        """Implement `Rows.share`."""
         return self.rows.share(name, table, part, count)
 
     def keep(self, name: str, table: pa.Table) -> Part:
-        """See `Rows`."""
+        """Implement `Rows.keep`."""
         return self.rows.keep(name, table)
 
     def read(self, parts: Iterable[Part | None], schema: pa.Schema) -> pa.Table:
-        """See `Rows`."""
+        """Implement `Rows.read`."""
         return self.rows.read(parts, schema)
 
     def size(self, parts: Parts) -> int:
-        """See `Exchange`."""
+        """Implement `Exchange.size`."""
         stored = [part for part in parts if isinstance(part, _Stored)]
         groups = {file: row_groups(Path(file)) for file in {part.file for part in stored}}
         return sum(
@@ -161,7 +161,7 @@ class EngineExchange:
         )
 
     def each(self, step: Callable[[Rows, Message], Answer], messages: Sequence[Message]) -> list[Answer]:
-        """See `Exchange`."""
+        """Implement `Exchange.each`."""
         if not messages:
             return []
         units = pa.table(
@@ -174,12 +174,12 @@ class EngineExchange:
     def each_within(
         self, limit_s: float, step: Callable[[Rows, Message], Answer], messages: Sequence[Message]
     ) -> list[Answer | None]:
-        """See `Exchange`."""
+        """Implement `Exchange.each_within`."""
         return self.each(_Within(step, limit_s), messages)
 
     @contextmanager
     def apart(self, name: str) -> Iterator[Exchange]:
-        """See `Exchange`."""
+        """Implement `Exchange.apart`."""
         folder = self.rows.folder / name
         folder.mkdir()
         try:
@@ -190,7 +190,7 @@ class EngineExchange:
 
 @dataclass(frozen=True, slots=True)
 class _Step(Generic[Message, Answer]):
-    """A step as engines carry it: messages and answers are pickled, by this process and by its own tasks."""
+    """A step in the form that engines execute: messages and answers are pickled."""
 
     step: Callable[[Rows, Message], Answer]
     rows: ParquetRows
@@ -205,7 +205,7 @@ class _Step(Generic[Message, Answer]):
 
 @dataclass(frozen=True, slots=True)
 class _Within(Generic[Message, Answer]):
-    """A step that is ended when its time is over."""
+    """A step with a time limit."""
 
     step: Callable[[Rows, Message], Answer]
     limit_s: float
@@ -220,9 +220,9 @@ class _Within(Generic[Message, Answer]):
 
 @contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """Yield where to write what is then at `path`, whole or not at all: a task may be killed, and tried again elsewhere.
+    """Yield a temporary path that replaces `path` when the block ends, whole or not at all: a task may be killed and retried.
 
-    Nothing of this has to survive a power cut, so unlike `schemaquake.results.store.atomic` it does not wait for the disk.
+    The files need not survive a power cut, so unlike `schemaquake.results.store.atomic` it does not wait for the disk.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:

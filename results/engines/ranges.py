@@ -1,6 +1,6 @@
-"""Ranges: a history's rows in stretches of whole row groups, each read by one task.
+"""Ranges: stretches of a history's row groups, each read by one task.
 
-A row's number in the whole history is its place in time; a task knows its own from the file's metadata alone.
+A row's number in the whole history is its place in time. A task derives the numbers of its rows from the file's metadata.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Ranges:
 
     @classmethod
     def of(cls, file: Path, most: int, scratch: Path) -> Ranges:
-        """Make at most so many ranges that take about as much memory.
+        """Split a file into at most `most` ranges that take about the same memory.
 
-        A file not in the order of its index is written anew in `scratch`. Raises HistoryError for a file that no history
-        can be in.
+        A file that is not in the order of its index is rewritten in `scratch`. Raises HistoryError for a file that cannot be a
+        history.
         """
         written = row_groups(file)
         if not _in_order(pq.read_metadata(file)):
@@ -41,7 +41,7 @@ class Ranges:
             write_table(file, ordered)
             written = row_groups(file)
         ends = np.cumsum([0, *(group.rows for group in written)])
-        # In floating point: a footer may claim anything.
+        # Floating point, because a footer may contain any numbers.
         before = np.cumsum([0.0, *(group.size for group in written)])
         share = np.minimum(before[:-1] * most // max(before[-1], 1), most - 1).astype(int)
         groups = tuple(tuple(np.flatnonzero(share == number).tolist()) for number in np.unique(share))
@@ -53,7 +53,7 @@ class Ranges:
         return read_table(self.file, HISTORY, order="index", groups=list(self.groups[number]))
 
     def keyed(self) -> bool:
-        """Tell whether any event may have a key; False if the file itself says that none has."""
+        """Return True if any event may have a key; False if the file's metadata rules it out."""
         metadata = pq.read_metadata(self.file)
         if "key" not in pq.read_schema(self.file).names:
             return False
@@ -67,7 +67,7 @@ class Ranges:
 
 
 def _in_order(metadata: pq.FileMetaData) -> bool:
-    """Tell whether each row group is known to come after the one before it."""
+    """Return True if each row group is known to come after the one before it."""
     last: int | None = None
     for number in range(metadata.num_row_groups):
         statistics = _statistics(metadata.row_group(number), "index")
@@ -80,6 +80,6 @@ def _in_order(metadata: pq.FileMetaData) -> bool:
 
 
 def _statistics(group: pq.RowGroupMetaData, name: str) -> pq.Statistics | None:
-    """Get the statistics of a column, if the row group has them."""
+    """Return the statistics of a column, or None if the row group has none."""
     columns = (group.column(at) for at in range(group.num_columns))
     return next((column.statistics for column in columns if column.path_in_schema == name), None)

@@ -1,8 +1,8 @@
-"""Spark session: a quiet Spark for one judgement, on this machine or on a cluster, and always stopped.
+"""Spark session: a quiet Spark session for one check, on this machine or on a cluster, which is always stopped.
 
-Spark carries the same functions that the local engine calls; it needs Java 17 or later and nothing else. On a cluster
-of its own (`--master`) the distribution `schemaquake` must be installed in the Python of every executor: the one that
-PYSPARK_PYTHON names, else one under the path of this process'.
+Spark executes the same functions as the local engine and needs only Java 17 or later. On a cluster (`--master`) the
+distribution `schemaquake` must be installed in the Python of every executor: the interpreter in PYSPARK_PYTHON, or else the
+one at the path of this process' interpreter.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LOCAL: Final = "local[*]"
 
 @contextmanager
 def spark_session(master: str | None = None) -> Iterator[SparkSession]:
-    """A session on `master` (default: every core of this machine), stopped when the block ends.
+    """Provide a session on `master` (default: every core of this machine), stopped when the block ends.
 
-    A session that the caller already has is used as it is, and left running. Raises EnvironmentLacks without Java 17+.
+    An active session is used as it is and left running. Raises EnvironmentLacks without Java 17 or later.
     """
     with pandas_unused():
         from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import, and most runs do without
@@ -50,7 +50,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         builder = SparkSession.builder.appName("schemaquake").master(master or _LOCAL)
         for name, value in _settings(master or _LOCAL, log_configuration).items():
             builder = builder.config(name, value)
-        log.debug("Spark starts", extra={"master": master or _LOCAL})
+        log.debug("starting Spark", extra={"master": master or _LOCAL})
         with pandas_unused():
             session = builder.getOrCreate()
         try:
@@ -61,7 +61,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
 
 @contextmanager
 def pandas_unused() -> Iterator[None]:
-    """Without PySpark's complaint about the version of pandas: it is imported, and nothing of it is used here."""
+    """Suppress PySpark's warning about the version of pandas, which is imported but not used here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
         yield
@@ -73,14 +73,14 @@ def _settings(master: str, log_configuration: Path) -> Mapping[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_configuration.as_uri()}",
-        "spark.sql.warehouse.dir": "/nonexistent",  # nothing is ever saved as a table
+        "spark.sql.warehouse.dir": "/nonexistent",  # no table is ever saved
         **_query_settings(),
     }
     if master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:")):
-        # Nobody else is to reach it, and a machine's own name may not resolve.
+        # Listen on the loopback interface only; the machine's host name may not resolve.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if master.startswith("local"):
-        # Checkers of somebody's own tests or plugins are found wherever this process found them.
+        # Executors import checkers of plugins and tests from the same path as this process.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     return settings
 
@@ -91,7 +91,7 @@ def _query_settings() -> Mapping[str, str]:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """JAVA_HOME as Spark's launcher must see it while it starts, and the Python of its executors: this one, or as the user says."""
+    """Set JAVA_HOME for Spark's launcher and the Python of its executors: this interpreter, unless the user named another."""
     java_home = str(find_java(JAVA_LEAST).path.resolve().parent.parent)
     wanted = {"JAVA_HOME": java_home, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
     before = {name: os.environ.get(name) for name in wanted}

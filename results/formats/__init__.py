@@ -1,1 +1,1 @@
-"""Formats: anybody's histories as our Arrow table, by file format."""
+"""Formats: external histories as Schemaquake's Arrow table, by file format."""

@@ -1,11 +1,12 @@
-"""EDN: values from text, one top-level form after another, in bounded memory.
+"""EDN: parser for top-level forms, one after another, in bounded memory.
 
-What a history needs of the notation (github.com/edn-format/edn), as JSON values: keywords, symbols and characters are
-texts, sets are lists in a fixed order, keys of maps are texts, tags are dropped and their values kept. Numbers that JSON cannot carry
-whole (ratios, integers beyond 64 bits, decimals that are no double) are texts, so that equal stays equal.
+It supports the part of the notation (github.com/edn-format/edn) that histories use, and returns JSON values. Keywords,
+symbols and characters become strings, sets become lists in a fixed order, keys of maps become strings, and tags are dropped.
+Numbers that JSON cannot represent exactly (ratios, integers beyond 64 bits, decimals that are not a double) become strings,
+so that equal values stay equal.
 
-Nobody may be trusted with a file: no pattern here can go back over what it has matched (`*+`), or blanks before a letter
-that is no EDN would cost time without end; and whatever a few bytes could make large has a limit of its own.
+Files are untrusted. All patterns are possessive (`*+`): with backtracking, blanks before an invalid letter would cost
+unbounded time. Everything that a few bytes could make large has a limit.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ _LONGEST_CHARACTER: Final = max(map(len, _CHARACTERS))
 _CLOSES: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _WORDS: Final = {"nil": None, "true": True, "false": False}
 _INT64: Final = range(-(1 << 63), 1 << 63)
-_UNDECIDED_MOST: Final = 256  # characters after which what is no token yet will never be one, but for a string
+_UNDECIDED_MOST: Final = 256  # maximum length of a token that is not a string, characters
 _DIGITS_MOST: Final = 4096
-_DEPTH_MOST: Final = 1 << 16  # every level costs some 300 bytes while it is open
-_KEY_MOST: Final = 1 << 16  # characters of a key that is no text: such keys within keys double with every level
-_LONG: Final = 1 << 20  # characters of an op after which its end is looked for before all of it is read
+_DEPTH_MOST: Final = 1 << 16  # every open level costs some 300 bytes
+_KEY_MOST: Final = (
+    1 << 16
+)  # maximum length of a key that is not a string, characters: nested keys double with every level
+_LONG: Final = 1 << 20  # length of an op, characters, above which its end is searched before it is parsed
 
 
 class _Unfinished(Exception):
@@ -71,7 +74,7 @@ class _Unfinished(Exception):
 
 
 class _Malformed(Exception):
-    """What is wrong, and where in the text."""
+    """Invalid EDN: the reason and its place in the text."""
 
     def __init__(self, reason: str, at: int) -> None:
         super().__init__(reason)
@@ -80,10 +83,10 @@ class _Malformed(Exception):
 
 
 def forms(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
-    """Every op of a history file with the line it begins on: top-level forms, or the elements of the one vector or list.
+    """Yield every op of a history file with its first line: top-level forms, or the elements of a single vector or list.
 
-    Raises HistoryError, with line and reason, for what is no EDN, for a file that ends inside a form, and for a form of
-    more than 64 MiB, which is given up before it fills the memory.
+    Raises HistoryError, with line and reason, for invalid EDN, for a file that ends inside a form, and for a form of more
+    than 64 MiB, before it fills the memory.
     """
     text = Text(file, name)
     closes = opening(text)
@@ -92,7 +95,7 @@ def forms(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
 
 
 def opening(text: Text) -> str | None:
-    """Go into the vector or list that holds all ops, if there is one: what closes it."""
+    """Skip the opening bracket of the vector or list around all ops. Return its closing bracket, or None if there is none."""
     token = _whole(text, _BETWEEN, _skip)
     if token["open"] not in {"[", "("}:
         return None
@@ -101,7 +104,7 @@ def opening(text: Text) -> str | None:
 
 
 def ops(text: Text) -> Iterator[tuple[int, Any]]:
-    """The ops from `text.at` on, up to the end of the file or a bracket that closes; `text.at` is then there."""
+    """Yield the ops from `text.at` up to the end of the file or a closing bracket, where `text.at` is left."""
     while True:
         token = _whole(text, _BETWEEN, _skip)
         assert token.lastgroup is not None
@@ -116,20 +119,22 @@ def ops(text: Text) -> Iterator[tuple[int, Any]]:
 
 
 def closing(text: Text, closes: str | None) -> None:
-    """What must follow the last op: `closes`, if anything, and the end of the file. Raises HistoryError."""
+    """Check that only `closes`, if any, and the end of the file follow the last op. Raises HistoryError otherwise."""
     token = _whole(text, _BETWEEN, _skip)
     if closes is not None and token.lastgroup == "end":
         raise text.error(f"the file ends before the {closes} of its vector: it is truncated", text.at)
     if token.lastgroup == "close" and token["close"] != closes:
-        raise text.error(f"{token['close']} closes nothing", text.at)
+        raise text.error(f"{token['close']} has no opening bracket", text.at)
     if closes is None:
         return
     text.advance(token.end())
     token = _whole(text, _BETWEEN, _skip)
     if token.lastgroup == "close":
-        raise text.error(f"{token['close']} closes nothing", token.start("close"))
+        raise text.error(f"{token['close']} has no opening bracket", token.start("close"))
     if token.lastgroup != "end":
-        raise text.error("something follows the vector that holds the history", token.start(token.lastgroup or 0))
+        raise text.error(
+            "the file continues after the vector that holds the history", token.start(token.lastgroup or 0)
+        )
 
 
 _BETWEEN: Final = "one word, text, comment or run of blanks"
@@ -141,8 +146,8 @@ class _Reads(Protocol[_Read_co]):
     def __call__(self, text: str, at: int, /, *, more: bool) -> _Read_co: ...
 
 
-def _whole(text: Text, what: str, read: _Reads[_Read_co]) -> _Read_co:
-    """What `read` reads at `text.at`, once enough of the file was read for it. Raises HistoryError."""
+def _whole(text: Text, description: str, read: _Reads[_Read_co]) -> _Read_co:
+    """Call `read` at `text.at`, reading more of the file until the form is complete. Raises HistoryError."""
     while True:
         try:
             return read(text.rest, text.at, more=not text.ended)
@@ -151,13 +156,13 @@ def _whole(text: Text, what: str, read: _Reads[_Read_co]) -> _Read_co:
                 raise text.error(_TRUNCATED, text.at) from None
         except _Malformed as error:
             raise text.error(error.reason, error.at) from None
-        text.extend(what)
-        if len(text.rest) - text.at > _LONG and what == _ONE:
+        text.extend(description)
+        if len(text.rest) - text.at > _LONG and description == _ONE:
             _refuse_the_endless(text)
 
 
 def _refuse_the_endless(text: Text) -> None:
-    """Read on to the end of the longest op there may be: one that has not ended by then need not be made values of."""
+    """Reject an op that does not end within the size limit, before any of it is parsed."""
     from schemaquake.results.formats.scanner import may_end  # noqa: PLC0415 - half a second to load, and rarely needed
 
     while not may_end(text.rest.encode()):
@@ -167,27 +172,27 @@ def _refuse_the_endless(text: Text) -> None:
 
 
 def loads(text: str) -> Any:
-    """The one value in `text`. Raises HistoryError if it is no EDN, or more than one value."""
+    """Parse a single value. Raises HistoryError for invalid EDN and for more than one value."""
     try:
         value, end = _Form().read(text, 0, more=False)
         follows = _skip(text, end, more=False).lastgroup
     except _Unfinished:
-        raise HistoryError(f"{text[:80]!r} is not a whole EDN value") from None
+        raise HistoryError(f"{text[:80]!r} is not a complete EDN value") from None
     except _Malformed as error:
-        raise HistoryError(f"{text[:80]!r} is no EDN value: {error.reason}") from None
+        raise HistoryError(f"{text[:80]!r} is not a valid EDN value: {error.reason}") from None
     if follows != "end" or value is _NOTHING:
-        raise HistoryError(f"{text[:80]!r} is not one EDN value")
+        raise HistoryError(f"{text[:80]!r} is not a single EDN value")
     return value
 
 
 # ── one form ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NOTHING: Final = object()
-"""A discarded form."""
+"""Marker of a discarded form."""
 
 
 def _skip(text: str, at: int, *, more: bool) -> re.Match[str]:
-    """The next token. `more`: the text goes on, so that a token at its very end may not be whole."""
+    """Match the next token. `more` is True if the text continues, so that a token at its end may be incomplete."""
     token = _TOKEN.match(text, at)
     if token is None:
         blanks = _BETWEEN_TOKENS.match(text, at)
@@ -195,9 +200,9 @@ def _skip(text: str, at: int, *, more: bool) -> re.Match[str]:
         here = blanks.end()
         if text.startswith('"', here) or (more and len(text) - here < _UNDECIDED_MOST):
             raise _Unfinished
-        raise _Malformed(f"{text[here : here + 20]!r} is no EDN", here)
+        raise _Malformed(f"{text[here : here + 20]!r} is not valid EDN", here)
     if more and token.lastgroup not in {"open", "close", "string"}:
-        # \new may be the beginning of \newline, and 1 of 12.
+        # \new may be the beginning of \newline, and 1 the beginning of 12.
         margin = _LONGEST_CHARACTER if token.lastgroup == "character" else 0
         if token.end() + margin >= len(text):
             raise _Unfinished
@@ -205,7 +210,7 @@ def _skip(text: str, at: int, *, more: bool) -> re.Match[str]:
 
 
 class _Collection:
-    """A collection that is being read; `finish` makes a value of its items."""
+    """A collection under construction; `finish` converts its items to a value."""
 
     __slots__ = ("at", "closes", "finish", "items", "pending")
 
@@ -213,16 +218,16 @@ class _Collection:
         self.closes = closes
         self.finish = finish
         self.items: list[Any] = []
-        self.pending = bytearray()  # tags and discards that wait for the value that follows
+        self.pending = bytearray()  # tags and discards before the next value
         self.at = at
 
     def wait(self, prefix: int) -> None:
-        """A tag or a discard: the next value is its. Of several tags one is as good as all."""
+        """Record a tag or a discard before the next value. Several tags count as one."""
         if prefix == _DISCARD or not self.pending.endswith(b"t"):
             self.pending.append(prefix)
 
     def take(self, value: Any) -> bool:
-        """Add a value, unless it is to be discarded; return whether it was added."""
+        """Add a value unless it is discarded. Return True if it was added."""
         if self.pending:
             while self.pending.endswith(b"t"):
                 self.pending.pop()
@@ -237,15 +242,15 @@ _TAG, _DISCARD = b"t_"
 
 
 class _Form:
-    """One form. Nested as deep as it likes: there is no recursion."""
+    """A parser for one form. It is iterative, so nesting is not limited by the Python stack."""
 
     def __init__(self) -> None:
-        # Places count from where the form begins, which may move in the text that is kept of a file.
+        # Places are relative to the beginning of the form, which may move in the text buffer.
         self._stack = [_Collection("", lambda items, _: items[0], 0)]
         self._done = 0
 
     def read(self, text: str, begin: int, *, more: bool) -> tuple[Any, int]:
-        """The value that begins at `begin`, and where it ends. Where the text ended too soon, it goes on with more of it."""
+        """Parse the value that begins at `begin`, and return it with its end. After `_Unfinished`, call it again with more text."""
         at = begin + self._done
         try:
             while True:
@@ -259,7 +264,7 @@ class _Form:
             raise
 
     def _token(self, token: re.Match[str], begin: int) -> tuple[Any] | None:
-        """The whole value, if this token is the end of it."""
+        """Process a token. Return the complete value as a tuple if this token ends it, otherwise None."""
         stack = self._stack
         kind = token.lastgroup
         assert kind is not None
@@ -274,7 +279,7 @@ class _Form:
         if kind == "close":
             done = stack.pop()
             if done.closes != token["close"] or done.pending:
-                raise _Malformed(f"{token['close']} closes nothing", token.start("close"))
+                raise _Malformed(f"{token['close']} has no opening bracket", token.start("close"))
             value = done.finish(done.items, begin + done.at)
         else:
             value = _scalar(kind, token[kind], token.start(kind))
@@ -286,7 +291,7 @@ class _Form:
     def _open(self, token: re.Match[str], begin: int) -> None:
         opened, at = token["open"], token.start("open")
         if len(self._stack) > _DEPTH_MOST:
-            raise _Malformed(f"brackets within each other, more than {_DEPTH_MOST} deep", at)
+            raise _Malformed(f"brackets nested more than {_DEPTH_MOST} deep", at)
         opened = "{" if opened.startswith("#:") else opened
         self._stack.append(_Collection(_CLOSES[opened], _FINISH[opened], at - begin))
 
@@ -303,26 +308,26 @@ def _scalar(kind: str, word: str, at: int) -> Any:
         return _CHARACTERS.get(name, name)
     if word in {"##NaN", "##Inf", "##-Inf"}:
         return word[2:]
-    raise _Malformed(f"{_begin_of(word)} is no EDN", at)
+    raise _Malformed(f"{_begin_of(word)} is not valid EDN", at)
 
 
 def _unescaped(sequence: str, at: int) -> str:
     if sequence.startswith("u") and len(sequence) == 5:
         return _from_code(sequence[1:], at)
     if sequence not in _ESCAPED:
-        raise _Malformed(f"\\{sequence} is no escape of a string", at)
+        raise _Malformed(f"\\{sequence} is not a valid escape in a string", at)
     return _ESCAPED[sequence]
 
 
 def _from_code(digits: str, at: int) -> str:
     character = chr(int(digits, 16))
     if "\ud800" <= character <= "\udfff":
-        raise _Malformed(f"\\u{digits} is half a character", at)
+        raise _Malformed(f"\\u{digits} is half of a surrogate pair", at)
     return character
 
 
 def _begin_of(word: str) -> str:
-    """A word as a message can bear it."""
+    """Shorten a word for an error message."""
     return word if len(word) <= 40 else f"{word[:39]}…"
 
 
@@ -346,7 +351,7 @@ def _atom(word: str, at: int) -> Any:
     ratio = _RATIO.fullmatch(word)
     if ratio:
         return _ratio(int(ratio[1]), int(ratio[2]), at)
-    raise _Malformed(f"{_begin_of(word)} is no number", at)
+    raise _Malformed(f"{_begin_of(word)} is not a number", at)
 
 
 def _kept(number: int) -> int | str:
@@ -354,7 +359,7 @@ def _kept(number: int) -> int | str:
 
 
 def _decimal(word: str) -> float | str:
-    """A double where it is one; a decimal that is not one stays a text, because rounding would make others equal to it."""
+    """Parse a decimal. One that is not exactly a double stays a string, because rounding would make different values equal."""
     if not word.endswith("M"):
         number = float(word)
         return number if math.isfinite(number) else word
@@ -364,7 +369,7 @@ def _decimal(word: str) -> float | str:
 
 def _ratio(over: int, under: int, at: int) -> int | str:
     if under == 0:
-        raise _Malformed(f"{_begin_of(str(over))}/0 is no number", at)
+        raise _Malformed(f"{_begin_of(str(over))}/0 is not a number", at)
     from fractions import Fraction  # noqa: PLC0415 - it is as rare as it is slow to import
 
     exact = Fraction(over, under)
@@ -373,7 +378,7 @@ def _ratio(over: int, under: int, at: int) -> int | str:
 
 def _map(items: list[Any], at: int) -> dict[str, Any]:
     if len(items) % 2:
-        raise _Malformed("a map with a key and no value", at)
+        raise _Malformed("a map with a key without a value", at)
     keys = [item if isinstance(item, str) else _key(item, at) for item in items[::2]]
     found = dict(zip(keys, items[1::2], strict=True))
     if len(found) < len(keys):
@@ -388,12 +393,12 @@ def _key(item: Any, at: int) -> str:
         return str(item)
     key = _json(item, at)
     if len(key) > _KEY_MOST:
-        raise _Malformed(f"a map with a key of more than {_KEY_MOST} characters that is no text", at)
+        raise _Malformed(f"a map with a key of more than {_KEY_MOST} characters that is not a string", at)
     return key.decode()
 
 
 def _set(items: list[Any], at: int) -> list[Any]:
-    """Equal sets are equal lists: integers in their order, then everything else by its JSON."""
+    """Convert a set to a list such that equal sets are equal lists: integers in order, then everything else by its JSON."""
     return sorted(items, key=lambda item: _place_in_set(item, at))
 
 

@@ -1,4 +1,4 @@
-"""EDN from a history: what knossos and other tools of the field read."""
+"""EDN writer: histories in the format that Knossos and other tools read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYWORD: Final = re.compile(r"[A-Za-z][\w.*+!?-]*")
 
 
 def edn_lines(history: pa.Table) -> Iterator[str]:
-    """One op map a line for every event of a client (`schemaquake.harness.model.records.HISTORY`), in order; micro-operations as they are."""
+    """Yield one op map per line for every client event (`schemaquake.harness.model.records.HISTORY`), in order. Micro-operations are unchanged."""
     columns = ["index", "time", "process", "type", "f", "value", "mops"]
     for batch in plain(history.select(columns)).to_batches(max_chunksize=_BATCH):
         for row in batch.to_pylist():
@@ -36,7 +36,7 @@ def edn_lines(history: pa.Table) -> Iterator[str]:
 
 
 def edn_of(value: Any) -> str:
-    """A JSON value as EDN: objects are maps of strings."""
+    """Render a JSON value as EDN. Objects become maps with string keys."""
     if value is None or isinstance(value, bool):
         return {None: "nil", True: "true", False: "false"}[value]
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def _text(value: str) -> str:
 
 
 def _name(f: str) -> str:
-    """A function as a keyword, or as a string where it could not be read back as one."""
+    """Render a function name as a keyword, or as a string if it is not a valid keyword."""
     return f":{f}" if _KEYWORD.fullmatch(f) else _text(f)
 
 

@@ -1,6 +1,6 @@
-"""elle-cli's JSON: one array of objects, or objects one after another (JSON lines), in bounded memory.
+"""elle-cli's JSON: an array of objects, or objects one after another (JSON lines), in bounded memory.
 
-Keywords are strings there, nil is null, keys of maps are strings.
+Keywords are strings, nil is null, and keys of maps are strings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from schemaquake.results.formats.text import Text
 __all__ = ["closing", "forms", "opening", "ops"]
 
 _BLANKS: Final = re.compile(r"[\s,\ufeff]*")
-_LONGEST_WORD: Final = 16  # characters: what is wrong farther from the end than this is not mended by what follows
+_LONGEST_WORD: Final = 16  # characters; an error farther from the end than this cannot be due to missing text
 
 
 def forms(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
-    """Every element of the array, or every value of a file of them, with the line it begins on.
+    """Yield every element of the array, or every value of a JSON lines file, with its first line.
 
-    Raises HistoryError, with line and reason, for what is no JSON, for a file that ends too soon, and for one element
-    of more than 64 MiB.
+    Raises HistoryError, with line and reason, for invalid JSON, for a truncated file, and for an element of more than 64 MiB.
     """
     text = Text(file, name)
     closes = opening(text)
@@ -33,7 +32,7 @@ def forms(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
 
 
 def opening(text: Text) -> str | None:
-    """Go into the array that holds all elements, if there is one: what closes it."""
+    """Skip the opening bracket of the array around all elements. Return its closing bracket, or None if there is none."""
     if _next(text) != "[":
         return None
     text.advance(text.at + 1)
@@ -41,7 +40,7 @@ def opening(text: Text) -> str | None:
 
 
 def ops(text: Text) -> Iterator[tuple[int, Any]]:
-    """The elements from `text.at` on, up to the end of the file or of the array; `text.at` is then there."""
+    """Yield the elements from `text.at` up to the end of the file or of the array, where `text.at` is left."""
     decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_float)
     while _next(text) not in {"", "]"}:
         value, end = _element(text, decoder)
@@ -51,7 +50,7 @@ def ops(text: Text) -> Iterator[tuple[int, Any]]:
 
 
 def closing(text: Text, closes: str | None) -> None:
-    """What must follow the last element: `closes`, if anything, and the end of the file. Raises HistoryError."""
+    """Check that only `closes`, if any, and the end of the file follow the last element. Raises HistoryError otherwise."""
     here = _next(text)
     if closes is not None and not here:
         raise text.error("the file ends before the ] of its array: it is truncated", text.at)
@@ -59,12 +58,16 @@ def closing(text: Text, closes: str | None) -> None:
         text.advance(text.at + 1)
         here = _next(text)
     if here:
-        reason = "something follows the array that holds the history" if closes is not None else "] closes nothing"
+        reason = (
+            "the file continues after the array that holds the history"
+            if closes is not None
+            else "] has no opening bracket"
+        )
         raise text.error(reason, text.at)
 
 
 def _next(text: Text) -> str:
-    """The first character of the next thing, what lies before it done with; empty at the end of the file."""
+    """Skip blanks and return the next character, or an empty string at the end of the file."""
     while True:
         found = _BLANKS.match(text.rest, text.at)
         assert found is not None
@@ -75,7 +78,7 @@ def _next(text: Text) -> str:
 
 
 def _element(text: Text, decoder: json.JSONDecoder) -> tuple[Any, int]:
-    """The value at `text.at`, and where it ends. Raises HistoryError."""
+    """Parse the value at `text.at`, and return it with its end. Raises HistoryError."""
     while True:
         try:
             value, end = decoder.raw_decode(text.rest, text.at)
@@ -83,37 +86,37 @@ def _element(text: Text, decoder: json.JSONDecoder) -> tuple[Any, int]:
             if text.ended or not _may_go_on(text, error):
                 raise _refusal(text, error) from None
         except RecursionError:
-            raise text.error("it is nested too deeply", text.at) from None
+            raise text.error("the value is nested too deeply", text.at) from None
         except ValueError as error:
             raise text.error(_in_words(error), text.at) from None
         else:
-            # A value that reaches the end of what was read may go on: 12 may be the beginning of 123.
+            # A value at the end of the text may continue: 12 may be the beginning of 123.
             if end < len(text.rest) or text.ended:
                 return value, end
         text.extend("one operation")
 
 
 def _may_go_on(text: Text, error: json.JSONDecodeError) -> bool:
-    """Whether it may be because the text ends that the value is none."""
+    """Return True if the error may be due to the end of the text that was read so far."""
     return error.msg.startswith("Unterminated string") or error.pos > len(text.rest) - _LONGEST_WORD
 
 
 def _in_words(error: ValueError) -> str:
-    """Why a number or a constant is none of JSON's, or none that Python reads."""
+    """Describe why a number or a constant is not valid JSON, or cannot be read by Python."""
     return "a number of more than 4300 digits" if "int_max_str_digits" in str(error) else str(error)
 
 
 def _refusal(text: Text, error: json.JSONDecodeError) -> HistoryError:
     if error.pos >= len(text.rest.rstrip()) or error.msg.startswith("Unterminated string"):
         return text.error("the file ends inside what begins here: it is truncated", text.at)
-    return text.error(f"it is no JSON ({error.msg.lower()})", error.pos)
+    return text.error(f"invalid JSON ({error.msg.lower()})", error.pos)
 
 
 def _float(word: str) -> float | str:
-    """A double; beyond all doubles it stays a text, or JSON could not hold it."""
+    """Parse a double. A number beyond the range of doubles stays a string, because JSON cannot represent it."""
     number = float(word)
     return number if math.isfinite(number) else word
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")

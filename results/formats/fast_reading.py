@@ -1,8 +1,8 @@
-"""Fast reading: the scanner where it can, the general reader where it must, on one stream of bytes.
+"""Fast reading: the compiled scanner for common ops and the general reader for all others, on one stream of bytes.
 
-The two give the same rows for the same ops (tests hold them against each other), so how often the general reader is
-needed is a matter of speed only. Where ops that need it follow each other, it takes more and more of them at a time.
-For an op that does not fit into the scanner's window the window grows, up to the longest op there may be.
+Both give the same rows for the same ops (tests compare them), so the choice affects only speed. The general reader takes
+more and more ops at a time if several that need it follow each other. The scanner's window grows for an op that does not fit
+into it, up to the maximum length of an op.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _GENERAL_MOST: Final = 4096
 
 
 def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json: bool) -> Iterator[pa.RecordBatch]:
-    """The events of a file (`schemaquake.results.formats.op_maps.RAW`) as they stand there, by `edn` or `elle_json`.
+    """Yield the events of a file (`schemaquake.results.formats.op_maps.RAW`) in file order, parsed by `edn` or `elle_json`.
 
-    Raises HistoryError as the general readers do.
+    Raises the same HistoryErrors as the general readers.
     """
     window = _Window(file, name)
     scanner = Scanner(window.room, json=json, independent=rows.independent)
@@ -65,7 +65,7 @@ def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json
 
 
 def _read(ops: Iterator[tuple[int, object]], rows: Rows, most: int, name: str) -> None:
-    """Add so many ops, or fewer that have much to say. Raises HistoryError."""
+    """Add at most `most` ops, or fewer if they are large. Raises HistoryError."""
     for number, (line, op) in enumerate(ops, start=1):
         try:
             rows.add(op, line)
@@ -76,9 +76,9 @@ def _read(ops: Iterator[tuple[int, object]], rows: Rows, most: int, name: str) -
 
 
 class _Window:
-    """The bytes that were read and are not done with, what is still to come, and the line of the first.
+    """The bytes that were read and not consumed yet, the rest of the file, and the line of the first byte.
 
-    The scanner is shown `room` bytes of it at a time; a general reader may have left more.
+    The scanner sees `room` bytes at a time; a general reader may have left more.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -94,21 +94,20 @@ class _Window:
 
     @property
     def goes_on(self) -> bool:
-        """Whether anything follows what the scanner was shown."""
+        """True if the file continues after the bytes that the scanner saw."""
         return not self._ended or self._shown < len(self.data)
 
     def scanned_by(self, scanner: Scanner) -> int:
-        """Let the scanner go on from `at`; return why it stopped."""
+        """Let the scanner continue from `at`, and return the reason why it stopped."""
         self._shown = min(len(self.data), self.at + scanner.size)
         shown = np.frombuffer(self.data, np.uint8, count=self._shown)
         status, self.at, self.line = scanner.scan(shown, self.at, self.line)
         return status
 
     def read_on(self) -> None:
-        """Fill the window; what is done with is let go.
+        """Drop consumed bytes and fill the window.
 
-        Where all that was shown is the beginning of a single op, the window grows. Raises HistoryError if there is no
-        op so long.
+        The window grows if it contains only the beginning of a single op. Raises HistoryError if the op exceeds the size limit.
         """
         most = texts.FORM_BYTES_MOST + 1
         if self.at > 0 or len(self.data) < self.room:
@@ -126,11 +125,11 @@ class _Window:
         self.at = 0
 
     def as_text(self) -> _Handed:
-        """The same from `at` on as text, for a general reader; what it leaves is the window again."""
+        """Lend the bytes from `at` on to a general reader as text, and take the rest back."""
         return _Handed(self)
 
     def read(self, count: int) -> bytes:
-        """Hand bytes over, those of the window first."""
+        """Return the next bytes, those in the window first."""
         found = self.data[self.at : self.at + count]
         self.at += len(found)
         while len(found) < count and not self._ended:
@@ -140,14 +139,14 @@ class _Window:
         return found
 
     def text(self) -> Text:
-        """A general reader's view; it reads from here."""
+        """Return a general reader's view that starts at the current position."""
         return Text(cast(BinaryIO, self), self._name, line=self.line, stretch=_GENERAL_STRETCH)
 
     def take_back(self, text: Text) -> None:
-        """Go on after what a general reader has read."""
+        """Continue after the text that a general reader has consumed."""
         self.line = text.line_of(text.at)
         left = text.left()
-        # Mostly it is a little of what was handed over: then nothing has to be moved.
+        # Usually only a little was consumed; then no bytes have to be moved.
         if self.data[: self.at].endswith(left):
             self.at -= len(left)
         else:
@@ -156,7 +155,7 @@ class _Window:
 
 
 class _Handed:
-    """The time in which a general reader has the window."""
+    """A context in which a general reader has the window."""
 
     def __init__(self, window: _Window) -> None:
         self._window = window

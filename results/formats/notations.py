@@ -1,4 +1,4 @@
-"""Notations: the history formats of ours that are text, EDN as Jepsen writes it and elle-cli's JSON."""
+"""Notations: the built-in text formats of histories: EDN as written by Jepsen, and elle-cli's JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["EDN", "ELLE_JSON", "Notation"]
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """A `schemaquake.harness.model.protocols.HistoryFormat` that the scanner of large files knows, too."""
+    """A `schemaquake.harness.model.protocols.HistoryFormat` that the scanner of large files supports, too."""
 
     name: str
     suffixes: tuple[str, ...]
     module: ModuleType
-    """Reads the notation: `forms`, and for the scanner `opening`, `ops` and `closing`."""
+    """Parser of the notation: `forms`, and for the scanner `opening`, `ops` and `closing`."""
 
     def events(self, file: BinaryIO, name: str) -> Iterator[tuple[int, Mapping[str, JSON]]]:
         """Read every operation of the file with its line. Raises HistoryError."""

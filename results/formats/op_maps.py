@@ -1,8 +1,7 @@
-"""Op maps: from one map an event, as Jepsen writes them, to rows of our history.
+"""Op maps: conversion of one map per event, as Jepsen writes them, to rows of a history.
 
-`type` and `f` are required; an `f` that is missing is `txn` where the value is a transaction. A value that is a list of
-micro-operations becomes one (`mops`), anything else JSON. Keys and elements of transactions that are no integers get
-numbers of their own (`Names`).
+`type` and `f` are required; a missing `f` is `txn` if the value is a transaction. A value that is a list of micro-operations
+goes to `mops`, any other value becomes JSON. Keys and elements of transactions that are not integers are numbered (`Names`).
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ RAW: Final = pa.schema(
         pa.field("line", pa.int64(), nullable=False),
         pa.field("index", pa.int64()),
         pa.field("time", pa.int64()),
-        pa.field("process", pa.int64()),  # null: the file does not say
+        pa.field("process", pa.int64()),  # null if the file has no line numbers
         *(HISTORY.field(name) for name in ("type", "f", "node", "key", "value", "error", "mops")),
     ]
 )
-"""What stands in a file, before index, time and process are filled in."""
+"""Events as they are in a file, before index, time and process are filled in."""
 
 _TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 _MICRO: Final = {"append": "append", "r": "r", "w": "w", "read": "r", "write": "w"}
@@ -37,21 +36,23 @@ _FIRST_NAME: Final = -(1 << 62)
 _TOO_DEEP: Final = "a value that is nested too deeply, more than some 250 levels"
 _LIKE_JSON: Final = re.compile(r'[-\d\[{"]|(?:true|false|null)\Z')
 _ROWS: Final = 1 << 16
-_WEIGHT_MOST: Final = 1 << 20  # elements of transactions, and eighths of the characters of values, in one batch
+_WEIGHT_MOST: Final = (
+    1 << 20
+)  # maximum size of a batch: elements of transactions plus an eighth of the characters of values
 
 
 class Malformed(Exception):
-    """What is wrong with an op, in words; its line is for the caller to add."""
+    """The reason why an op is invalid. The caller adds the line."""
 
 
 class Names:
-    """Numbers for keys and elements that are no integers: from −2⁶² downwards, where no history counts."""
+    """Numbers for keys and elements that are not integers, from −2⁶² downwards, below any integer of a history."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def number(self, value: Any) -> int:
-        """The value itself, or the number of what is equal to it. Raises Malformed for an integer of ours."""
+        """Return the integer itself, or the number of an equal name. Raises Malformed for an integer in the reserved range."""
         if type(value) is int:
             if value <= _FIRST_NAME or value not in _INT64:
                 raise Malformed(f"a transaction with the number {shortened(value)}, which is too large")
@@ -60,14 +61,14 @@ class Names:
         return self._numbers.setdefault(text, _FIRST_NAME - len(self._numbers))
 
     def metadata(self) -> dict[bytes, bytes]:
-        """Number → JSON text of every name, for the schema of the table: `names`."""
+        """Return the number and JSON text of every name, for the metadata `names` of the table's schema."""
         if not self._numbers:
             return {}
         return {b"names": orjson.dumps({str(number): text for text, number in self._numbers.items()})}
 
 
 class Rows:
-    """Op maps as batches of `RAW`, of 65,536 rows at most, or of fewer that have much to say."""
+    """A builder of batches of `RAW`, of at most 65,536 rows, or fewer if the rows are large."""
 
     def __init__(self, *, independent: bool, names: Names) -> None:
         self.independent = independent
@@ -77,11 +78,11 @@ class Rows:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to `take`."""
+        """True if the batch should be taken."""
         return len(self._columns["line"]) >= _ROWS or self._weight >= _WEIGHT_MOST
 
     def add(self, op: Any, line: int) -> None:
-        """Raises Malformed."""
+        """Add an op. Raises Malformed."""
         row = row_of(op, self._names, independent=self.independent)
         row["line"] = line
         for name, column in self._columns.items():
@@ -89,7 +90,7 @@ class Rows:
         self._weight += sum(1 + len(mop["vs"] or ()) for mop in row["mops"] or ()) + len(row["value"] or "") // 8
 
     def take(self) -> pa.RecordBatch:
-        """What was added since the last time."""
+        """Return the rows added since the last call."""
         arrays = [
             pa.array(column, field.type if not pa.types.is_dictionary(field.type) else pa.string())
             for field, column in zip(RAW, self._columns.values(), strict=True)
@@ -105,12 +106,12 @@ class Rows:
 
 
 def row_of(op: Any, names: Names, *, independent: bool) -> dict[str, Any]:
-    """One event of `RAW`, without its line. Raises Malformed."""
+    """Convert an op to one event of `RAW`, without its line. Raises Malformed."""
     if not isinstance(op, Mapping):
-        raise Malformed(f"an operation is a map, not {shortened(op)}")
+        raise Malformed(f"an operation must be a map, not {shortened(op)}")
     kind = op.get("type")
     if kind not in _TYPES:
-        raise Malformed(f"type is invoke, ok, fail or info, not {shortened(kind)}")
+        raise Malformed(f"type must be invoke, ok, fail or info, not {shortened(kind)}")
     process = _process(op)
     value = op.get("value")
     key = op.get("key")
@@ -123,7 +124,7 @@ def row_of(op: Any, names: Names, *, independent: bool) -> dict[str, Any]:
     if mops is None and value == [] and f == "txn":
         mops = []
     if not isinstance(f, str):
-        raise Malformed("it has no f" if f is None else f"f is a name, not {shortened(f)}")
+        raise Malformed("the operation has no f" if f is None else f"f must be a name, not {shortened(f)}")
     node, error = op.get("node"), op.get("error")
     return {
         "index": _whole(op, "index"),
@@ -140,16 +141,16 @@ def row_of(op: Any, names: Names, *, independent: bool) -> dict[str, Any]:
 
 
 def _process(op: Mapping[str, Any]) -> int | None:
-    """Any process that is no number is the nemesis' or another helper's, and no client of the system."""
+    """Return the number of the process. A process that is not a number is the nemesis or another helper, not a client."""
     process = op.get("process")
     if process is None:
         return None
     if type(process) is not int:
         if isinstance(process, str):
             return NEMESIS
-        raise Malformed(f"process is a number or a name, not {shortened(process)}")
+        raise Malformed(f"process must be a number or a name, not {shortened(process)}")
     if not NEMESIS <= process < 1 << 31:
-        raise Malformed(f"process {shortened(process)} is no number of a process")
+        raise Malformed(f"process {shortened(process)} is not a valid process number")
     return process
 
 
@@ -159,24 +160,24 @@ def _whole(op: Mapping[str, Any], name: str) -> int | None:
         return number
     if isinstance(number, float) and number.is_integer() and abs(number) < 1 << 53:
         return int(number)
-    raise Malformed(f"{name} is a whole number, not {shortened(number)}")
+    raise Malformed(f"{name} must be an integer, not {shortened(number)}")
 
 
 def _apart(value: Any) -> tuple[Any, Any]:
     if not isinstance(value, list) or len(value) != 2:
-        raise Malformed(f"with independent keys a value is [key value], not {shortened(value)}")
+        raise Malformed(f"with independent keys a value must be [key value], not {shortened(value)}")
     return value[0], value[1]
 
 
 def key_text(key: Any) -> str:
-    """A key as our column holds it: names as they are, unless another key's JSON could look the same."""
+    """Render a key for the column `key`: names as they are, unless another key's JSON could look the same."""
     if isinstance(key, str) and not _LIKE_JSON.match(key):
         return key
     return to_json(key, options=orjson.OPT_SORT_KEYS)
 
 
 def micro_operations(value: Any, names: Names) -> list[dict[str, Any]] | None:
-    """The micro-operations of a transaction, None if the value is something else. A read may leave out that it read null."""
+    """Parse the micro-operations of a transaction; None if the value is something else. A read may leave out a null result."""
     if not isinstance(value, list) or not value:
         return None
     for element in value:
@@ -201,7 +202,7 @@ def micro_operations(value: Any, names: Names) -> list[dict[str, Any]] | None:
 
 
 def to_json(value: Any, *, options: int = 0) -> str:
-    """Any value as JSON text. Raises Malformed for one that is nested too deeply."""
+    """Serialise a value as JSON text. Raises Malformed for a value that is nested too deeply."""
     try:
         return orjson.dumps(value, option=options).decode()
     except orjson.JSONEncodeError:
@@ -210,7 +211,7 @@ def to_json(value: Any, *, options: int = 0) -> str:
         except (orjson.JSONEncodeError, RecursionError) as error:
             if "ecursion" in str(error):
                 raise Malformed(_TOO_DEEP) from None
-            raise Malformed(f"a value that cannot be kept ({error})") from None
+            raise Malformed(f"a value that cannot be stored ({error})") from None
 
 
 def _within_64_bits(value: Any) -> Any:
@@ -224,7 +225,7 @@ def _within_64_bits(value: Any) -> Any:
 
 
 def shortened(value: Any) -> str:
-    """A value as a message can bear it."""
+    """Render a value for an error message."""
     try:
         text = to_json(value)
     except Malformed:

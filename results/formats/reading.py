@@ -1,4 +1,4 @@
-"""Reading: a history file of any format as one table, a stretch at a time."""
+"""Reading: a history file of any format as one table, read in stretches."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from schemaquake.results.store.store import increases, read_table, write_table
 __all__ = ["format_of", "known_formats", "read_history", "spill_history"]
 
 _PARQUET: Final = "parquet"
-"""The format of a table that has our columns already; every other one is a `HistoryFormat`, found through entry points."""
+"""Format of a Parquet table with the columns of `HISTORY`. Every other format is a `HistoryFormat`, found by entry point."""
 _WHO_DID_WHAT_WHEN: Final = frozenset({"line", "index", "time", "process", "type", "f"})
 _SPILLED_ROWS: Final = 1 << 17
 _SPILLED_BYTES: Final = 1 << 25
-_SCANNED_FROM: Final = 1 << 20  # bytes; from there on the scanner has paid for the second it may take to load
+_SCANNED_FROM: Final = 1 << 20  # bytes; for larger files the scanner is worth the second that it may take to load
 
 
 def known_formats() -> list[str]:
-    """Name the formats that can be read here."""
+    """List the names of the formats that can be read here."""
     return sorted([*names("formats"), _PARQUET])
 
 
-def format_of(path: Path, asked: str | None) -> str:
-    """Name the format asked for, or the one that the file's name tells. Raises PlanError."""
+def format_of(path: Path, requested: str | None) -> str:
+    """Return the requested format, or the format of the file name's suffix. Raises PlanError."""
     known = known_formats()
-    if asked is not None and asked not in known:
-        raise PlanError(f'format "{asked}" cannot be read; known are {", ".join(known)}')
-    found = asked or _format_by_suffix(path.suffix)
+    if requested is not None and requested not in known:
+        raise PlanError(f'format "{requested}" cannot be read; known are {", ".join(known)}')
+    found = requested or _format_by_suffix(path.suffix)
     if found is None:
-        raise PlanError(f"{path}: its name does not tell its format; say --format {', '.join(known)}")
+        raise PlanError(f"{path}: the format is not clear from the file name; give --format {', '.join(known)}")
     return found
 
 
 def _format_by_suffix(suffix: str) -> str | None:
-    """Find the format that claims this end of a file's name, first the one that has its name, so that others stay unloaded."""
+    """Return the format of a suffix. The format with the same name is tried first, so that others stay unloaded."""
     if suffix == f".{_PARQUET}":
         return _PARQUET
     for name in sorted(names("formats"), key=lambda name: f".{name}" != suffix):
@@ -59,15 +59,17 @@ def _format_by_suffix(suffix: str) -> str | None:
 
 
 def read_history(path: Path, *, file_format: str | None = None, independent: bool = False) -> pa.Table:
-    """The history of a file (`schemaquake.harness.model.records.HISTORY`), its text never in memory as a whole.
+    """Read the history in a file (`schemaquake.harness.model.records.HISTORY`). The text is never in memory as a whole.
 
-    `independent`: every value is `[key value]`, and the key goes to the column `key`. Raises HistoryError, with line and
-    reason, for what no history is, and PlanError for what cannot be read at all.
+    With `independent` every value is `[key value]`, and the key goes to the column `key`. Raises HistoryError, with line and
+    reason, for an invalid history, and PlanError for a file that cannot be read at all.
     """
     chosen = _format_of_file(path, file_format)
     if chosen == _PARQUET:
         if independent:
-            raise PlanError("--independent is for files in which a value is [key value]; our Parquet has a column key")
+            raise PlanError(
+                "--independent is for files in which a value is [key value]; Schemaquake's Parquet has a column key"
+            )
         return read_table(path, HISTORY, order="index")
     numbered = Names()
     batches = list(_batches(path, chosen, independent=independent, numbered=numbered))
@@ -75,17 +77,17 @@ def read_history(path: Path, *, file_format: str | None = None, independent: boo
     return sequenced(table, str(path))
 
 
-def _format_of_file(path: Path, asked: str | None) -> str:
+def _format_of_file(path: Path, requested: str | None) -> str:
     if not path.is_file():
-        raise PlanError(f"{path} does not exist" if not path.exists() else f"{path} is no file")
-    return format_of(path, asked)
+        raise PlanError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    return format_of(path, requested)
 
 
 def spill_history(path: Path, to: Path, *, file_format: str | None = None, independent: bool = False) -> None:
-    """The same from EDN or JSON into a Parquet file, for a history that does not fit into memory.
+    """Convert an EDN or JSON history that does not fit into memory to a Parquet file.
 
-    Only who did what when is in memory, some 100 bytes an event; the rest passes by, twice. A file whose events stand in
-    another order than that of their indices, or do not all name a process, is read as a whole.
+    Only process, type, f and time of each event are in memory, some 100 bytes per event; the rest is streamed twice. A file
+    whose events are not in the order of their indices, or do not all name a process, is read as a whole.
     """
     chosen = _format_of_file(path, file_format)
     numbered = Names()
@@ -108,7 +110,7 @@ def spill_history(path: Path, to: Path, *, file_format: str | None = None, indep
 
 
 def _narrow(batch: pa.RecordBatch, nothing: dict[str, pa.Array]) -> pa.RecordBatch:
-    """A batch of `RAW` without what was asked and answered, of which `nothing` has nulls for all batches."""
+    """Replace the values and micro-operations of a batch of `RAW` by the null columns in `nothing`, which all batches share."""
     columns = []
     for field in RAW:
         if field.name in nothing:
@@ -121,7 +123,7 @@ def _narrow(batch: pa.RecordBatch, nothing: dict[str, pa.Array]) -> pa.RecordBat
 
 
 def _write_sequenced(raw: Path, sequenced_events: pa.Table, numbered: Names, to: Path) -> None:
-    """A history from its events as they stood in the file, a row group at a time, and from who did what when."""
+    """Write a history from its raw events, one row group at a time, and from their sequence."""
     schema = HISTORY.with_metadata(numbered.metadata() or None)
     begin = 0
     with (
@@ -129,7 +131,7 @@ def _write_sequenced(raw: Path, sequenced_events: pa.Table, numbered: Names, to:
         pq.ParquetFile(raw) as file,
         pq.ParquetWriter(draft, schema, **parquet_options(schema)) as writer,
     ):
-        # As they were written, which was a stretch of the file at a time: however much a row holds, these are not large.
+        # Batches as written, one per stretch of the file: they are small, however large single rows are.
         written = (batch for group in range(file.num_row_groups) for batch in file.read_row_group(group).to_batches())
         for part in stretches(written, _SPILLED_BYTES, rows=_SPILLED_ROWS):
             found = part.select(HISTORY.names)
@@ -142,7 +144,7 @@ def _write_sequenced(raw: Path, sequenced_events: pa.Table, numbered: Names, to:
 
 
 def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names) -> Iterator[pa.RecordBatch]:
-    """The file's events (`RAW`) as they stand there."""
+    """Yield the file's events (`RAW`) in file order."""
     rows = Rows(independent=independent, names=numbered)
     chosen: HistoryFormat = load("formats", file_format)
     with path.open("rb") as file:

@@ -1,9 +1,9 @@
-"""The scanner: op maps of the common shapes from bytes to columns, compiled; EDN and elle-cli's JSON alike.
+"""Scanner: a compiled parser from bytes to columns for op maps of the common shapes, in EDN and in elle-cli's JSON.
 
-It reads what nearly all ops of nearly all histories consist of: keywords and plain strings, integers, nil, vectors, maps, and
-transactions over integers. At anything else (sets, ratios, tags, escapes, names for keys, letters beyond ASCII, and
-whatever is malformed) it stops before the op, and the general readers take that op: so there is one meaning, and one
-way to refuse. Values go to Arrow as they are, without ever being Python objects.
+It supports what nearly all ops consist of: keywords and plain strings, integers, nil, vectors, maps, and transactions over
+integers. At anything else (sets, ratios, tags, escapes, names for keys, letters beyond ASCII, and malformed input) it stops
+before the op, and a general reader parses that op. So there is one definition of the notation and of its errors. Values go
+to Arrow without ever being Python objects.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _Numbers: TypeAlias = npt.NDArray[np.int64]
 _Codes: TypeAlias = npt.NDArray[np.int32]
 
 ENDED: Final = 0
-"""Nothing but blanks is left."""
+"""Stop reason: only blanks are left."""
 UNFINISHED: Final = 1
-"""What is left is the beginning of an op."""
+"""Stop reason: the rest is the beginning of an op."""
 UNUSUAL: Final = 2
-"""The next op is for the general reader."""
+"""Stop reason: the next op needs the general reader."""
 CLOSED: Final = 3
-"""The vector around all ops ends here."""
+"""Stop reason: the vector around all ops ends here."""
 FULL: Final = 4
-"""There is no room for more ops: take what there is."""
+"""Stop reason: the buffers are full and must be taken."""
 
 _DEPTH_MOST: Final = 32
-_KEYS_MOST: Final = 32  # of a map, to look for one that stands there twice
+_KEYS_MOST: Final = 32  # keys of one map that are compared to find duplicates
 _SHORTEST_OP: Final = 16  # bytes
 
 # Bits of `found`: which keys an op has had.
@@ -57,7 +57,7 @@ _VALUES, _NAMES, _ERRORS, _NODES, _KEYS = range(_KINDS)
 
 
 class Scanner:
-    """Buffers for stretches of at most `size` bytes, and the rows that were scanned and not yet taken."""
+    """A scanner with buffers for stretches of at most `size` bytes, and the rows that were scanned and not yet taken."""
 
     def __init__(self, size: int, *, json: bool, independent: bool) -> None:
         self.size = size
@@ -90,11 +90,11 @@ class Scanner:
 
     @property
     def ops(self) -> int:
-        """The number of rows that wait to be taken."""
+        """Number of rows that were scanned and not yet taken."""
         return int(self._ops.state[_OPS])
 
     def scan(self, data: _Bytes, begin: int, line: int) -> tuple[int, int, int]:
-        """Scan on from `begin`: (why it stopped, where, the line there)."""
+        """Scan from `begin`. Return (stop reason, place, line of the place)."""
         state = self._ops.state
         state[_AT], state[_LINE] = begin, line
         status = _scan(data, self._json, self._independent, self._ops, self._texts, self._mops)
@@ -161,17 +161,17 @@ class Scanner:
 
 
 def may_end(op: bytes) -> bool:
-    """Tell whether an op in EDN that begins here may end here; if not, what opened it is still open."""
+    """Return True if all brackets of an op in EDN are closed."""
     return bool(_may_end(np.frombuffer(op, np.uint8)))
 
 
 # ── compiled ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 #
-# Every function takes a place and gives the place after what it read, or one of these. All of it is one pass: linear in the
+# Every function takes a place and returns the place after what it read, or one of these. All of it is one pass: linear in the
 # bytes, but for the keys of one map, each of which is compared with those before it (at most `_KEYS_MOST`).
 
 _MORE: Final = -1  # the data ends inside
-_ODD: Final = -2  # it is not for this scanner
+_ODD: Final = -2  # the general reader is needed
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _TILDE = map(ord, "\t\n\r ~")
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _SEMICOLON, _HASH, _SLASH = map(ord, '"\\:,;#/')
@@ -253,7 +253,7 @@ def _is_small_letter(byte: int) -> bool:
 
 @_compiled
 def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
-    """Skip blanks and, in EDN, commas and comments; but not a comment of which the end is not there yet."""
+    """Skip blanks and, in EDN, commas and comments; but not a comment whose end was not read yet."""
     end = len(data)
     while at < end:
         byte = data[at]
@@ -272,7 +272,7 @@ def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
 
 @_compiled
 def _is_name(byte: int) -> bool:
-    """Tell whether plain names and numbers consist of it: letters, digits, and `-`, `_`, `.`."""
+    """Return True if plain names and numbers consist of this byte: letters, digits, and `-`, `_`, `.`."""
     return (
         _is_small_letter(byte)
         or _CAPITAL_A <= byte <= _CAPITAL_Z
@@ -312,7 +312,7 @@ def _word(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
 
 @_compiled
 def _ends_word(byte: int) -> bool:
-    """Tell whether a word that stands before this byte is whole."""
+    """Return True if a word before this byte is complete."""
     return (
         byte == _SPACE  # noqa: PLR1714 - compiled
         or byte == _COMMA
@@ -497,7 +497,7 @@ def _is_end(byte: int) -> bool:
 
 @_compiled
 def _end_of(byte: int) -> int:
-    """Give the bracket that closes what this one opens."""
+    """Return the closing bracket of this opening bracket."""
     return _END_MAP if byte == _MAP else _END_VECTOR if byte == _VECTOR else _END_LIST
 
 
@@ -536,7 +536,7 @@ def _emit_scalar(data: _Bytes, at: int, json: bool, is_key: bool, out: _Bytes, t
 
 @_compiled
 def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, end: int) -> bool:
-    """Note the key that was just written, as a hash; False if its map may have it already, or has very many."""
+    """Record the hash of the key that was just written. Return False if the map may have the key already, or has too many keys."""
     if count >= _KEYS_MOST:
         return False
     mixed = _FNV_OFFSET
@@ -554,7 +554,7 @@ def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, e
 
 @_phase
 def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
-    """Tell whether a vector (from behind its bracket on) begins with a vector that begins with a word: 1, 0, or negative."""
+    """Return 1 if a vector (from behind its bracket on) begins with a vector that begins with a word, 0 if not, or a negative stop reason."""
     at = _next(data, at, json, 0)
     if at < 0:
         return at
@@ -585,7 +585,7 @@ def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa:
         if at < 0:
             return at
         kind, value = 0, 0
-        if data[at] == _END_VECTOR and code == 1:  # a read that says only what it reads
+        if data[at] == _END_VECTOR and code == 1:  # a read without a result
             at += 1
         else:
             if data[at] == _VECTOR:
@@ -656,7 +656,7 @@ def _micro_code(data: _Bytes, begin: int, end: int) -> int:
 
 @_phase
 def _close(data: _Bytes, at: int, json: bool) -> int:
-    """Read the end of a vector that has had something."""
+    """Read the end of a non-empty vector."""
     at = _next(data, at, json, 1)
     if at < 0:
         return at
@@ -665,7 +665,7 @@ def _close(data: _Bytes, at: int, json: bool) -> int:
 
 @_compiled
 def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
-    """Count brackets, but for those in strings, in comments and as characters."""
+    """Count brackets, except those in strings, in comments and as characters."""
     end = len(data)
     depth = 0
     at = 0
@@ -699,7 +699,7 @@ def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
 def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
     data: _Bytes, json: bool, independent: bool, ops: _Ops, texts: _Texts, mops: _Mops
 ) -> int:
-    """Scan ops from `state[_AT]` on, and leave there where it stopped; return why."""
+    """Scan ops from `state[_AT]` on, store the place where it stopped there, and return the stop reason."""
     state, numbers, found, types = ops
     while True:
         begin_of_op, line = _between_ops(data, state[_AT], state[_LINE], json)
@@ -757,7 +757,7 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
             elif bit == _KEY:
                 at = _ODD
             else:
-                # Of no use; the room behind the values is free.
+                # Unused output; the space behind the values is free.
                 at, _ = _emit(data, at, json, texts.text[_VALUES], texts.at[_VALUES])
             if at >= 0 and again:
                 at = _ODD
@@ -924,7 +924,7 @@ def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
 
 @_phase
 def _sort_of_value(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
-    """Tell what a value is, and read it if it is null: (0, `_TRANSACTION` or `_OTHER`; the place after null, or of the value)."""
+    """Determine the sort of a value, and read it if it is null: (0, `_TRANSACTION` or `_OTHER`; the place after null, or of the value)."""
     if at < 0:
         return 0, at
     if data[at] == _SMALL_N:
@@ -965,7 +965,7 @@ def _independent_key(data: _Bytes, at: int, json: bool, out: _Texts, op: int) ->
 
 @_compiled
 def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
-    """Tell whether a word could be the JSON of another key: those are for the general reader."""
+    """Return True if a word could be the JSON of another key; such words need the general reader."""
     if begin == stop:
         return True
     first = data[begin]
@@ -982,7 +982,7 @@ def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
 
 @_phase
 def _json_value(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
-    """Write a value that is no transaction as JSON: (the end of the JSON, the place after the value)."""
+    """Write a value that is not a transaction as JSON: (the end of the JSON, the place after the value)."""
     at, end = _emit(data, at, json, out, to)
     if at >= 0 and end - to == 2 and out[end - 1] == _END_VECTOR:
         return 0, _ODD  # an empty vector may be an empty transaction

@@ -1,8 +1,8 @@
-"""Sequence: who did what after what, where a file says it only by the order of its lines.
+"""Sequence: order and times of events in files that give the order only by their lines.
 
-Jepsen writes events in the order in which they happened, and its clocks may lag behind that order; so the order of the
-file is the truth, and times are moved forward, by as little as it takes, until they say the same. An event without a
-process is paired by what it says (`f` and value): every such operation gets a process of its own.
+Jepsen writes events in the order in which they happened, and its clocks may lag behind that order. The order of the file is
+therefore authoritative, and times are moved forward by the minimum that makes them increase. Events without a process are
+paired by `f` and value; every such operation gets a process of its own.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PROCESSES_MOST: Final = (1 << 31) - 1
 
 
 def sequenced(raw: pa.Table, name: str) -> pa.Table:
-    """The history (`schemaquake.harness.model.records.HISTORY`) of a file's events (`schemaquake.results.formats.op_maps.RAW`).
+    """Build the history (`schemaquake.harness.model.records.HISTORY`) from a file's events (`schemaquake.results.formats.op_maps.RAW`).
 
-    Raises HistoryError, with the line, for what no process can have done: completing what it did not invoke, invoking
-    twice without completing, going on after an info; and for an index that stands there twice.
+    Raises HistoryError, with the line, for an impossible sequence: a completion without an invocation, two invocations without
+    a completion between them, an invocation after an info; and for a duplicate index.
     """
     raw, index = _by_index(raw, name)
     processes = _own_processes(raw, name) if raw["process"].null_count else raw["process"].to_numpy()
@@ -44,7 +44,7 @@ def sequenced(raw: pa.Table, name: str) -> pa.Table:
 
 
 def _by_index(raw: pa.Table, name: str) -> tuple[pa.Table, npt.NDArray[np.int64]]:
-    """In the order of the indices the file gives; where one is missing, the order of the file is all there is."""
+    """Sort the events by the file's indices. If an index is missing, keep the order of the file."""
     if raw["index"].null_count or not len(raw):
         return raw, np.arange(len(raw))
     index: npt.NDArray[np.int64] = raw["index"].to_numpy()
@@ -55,12 +55,12 @@ def _by_index(raw: pa.Table, name: str) -> tuple[pa.Table, npt.NDArray[np.int64]
     twice = np.flatnonzero(np.diff(index) == 0)
     if len(twice):
         at = int(order[twice[0] + 1])
-        raise _refusal(raw, name, at, f"index {index[twice[0]]} stands there twice")
+        raise _refusal(raw, name, at, f"index {index[twice[0]]} occurs twice")
     return gather(raw, order), index
 
 
 def _strictly_increasing(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Times (ns) as they are where they increase; else the least that is later than all before. Where there are none: 0, 1, 2 and so on."""
+    """Return times (ns) moved forward by the minimum that makes them strictly increasing; 0, 1, 2 and so on if there are none."""
     steps = np.arange(len(column), dtype=np.int64)
     if column.null_count == len(column):
         return steps
@@ -80,7 +80,7 @@ def _refuse_what_no_process_can_do(raw: pa.Table, processes: npt.NDArray[np.int6
     kinds = codes(raw["type"], ("invoke", "ok", "fail", "info"))[place]
     functions = _codes(raw["f"])[place]
     invokes = kinds == 0
-    # The first of all follows nothing, so what `roll` brings round from the other end never counts.
+    # The first event has no predecessor, so the value that `roll` wraps around is never used.
     after_invoke = follows & np.roll(invokes, 1)
     after_info = follows & np.roll(kinds == 3, 1)
     other = np.roll(functions, 1) != functions
@@ -99,11 +99,9 @@ def _refuse_what_no_process_can_do(raw: pa.Table, processes: npt.NDArray[np.int6
         asked = raw["f"][before].as_py()
         raise _refusal(raw, name, here, f"{kind} of {what} by {who}, which invoked {asked} (line {_line(raw, before)})")
     if after_invoke[at]:
-        reason = f"{who} invokes {what} while what it invoked in line {_line(raw, before)} is still open"
+        reason = f"{who} invokes {what} while its operation of line {_line(raw, before)} is still open"
     else:
-        reason = (
-            f"{who} invokes {what} after its info of line {_line(raw, before)}: nobody knows whether that has ended"
-        )
+        reason = f"{who} invokes {what} after its info of line {_line(raw, before)}, which may still be running"
     raise _refusal(raw, name, here, reason)
 
 
@@ -116,7 +114,7 @@ def _line(raw: pa.Table, at: int) -> int:
 
 
 def stable_order(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """A stable sort's order. Small numbers are sorted by counting, ten times faster."""
+    """Return the order of a stable sort. Small numbers are sorted by counting, ten times faster."""
     if len(numbers) and numbers.min() >= 0 and numbers.max() < 1 << 16:
         numbers = numbers.astype(np.uint16)
     order: npt.NDArray[np.int64] = np.argsort(numbers, kind="stable")
@@ -124,7 +122,7 @@ def stable_order(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def codes(column: pa.ChunkedArray, names: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    """Each name as its position in `names`."""
+    """Map each name to its position in `names`."""
     plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
     found: npt.NDArray[np.int64] = pc.index_in(plain, pa.array(names)).to_numpy()
     return found
@@ -141,10 +139,10 @@ def _codes(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _own_processes(raw: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    """Processes, with one of its own for each operation whose events name none.
+    """Return processes, with a new one for each operation whose events name none.
 
-    A completion belongs to the only open operation it can belong to: by its `f`, and if there are several, by what was
-    asked. Raises HistoryError where that leaves none or more than one.
+    A completion belongs to the only open operation that matches its `f`, and if there are several, its invocation's value.
+    Raises HistoryError if none or more than one matches.
     """
     given = raw["process"].to_pylist()
     following = max((process for process in given if process is not None), default=-1) + 1
@@ -156,7 +154,7 @@ def _own_processes(raw: pa.Table, name: str) -> npt.NDArray[np.int64]:
             processes[at] = process
             continue
         waiting = open_operations[functions[at]]
-        asked = _asked(values[at], mops[at])
+        asked = _invocation_value(values[at], mops[at])
         if kinds[at] == "invoke":
             processes[at] = following
             waiting.append((following, asked))
@@ -175,8 +173,8 @@ def _own_processes(raw: pa.Table, name: str) -> npt.NDArray[np.int64]:
     return processes
 
 
-def _asked(value: str | None, mops: list[dict[str, Any]] | None) -> Any:
-    """What an event says of its operation that both its ends must say: everything but what was read."""
+def _invocation_value(value: str | None, mops: list[dict[str, Any]] | None) -> Any:
+    """Return the part of an event that is equal in an operation's invocation and completion: everything but the values read."""
     if mops is None:
         return value
     return [(mop["f"], mop["k"], None if mop["f"] == "r" else mop["v"]) for mop in mops]

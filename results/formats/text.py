@@ -1,4 +1,4 @@
-"""Text of a history file, a stretch at a time: never more in memory than one operation needs, and every line numbered."""
+"""Text buffer of a history file, read in stretches. It holds at most one operation's worth of text, and counts lines."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from schemaquake.harness.errors import HistoryError
 __all__ = ["FORM_BYTES_MOST", "Text", "too_long"]
 
 FORM_BYTES_MOST: Final = 64 << 20
-"""An operation that is longer than this is refused: so a line of a gigabyte costs no gigabyte."""
+"""Maximum length of an operation, bytes. A line of a gigabyte is refused before it takes a gigabyte of memory."""
 _STRETCH: Final = 1 << 18  # bytes
 
 
-def too_long(what: str) -> str:
-    """Why it is refused."""
-    return f"{what} of more than {FORM_BYTES_MOST >> 20} MiB (is a bracket or a quotation mark left open?)"
+def too_long(description: str) -> str:
+    """Return the error text for something that exceeds the limit."""
+    return f"{description} of more than {FORM_BYTES_MOST >> 20} MiB (is a bracket or a quotation mark left open?)"
 
 
 class Text:
-    """What was read of a file and is not done with. `rest[at:]` is next; `ended`: nothing follows `rest`."""
+    """A buffer of text that was read and not consumed yet. `rest[at:]` is next; `ended` is True if the file ends after `rest`."""
 
     def __init__(self, file: BinaryIO, name: str, *, line: int = 1, stretch: int | None = None) -> None:
         self._file = file
@@ -35,16 +35,16 @@ class Text:
         self._read(self._stretch)
 
     def advance(self, at: int) -> None:
-        """What lies before `at` is done with."""
+        """Mark the text before `at` as consumed."""
         self.at = at
 
-    def extend(self, what: str) -> None:
-        """Read on, at least as much again as is unfinished, and let go of what is done with: `at` becomes 0.
+    def extend(self, description: str) -> None:
+        """Drop consumed text and read at least as much again as is unfinished; `at` becomes 0.
 
-        Raises HistoryError if what begins at `at` is too long already.
+        Raises HistoryError if the form at `at` already exceeds the size limit. `description` names it in the error.
         """
         if len(self.rest) - self.at > FORM_BYTES_MOST:
-            raise self.error(too_long(what), self.at)
+            raise self.error(too_long(description), self.at)
         self._line = self.line_of(self.at)
         self.rest = self.rest[self.at :]
         self.at = 0
@@ -52,11 +52,11 @@ class Text:
         self._read(min(max(self._stretch, len(self.rest)), FORM_BYTES_MOST + 1 - len(self.rest)))
 
     def left(self) -> bytes:
-        """The bytes from `at` on that were read: who takes over from here begins with them."""
+        """Return the bytes that were read and not consumed."""
         return self.rest[self.at :].encode() + self._decoder.getstate()[0]
 
     def line_of(self, at: int) -> int:
-        """The line, from 1, of a place in `rest`. Cheap when asked in order."""
+        """Return the line, from 1, of a place in `rest`. Cheap if places are asked in order."""
         before, line = self._counted
         if at < before:
             before, line = 0, self._line
@@ -65,7 +65,7 @@ class Text:
         return line
 
     def error(self, reason: str, at: int) -> HistoryError:
-        """A refusal with file, line and reason."""
+        """Build an error with file, line and reason."""
         return HistoryError(f"{self._name}, line {self.line_of(at)}: {reason}.")
 
     def _read(self, count: int) -> None:
@@ -76,4 +76,4 @@ class Text:
         except UnicodeDecodeError as error:
             good = error.object[: error.start].decode("utf-8", "replace")
             line = self.line_of(len(self.rest)) + good.count("\n")
-            raise HistoryError(f"{self._name}, line {line}: it is no UTF-8 text ({error.reason}).") from None
+            raise HistoryError(f"{self._name}, line {line}: the file is not valid UTF-8 ({error.reason}).") from None

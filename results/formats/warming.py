@@ -1,7 +1,7 @@
-"""Warming: have everything compiled before anybody waits for it, `python -m schemaquake.results.formats.warming`.
+"""Warming: compile all compiled code in advance: `python -m schemaquake.results.formats.warming`.
 
-What numba compiled is kept beside the sources (or in `NUMBA_CACHE_DIR`) until they change. Without this, whoever first asks
-for a checker of long histories, or has one read, waits for the compiler: a quarter of a minute each.
+Numba caches compiled code beside the sources (or in `NUMBA_CACHE_DIR`) until they change. Without warming, the first use of a
+checker of long histories, or of the scanner, waits a quarter of a minute for the compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXAMPLES: Final[tuple[tuple[ModuleType, bytes], ...]] = (
 
 
 def warm_all() -> list[str]:
-    """Warm the readers, and every checker that has something to compile (`warm`). Returns the names of these."""
+    """Compile the readers, and every checker with compiled code (`warm`). Return the names of these checkers."""
     for notation, text in _EXAMPLES:
         rows = Rows(independent=False, names=Names())
         list(batches(BytesIO(text), "an example", notation, rows, json=notation is elle_json))

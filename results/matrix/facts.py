@@ -1,12 +1,12 @@
-"""Facts: what one run of a matrix showed, race by race, and what of it nobody may lay at one race's door.
+"""Facts: the results of one run of a matrix, race by race, and the anomalies that cannot be attributed to a race.
 
-An anomaly belongs to a race if its objects live in the race's keyspace. Some befall the cluster as a whole, and name no
-object, or a canary's: they stand `at large`. In a run of one kind of race that kind has brought them about. In a run
-that several kinds shared nobody knows which, and what the others show afterwards may be the damage of that one: such a
-run says nothing of any of them, and each has to be run alone (`RunFacts.ambiguous`).
+An anomaly belongs to a race if its objects live in the race's keyspace. An anomaly that names no object, or an object of a
+canary, is `at large`: it concerns the cluster as a whole. In a run of one kind of race it is attributed to that kind. In a
+run shared by several kinds it cannot be attributed, and it may also have caused what the other kinds show afterwards. Such a
+run counts for none of them, and each kind is run alone (`RunFacts.ambiguous`).
 
-An anomaly of the whole cluster (its scope in the catalogue) may name objects without their being its cause: a schema
-disagreement names the last acknowledged change. So it is always at large, as are those of a node.
+An anomaly of the whole cluster (its scope in the catalogue) may name objects that are not its cause: a schema disagreement
+names the last acknowledged change. It is therefore always at large, and so are anomalies of a node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schemaquake.results.wording import shortened
 __all__ = ["JUDGE_LIMIT_S", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
 
 JUDGE_LIMIT_S: Final = 60
-"""How long each checker may take for one run of a matrix."""
+"""Time limit of each checker for one run of a matrix, s."""
 
 _REASON_MOST: Final = 300
 _EXPLANATION_MOST: Final = 4000
@@ -48,14 +48,14 @@ class RaceFacts:
     workload: str
     number: int
     acknowledged: int
-    """How many of its operations succeeded; of none, nothing is known."""
+    """Number of acknowledged operations. A race without one proves nothing."""
     anomalies: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The first anomaly of a type among a workload's races (None: at large)."""
+    """The first anomaly of a type among a workload's races. `workload` is None for an anomaly at large."""
 
     workload: str | None
     anomaly: str
@@ -64,10 +64,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """One run. `run` and the paths of its evidence are relative to the folder that holds the runs' folder."""
+    """The results of one run. `run` and the paths of its evidence are relative to the matrix' folder."""
 
     run: str | None
-    """None: it was refused before it had a folder."""
+    """Folder of the run; None if the run was refused before it had one."""
     completed: bool
     applicable: bool = True
     error: str = ""
@@ -75,21 +75,21 @@ class RunFacts:
     races: tuple[RaceFacts, ...] = ()
     at_large: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
-    """Of checkers that judge the run as a whole."""
+    """Doubts of checkers that judge the run as a whole."""
     findings: tuple[Finding, ...] = ()
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The workloads whose races began."""
+        """Workloads whose races began."""
         return frozenset(race.workload for race in self.races)
 
     @property
     def ambiguous(self) -> bool:
-        """Whether something befell the cluster that several kinds of race may have brought about."""
+        """True if the run has an anomaly at large that several kinds of race may have caused."""
         return bool(self.at_large) and len(self.kinds) > 1
 
     def to_json(self) -> dict[str, Any]:
-        """The facts as progress.jsonl holds them."""
+        """Return the facts as they are stored in progress.jsonl."""
         return {
             "run": self.run,
             "completed": self.completed,
@@ -104,7 +104,7 @@ class RunFacts:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunFacts:
-        """Read back what `to_json` wrote."""
+        """Parse what `to_json` returned."""
         return cls(
             **{
                 **document,
@@ -120,15 +120,17 @@ class RunFacts:
 
 
 def refused(error: str, *, applicable: bool, seconds: float = 0.0, run: str | None = None) -> RunFacts:
-    """A run that never began."""
+    """Return the facts of a run that never began."""
     return RunFacts(run=run, completed=False, applicable=applicable, error=error, seconds=seconds)
 
 
 def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
-    """What a judged run showed. `folder` is how a matrix calls the run's folder. Raises HistoryError."""
+    """Extract the facts of a judged run. `folder` is the run's folder relative to the matrix' folder. Raises HistoryError."""
     store = finished.store
     if not (store.path("analysis") / "races.parquet").exists():
-        return refused(finished.error or "it never began", applicable=finished.applicable, seconds=seconds, run=folder)
+        return refused(
+            finished.error or "the run never began", applicable=finished.applicable, seconds=seconds, run=folder
+        )
     summary = read_summary(store)
     anomalies = anomalies_of(finished.verdict)
     raced = races_of(store.read_analysis("races"))
@@ -155,16 +157,17 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
     )
 
 
-# ── whose anomaly ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── attribution ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _attributed(
     anomalies: Sequence[Anomaly], keyspaces: Sequence[str]
 ) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
-    """(race's keyspace → its anomalies, those at large); `keyspaces` in the order in which the races began.
+    """Map each race's keyspace to its anomalies, and list the anomalies at large. `keyspaces` are in the order in which the races began.
 
-    What befell a canary, or a race that never began, is the last race's damage (see `schemaquake.results.tables.races`), and stands at
-    large too, as do those that are counted by runs: another kind of race may have prepared it.
+    An anomaly of a canary, or of a race that never began, belongs to the last race (see
+    `schemaquake.results.tables.races`) and is at large too: another kind of race may have prepared it. An anomaly that is
+    counted by runs is at large for the same reason.
     """
     by_keyspace: dict[str, list[Anomaly]] = {}
     at_large = []
@@ -180,10 +183,10 @@ def _attributed(
 
 
 def _doubts(summary: RunSummary) -> tuple[Doubt, ...]:
-    """Collect the doubts about the run as a whole. A checker that had nothing to judge has not cleared it either."""
+    """Collect the doubts about the run as a whole. A checker that had nothing to judge is a doubt, too."""
     doubts = []
     if not summary.completed:
-        doubts.append(Doubt("incomplete-run", f"it was not completed: {summary.error}", checker=_RUN))
+        doubts.append(Doubt("incomplete-run", f"the run was not completed: {summary.error}", checker=_RUN))
     for one in summary.checkers:
         if one.valid == "unknown" and one.undecided is None:
             doubts += [_in_short(replace(doubt, checker=one.checker)) for doubt in one.doubts]
@@ -193,7 +196,7 @@ def _doubts(summary: RunSummary) -> tuple[Doubt, ...]:
 
 
 def _doubts_of(summary: RunSummary, keyspace: str) -> tuple[Doubt, ...]:
-    """Collect the doubts about one race's keyspace; that it is about this one goes without saying."""
+    """Collect the doubts about one race's keyspace, without naming the keyspace."""
     return tuple(_in_short(doubt) for one in summary.checkers for doubt in one.doubts_about({keyspace}))
 
 
@@ -211,7 +214,7 @@ def _findings(
     at_large: Sequence[Anomaly],
     folder: str,
 ) -> tuple[Finding, ...]:
-    """One for each workload and type: the race with the fewest anomalies of that type tells it most plainly."""
+    """Select one finding per workload and type, and one per type at large, each with its evidence."""
     logs = _Logs(finished.store)
     found: dict[tuple[str | None, str], Finding] = {}
     for race in raced:
@@ -220,7 +223,7 @@ def _findings(
             if identity not in found:
                 evidence = _evidence(finished, anomaly, race, logs, folder)
                 found[identity] = Finding(race.workload, anomaly.type, evidence)
-    # What raced is told where all the races were of one kind: any of them is an example of it.
+    # If all races are of one kind, any race is an example of the statements that caused an anomaly at large.
     example = raced[0] if len({race.workload for race in raced}) == 1 else None
     for anomaly in at_large:
         if (None, anomaly.type) not in found:
@@ -245,14 +248,14 @@ def _evidence(finished: FinishedRun, anomaly: Anomaly, race: Race | None, logs: 
 
 
 class _Logs:
-    """The warnings and errors of the nodes of one run, read when first asked for."""
+    """The warnings and errors in the logs of a run's nodes, read on first use."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: list[dict[str, Any]] | None = None
 
     def about(self, anomaly: Anomaly, keyspace: str | None) -> tuple[str, ...]:
-        """What the anomaly's own evidence quotes; else what names its objects or the race's keyspace; each line once."""
+        """Return the log lines quoted in the anomaly's evidence, or else those that name its objects or the race's keyspace; each line once."""
         quoted = list(_quoted(anomaly))
         if not quoted:
             names = [name for name in (*anomaly.objects, *([keyspace] if keyspace else ())) if name]
@@ -272,18 +275,18 @@ class _Logs:
             try:
                 self._rows = plain(self._store.read_logs()).to_pylist()
             except SchemaquakeError:
-                self._rows = []  # the verdict was reached without them; so is this page
+                self._rows = []  # the verdict does not depend on the logs, and neither does the page
         return self._rows
 
 
 def _quoted(anomaly: Anomaly) -> list[tuple[str, str]]:
-    """(node, line) of what an anomaly's evidence holds of logs."""
+    """Return the (node, line) pairs of logs quoted in an anomaly's evidence."""
     evidence = anomaly.evidence if isinstance(anomaly.evidence, Mapping) else {}
     first_error = evidence.get("first_error")
     if isinstance(first_error, str) and first_error:
         lines = [line.strip() for line in first_error.splitlines() if line.strip()]
-        told = [line for line in lines if not line.startswith("at ")]
-        return [(anomaly.nodes[0] if anomaly.nodes else "-", line) for line in told]
+        messages = [line for line in lines if not line.startswith("at ")]
+        return [(anomaly.nodes[0] if anomaly.nodes else "-", line) for line in messages]
     first = evidence.get("first")
     if not isinstance(first, Mapping):
         return []
@@ -295,7 +298,7 @@ def _quoted(anomaly: Anomaly) -> list[tuple[str, str]]:
 
 
 def _exception(stack: str | None) -> str:
-    """The first line of a stack that says something."""
+    """Return the first line of a stack trace that is not a frame."""
     lines = [line.strip() for line in (stack or "").splitlines()]
     return next((line for line in lines if line and not line.startswith("at ")), "")
 
@@ -315,7 +318,7 @@ def _race_document(race: RaceFacts) -> dict[str, Any]:
 
 
 def _read_doubt(document: Mapping[str, Any] | Sequence[str]) -> Doubt:
-    """Read what `Doubt.to_json` wrote, or the (checker, reason) of version 0.1."""
+    """Parse what `Doubt.to_json` returned, or the (checker, reason) of version 0.1."""
     if isinstance(document, Mapping):
         return Doubt.from_json(document)
     checker, reason = document

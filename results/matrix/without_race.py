@@ -1,4 +1,4 @@
-"""Without a race: known defects of a line of releases that need no concurrency.
+"""Race-free defects: known defects of a line of releases that need no concurrency.
 
 A control shows that the harness does not report false anomalies. A version that loses data without a race has a loud control
 with a known ticket, and the page distinguishes the two cases. Read from `matrix.toml`.

@@ -1,4 +1,4 @@
-"""From store: the material of a judged run, and the reports written into its folder."""
+"""Store access of reports: the material of a judged run, and the reports written into its folder."""
 
 from __future__ import annotations
 

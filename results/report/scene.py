@@ -267,10 +267,10 @@ def _bands(material: Material, axis: Axis) -> tuple[Band, ...]:
 
 
 def _window(
-    material: Material, own: Sequence[Statement], contested: Sequence[Statement], objects: Sequence[ObjectLanes]
+    material: Material, mine: Sequence[Statement], contested: Sequence[Statement], objects: Sequence[ObjectLanes]
 ) -> tuple[int, int]:
     """Return the interval to draw, ns: from just before the contested statements until the nodes' schemas stopped changing or the cluster settled."""
-    met = contested or own
+    met = contested or mine
     begins = min((one.invoked for one in met), default=0)
     ends = max((one.invoked if one.completed is None else one.completed for one in met), default=material.duration)
     phase = material.chronicle.phase("settle-settled")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import traceback
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import schemaquake.results.engines.engine
-from schemaquake.harness.errors import EnvironmentLacks, PlanError
+from schemaquake.harness.errors import EnvironmentLacks, HistoryError, PlanError
 from schemaquake.results.engines.engine import Local, choose, shares
 
 ROWS = pa.schema([("unit", pa.int32()), ("rows", pa.int64())])
@@ -48,11 +50,25 @@ def test_a_large_history_is_judged_in_this_process_where_there_is_no_java(monkey
     monkeypatch.setattr(schemaquake.results.engines.engine, "find_java", lacking)
     with choose("auto", events=10**9) as engine:
         assert isinstance(engine, Local)
-    assert "judged in this process" in caplog.text
+    assert "in this process" in caplog.text
 
 
 def test_options_that_exclude_each_other_are_refused():
     with pytest.raises(PlanError, match="give one of them"), choose("local", events=0, master="spark://x"):
         pass
-    with pytest.raises(PlanError, match='--engine is one of auto, local, spark, not "dask"'), choose("dask", events=0):
+    with (
+        pytest.raises(PlanError, match='--engine must be one of auto, local, spark, not "dask"'),
+        choose("dask", events=0),
+    ):
         pass
+
+
+def test_the_refusal_of_a_step_is_found_in_the_traceback_that_spark_makes_of_it():
+    refusal = HistoryError("h.edn, line 3: the operation has no f.")
+    error = RuntimeError(
+        "An exception was thrown from the Python worker:\n" + "".join(traceback.format_exception(refusal))
+    )
+    raised = schemaquake.results.engines.engine._as_raised(error)
+    assert isinstance(raised, HistoryError)
+    assert str(raised) == "h.edn, line 3: the operation has no f."
+    assert schemaquake.results.engines.engine._as_raised(other := RuntimeError("lost executor")) is other

@@ -65,19 +65,19 @@ def test_a_value_becomes_the_json_value_that_is_nearest(source, value):
     [
         ("{:a 1", "truncated"),
         ('{:a "x', "truncated"),
-        ("{:a}", "a key and no value"),
+        ("{:a}", "a key without a value"),
         ("{:a 1 :a 2}", "the key a twice"),
-        ("[1 2}", "} closes nothing"),
-        ("1 2]", "] closes nothing"),
-        ("[{:a 1}] {:a 2}", "something follows the vector"),
+        ("[1 2}", "} has no opening bracket"),
+        ("1 2]", "] has no opening bracket"),
+        ("[{:a 1}] {:a 2}", "the file continues after the vector"),
         ("[{:a 1}", "truncated"),
-        ("{:a 01}", "01 is no number"),
-        ("{:a 1/0}", "1/0 is no number"),
+        ("{:a 01}", "01 is not a number"),
+        ("{:a 1/0}", "1/0 is not a number"),
         ("{:a :}", "a keyword without a name"),
-        (r'{:a "\q"}', "no escape"),
-        (r'{:a "\ud800"}', "half a character"),
-        ("{:a ^b c}", "is no EDN"),
-        ("##Foo", "is no EDN"),
+        (r'{:a "\q"}', "not a valid escape"),
+        (r'{:a "\ud800"}', "half of a surrogate pair"),
+        ("{:a ^b c}", "is not valid EDN"),
+        ("##Foo", "is not valid EDN"),
     ],
 )
 def test_what_is_no_edn_is_refused_with_its_line(source, said):
@@ -134,7 +134,7 @@ class _Prefixed:
 
 
 def test_what_is_no_utf_8_is_refused_with_its_line():
-    with pytest.raises(HistoryError, match="line 2: it is no UTF-8"):
+    with pytest.raises(HistoryError, match="line 2: the file is not valid UTF-8"):
         list(edn.forms(io.BytesIO(b'{:a 1}\n{:a "\xff"}'), "h.edn"))
 
 

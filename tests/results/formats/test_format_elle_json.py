@@ -35,9 +35,9 @@ def test_an_empty_file_has_no_elements():
         ('[{"a": 1}', "truncated"),
         ('{"a": ', "truncated"),
         ('{"a": "x', "truncated"),
-        ('{"a" 1}', "it is no JSON"),
-        ('[{"a": 1}] {}', "something follows"),
-        ('{"a": NaN}', "NaN is no JSON"),
+        ('{"a" 1}', "invalid JSON"),
+        ('[{"a": 1}] {}', "the file continues"),
+        ('{"a": NaN}', "NaN is not valid JSON"),
         ("[" * 200_000, "nested too deeply"),
     ],
 )

@@ -140,19 +140,19 @@ def test_without_processes_each_operation_is_paired_by_what_it_says(read):
         ),
         (
             "{:type :invoke :f :read :process 4}\n\n{:type :invoke :f :read :process 4}",
-            "line 3: process 4 invokes read while what it invoked in line 1 is still open",
+            "line 3: process 4 invokes read while its operation of line 1 is still open",
         ),
         (
             "{:type :invoke :f :read :process 4}\n{:type :info :f :read :process 4}\n{:type :invoke :f :read :process 4}",
             "line 3: process 4 invokes read after its info of line 2",
         ),
-        ("{:type :invoke :f :read :index 1}\n{:type :ok :f :read :index 1}", "line 2: index 1 stands there twice"),
-        ("{:f :read :process 1}", "line 1: type is invoke, ok, fail or info, not null"),
-        ("{:type :invoke :process 1 :value 4}", "line 1: it has no f"),
-        ("{:type :invoke :f :read :process 1.5}", "line 1: process is a number or a name, not 1.5"),
-        ("{:type :invoke :f :read :process 1 :time :x}", 'line 1: time is a whole number, not "x"'),
-        ("{:type :invoke :f :read :process 99999999999}", "no number of a process"),
-        ("[1 2]", "line 1: an operation is a map, not 1"),
+        ("{:type :invoke :f :read :index 1}\n{:type :ok :f :read :index 1}", "line 2: index 1 occurs twice"),
+        ("{:f :read :process 1}", "line 1: type must be invoke, ok, fail or info, not null"),
+        ("{:type :invoke :process 1 :value 4}", "line 1: the operation has no f"),
+        ("{:type :invoke :f :read :process 1.5}", "line 1: process must be a number or a name, not 1.5"),
+        ("{:type :invoke :f :read :process 1 :time :x}", 'line 1: time must be an integer, not "x"'),
+        ("{:type :invoke :f :read :process 99999999999}", "not a valid process number"),
+        ("[1 2]", "line 1: an operation must be a map, not 1"),
         ("{:type :ok :f :read}", "which could complete nothing that was invoked"),
         (
             "{:type :invoke :f :read}{:type :invoke :f :read}{:type :ok :f :read :value 1}",
@@ -171,7 +171,7 @@ def test_what_no_history_can_be_is_refused_with_line_and_reason(read, source, sa
 
 
 def test_independent_keys_that_are_none_are_refused(read):
-    with pytest.raises(HistoryError, match=r"line 1: with independent keys a value is \[key value\], not 5"):
+    with pytest.raises(HistoryError, match=r"line 1: with independent keys a value must be \[key value\], not 5"):
         read("{:type :invoke :f :write :process 0 :value 5}", independent=True)
 
 
@@ -184,7 +184,7 @@ def test_our_own_parquet_is_read_back(read, tmp_path):
 def test_a_format_nobody_knows_is_refused(tmp_path):
     path = Path(tmp_path / "history.txt")
     path.write_text("")
-    with pytest.raises(PlanError, match="does not tell its format"):
+    with pytest.raises(PlanError, match="the format is not clear"):
         read_history(path)
     with pytest.raises(PlanError, match='format "csv" cannot be read'):
         read_history(path, file_format="csv")

@@ -106,7 +106,7 @@ def test_doubts_are_of_a_race_where_a_checker_says_so_and_else_of_the_run(tmp_pa
 
 def test_a_run_that_was_not_completed_is_in_doubt_as_a_whole(tmp_path):
     found = facts(tmp_path, completed=False, error="interrupted")
-    assert [doubt.sentence for doubt in found.doubts] == ["run: it was not completed: interrupted"]
+    assert [doubt.sentence for doubt in found.doubts] == ["run: the run was not completed: interrupted"]
 
 
 def test_a_run_that_never_began_says_why(tmp_path):
