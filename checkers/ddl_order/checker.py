@@ -1,11 +1,11 @@
-"""Schema linearizability: whether the changes of a keyspace took effect in one order that real time allows.
+"""Schema linearizability: the changes of a keyspace took effect in one order that real time allows.
 
 Judges every possible DDL of one keyspace and each node's final readings (phases `settled` and `restarted`). An `ok` must
 have taken effect between its call and its answer, an `info` may have at any later time, or never; in that order each
 must have been legal (`schemaquake.checkers.ddl_order.model`), and the closing readings must show its outcome.
 Finds: `non-linearizable-ddl`, with a minimal witness. Sources: CEP-21, "strict linearizability of metadata changes";
 ScyllaDB, Making Schema Changes Safe with Raft, "a single defined order". Before 6.0 Cassandra never promised it: there
-a finding says what a client may not rely on.
+a finding shows an order that a client may not rely on.
 
 What is left open on purpose, because a false accusation is worse than a miss:
 - A `fail` is ignored. It changed nothing, and what it says may be old: 6.0 refuses in a dry run on the coordinator's own
@@ -30,12 +30,12 @@ from schemaquake.checkers.ddl_order.components import (
     components_of,
     decide,
     domains_of,
-    without_what_always_holds,
+    without_idle_guards,
 )
 from schemaquake.checkers.ddl_order.model import change
 from schemaquake.checkers.ddl_order.observation import observation
 from schemaquake.checkers.ddl_order.variables import Change
-from schemaquake.checkers.ddl_order.vocabulary import vocabulary
+from schemaquake.checkers.ddl_order.vocabulary import read_vocabulary
 from schemaquake.checkers.ddl_order.witness import explained
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema
@@ -75,10 +75,10 @@ class SchemaLinearizability:
         began = _began(case)
         verdicts = []
         for number, (keyspace, of_keyspace) in enumerate(possible.items()):
-            questions = _Questions(keyspace, of_keyspace, changes.texts(keyspace), case.readings, began)
+            problem = _KeyspaceProblem(keyspace, of_keyspace, changes.texts(keyspace), case.readings, began)
             now = time.monotonic()
             share = now + (deadline - now) / (len(possible) - number)
-            verdicts.append(questions.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
+            verdicts.append(problem.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
         if len(verdicts) == 1:
             return verdicts[0]
         if not verdicts:
@@ -96,10 +96,10 @@ class SchemaLinearizability:
 
 
 def _began(case: Evidence) -> Mapping[tuple[str, str], int]:
-    """When the reading of a node in a phase was begun at the earliest: (phase, node) → ns.
+    """Map each final reading, as (phase, node), to the earliest time (ns) at which it may have begun.
 
-    Observations only tell when a row was answered. What was going on already may still have been going on, so a reading
-    counts from the moment at which the conductor, or the client that read, says that it began to.
+    An observation has only the time of its answer. A reading counts from the moment at which the conductor, or the
+    client that read, noted its begin: changes under way at that moment may not yet be in it.
     """
     began: dict[tuple[str, str], int] = {}
     for row in case.observations.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
@@ -112,8 +112,8 @@ def _began(case: Evidence) -> Mapping[tuple[str, str], int]:
     return began
 
 
-class _Questions:
-    """What is to be decided of one keyspace, one component after another."""
+class _KeyspaceProblem:
+    """The components of one keyspace, decided one after another."""
 
     def __init__(
         self,
@@ -127,15 +127,15 @@ class _Questions:
         self._texts = texts
         self._readings = readings
         self._began = began
-        self._words = vocabulary(keyspace, possible)
+        self._vocabulary = read_vocabulary(keyspace, possible)
         events = [*self._changes(), *self._shown()]
         numbered = [replace(event, label=label) for label, event in enumerate(events)]
-        domains = domains_of(self._words, numbered)
-        self._components = components_of(without_what_always_holds(numbered, domains), domains)
+        domains = domains_of(self._vocabulary, numbered)
+        self._components = components_of(without_idle_guards(numbered, domains), domains)
 
     def _changes(self) -> Iterator[Event]:
         for operation in self._possible:
-            modelled = change(operation, self._words)
+            modelled = change(operation, self._vocabulary)
             if modelled is not None:
                 yield Event(
                     label=0,
@@ -146,11 +146,11 @@ class _Questions:
                 )
 
     def _shown(self) -> Iterator[Event]:
-        """One event for all nodes that showed the same in a phase."""
+        """Make one event for all nodes that showed the same in a phase."""
         for phase in PHASES:
             alike: dict[tuple[str, ...], list[tuple[NodeSchema, Change]]] = {}
             for schema in self._readings.of(phase):
-                seen = observation(schema, self._words)
+                seen = observation(schema, self._vocabulary)
                 alike.setdefault(tuple(guard.needs for guard in seen.alternatives[0].guards), []).append((schema, seen))
             for group in alike.values():
                 yield Event(
@@ -163,7 +163,7 @@ class _Questions:
                 )
 
     def verdict(self, checker: str, *, deadline: float, configurations_max: int) -> Verdict:
-        """Every component's answer, combined."""
+        """Decide every component, and combine the answers."""
         tally = Tally(checker)
         configurations = 0
         for number, component in enumerate(self._components):
@@ -198,14 +198,14 @@ class _Questions:
     def _unread(self) -> Iterable[Doubt]:
         if not self._readings.of("settled"):
             yield Doubt(
-                "unread", f"no node's settled reading of {self._words.keyspace}: only the answers could be judged"
+                "unread", f"no node's settled reading of {self._vocabulary.keyspace}: only the answers could be judged"
             )
         for unread in self._readings.unread:
             if unread.phase == "settled":
                 yield Doubt("unread", f"{unread.node} could not be read in phase settled: {unread.error}")
 
     def _doubt(self, component: Component) -> Doubt | None:
-        """Why this component cannot be judged although it could be searched."""
+        """Return the reason why this component cannot be judged although it could be searched; None if there is none."""
         names = {variable.name for variable in component.variables} - {""}
         for operation in self._texts:
             text = str(operation.argument.get("statement", "")).lower()
@@ -213,7 +213,7 @@ class _Questions:
                 text = f"op {operation.index} is raw cql, whose meaning is not known, and may change them"
                 return Doubt("undecided", text, component.objects)
         for variable in component.variables:
-            if variable.kind == "routine" and len(self._words.routines[variable.name]) > 1:
+            if variable.kind == "routine" and len(self._vocabulary.routines[variable.name]) > 1:
                 text = "declared with several argument types: overloads are not modelled"
                 return Doubt("undecided", text, (variable.object,))
         return None

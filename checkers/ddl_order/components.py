@@ -1,4 +1,4 @@
-"""Schema components: the changes and readings of a keyspace, taken apart into questions that can be asked one by one.
+"""Schema components: the changes and readings of a keyspace, divided into problems that can be searched one by one.
 
 Objects that have nothing to do with one another are judged apart, which is sound (Herlihy and Wing, 1990, locality) and
 keeps each search small: they are joined where one change reads or writes both.
@@ -27,7 +27,7 @@ __all__ = [
     "components_of",
     "decide",
     "domains_of",
-    "without_what_always_holds",
+    "without_idle_guards",
 ]
 
 ALWAYS: Final = -1
@@ -37,7 +37,7 @@ _CONFIGURATIONS_OF_A_PART: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One change or reading of a keyspace: the model's view of it, its interval, and where it comes from."""
+    """One change or reading of a keyspace: its model, its interval (ns), and its operation, or phase and nodes."""
 
     label: int
     change: Change
@@ -48,16 +48,16 @@ class Event:
     nodes: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """As a line of an explanation."""
+        """Render the event as a line of an explanation."""
         if self.operation is not None:
             return self.operation.text()
         assert self.ends is not None
         return f"the reading of {listing(self.nodes)} when {self.phase}, at {seconds(self.ends)}"
 
 
-def domains_of(words: Vocabulary, events: Sequence[Event]) -> Mapping[Variable, list[Value]]:
-    """Every value each variable can ever hold, the initial one first."""
-    domains = {variable: [words.initial(variable)] for variable in sorted(words.variables())}
+def domains_of(vocabulary: Vocabulary, events: Sequence[Event]) -> Mapping[Variable, list[Value]]:
+    """Compute every value that each variable can ever hold, the initial one first."""
+    domains = {variable: [vocabulary.initial(variable)] for variable in sorted(vocabulary.variables())}
     effects: dict[Variable, list[Callable[[Value], Value]]] = {variable: [] for variable in domains}
     for event in events:
         for alternative in event.change.alternatives:
@@ -72,8 +72,8 @@ def domains_of(words: Vocabulary, events: Sequence[Event]) -> Mapping[Variable, 
     return domains
 
 
-def without_what_always_holds(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> list[Event]:
-    """The events without guards that no order could violate: they would join objects that are independent.
+def without_idle_guards(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> list[Event]:
+    """Remove guards that no order could violate: they would join objects that are independent.
 
     "The keyspace exists" is such a guard where it was created before and nothing can have dropped it.
     """
@@ -113,7 +113,7 @@ def without_what_always_holds(events: Sequence[Event], domains: Mapping[Variable
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """Variables that hang together, and the events that touch them."""
+    """Variables joined by changes, and the events that read or write them."""
 
     variables: tuple[Variable, ...]
     domains: Mapping[Variable, Sequence[Value]]
@@ -121,12 +121,12 @@ class Component:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """What the component is about."""
+        """The objects of the component's variables, as anomalies name them."""
         return tuple(dict.fromkeys(variable.object for variable in self.variables))
 
     @cached_property
     def number(self) -> Mapping[Variable, int]:
-        """Where each variable stands in a state."""
+        """The position of each variable in a state."""
         return {variable: number for number, variable in enumerate(self.variables)}
 
     @cached_property
@@ -160,7 +160,7 @@ class Component:
 
 
 def components_of(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> Sequence[Component]:
-    """The variables that one change reads or writes hang together; readings are cut to each component."""
+    """Group variables that one change reads or writes; readings are cut to each component."""
     head = _heads(domains, [_touched(event.change) for event in events if event.operation is not None])
     grouped: dict[Variable, list[Event]] = {found: [] for found in head.values()}
     for event in events:
@@ -184,7 +184,7 @@ def components_of(events: Sequence[Event], domains: Mapping[Variable, Sequence[V
 
 
 def _heads(variables: Iterable[Variable], together: Iterable[Sequence[Variable]]) -> Mapping[Variable, Variable]:
-    """Union-find: one variable of each component stands for all of them."""
+    """Map each variable to one of its component, by union-find."""
     leader = {variable: variable for variable in variables}
 
     def find(variable: Variable) -> Variable:
@@ -219,7 +219,7 @@ def _touched(modelled: Change) -> list[Variable]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A component with its answer; `problem` is what was asked when the answer was no."""
+    """A component with its answer; `problem` is the one that was refuted when the answer is no."""
 
     component: Component
     problem: Problem
@@ -229,8 +229,8 @@ class Decision:
 def decide(component: Component, *, deadline: float, configurations_max: int) -> Decision:
     """Find an order, or refute that there is one.
 
-    What has no order for a few objects has none together with all: one object at a time is cheap to refute, and so is
-    a problem in which optional steps may repeat. Only what neither refutes nor answers needs the exact search.
+    A problem without an order for a few of its objects has none for all: one object at a time is cheap to refute, and so
+    is a problem in which optional steps may repeat. The exact search follows only where neither gives an answer.
     """
     problem = without_idle_steps(component.problem)
 
@@ -262,7 +262,7 @@ def decide(component: Component, *, deadline: float, configurations_max: int) ->
 
 
 def _share(deadline: float, share: float) -> float:
-    """The moment at which this share of the time that is left will be over."""
+    """Return the moment at which this share of the time left will be over."""
     now = time.monotonic()
     return now + (deadline - now) * share
 
@@ -274,7 +274,7 @@ def _part(component: Component, problem: Problem, names: Collection[str]) -> Pro
 
 
 def _neighbours(component: Component) -> Sequence[Collection[str]]:
-    """Pairs of objects that one change reads or writes."""
+    """List pairs of objects that one change reads or writes."""
     pairs: dict[frozenset[str], None] = {}
     for event in component.events:
         if event.operation is not None:

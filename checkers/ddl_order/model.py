@@ -1,4 +1,4 @@
-"""Schema model: what one schema change needs and does, if changes happened one at a time.
+"""Schema model: guards and effects of each schema change, as if changes happened one at a time.
 
 Guards are what Cassandra's own validation promises: CREATE only what is absent, with the types, functions and base that
 it names; DROP only what exists and nothing uses; ALTER only what is there. Where versions differ, the model allows what
@@ -39,29 +39,29 @@ from schemaquake.harness.model.operation import JSON
 __all__ = ["change"]
 
 
-def change(operation: PairedOperation, words: Vocabulary) -> Change | None:
-    """One possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
+def change(operation: PairedOperation, vocabulary: Vocabulary) -> Change | None:
+    """Model one possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
 
-    An `ok` that was a no-op of IF [NOT] EXISTS says only that its coordinator knew, or did not know, the object; on 6.0
+    An `ok` that was a no-op of IF [NOT] EXISTS proves only that its coordinator knew, or did not know, the object; on 6.0
     that comes from the coordinator's own, possibly stale metadata, so it may refer to any earlier moment. Where the
-    client could not tell a no-op from a change, the change is one that may have happened.
+    client could not tell a no-op from a change, the change is optional.
     """
     value = operation.argument
     conditional = bool(value.get("if_exists") or value.get("if_not_exists"))
     applied = operation.value.get("applied") if isinstance(operation.value, dict) else None
     if operation.type == "ok" and conditional and applied is False:
-        guard = _known_of(operation.f, value, words)
+        guard = _proof_of_no_op(operation.f, value, vocabulary)
         return None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),), stale=True)
     certain = operation.type == "ok" and (not conditional or applied is True)
-    return Change(required=certain, alternatives=(_MAKERS[operation.f](value, words),))
+    return Change(required=certain, alternatives=(_MAKERS[operation.f](value, vocabulary),))
 
 
-def _known_of(f: str, value: Mapping[str, Any], words: Vocabulary) -> Guard | None:
-    """What a no-op proves. An index is not created either if another one has its column, so that proves nothing."""
+def _proof_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) -> Guard | None:
+    """Make the guard that a no-op proves; None for an index, which is not created either if another one has its column."""
     verb, _, kind = f.partition("-")
     if kind == "index" and verb == "create":
         return None
-    variable = Variable(_KINDS[kind], words.keyspace, value.get("name", ""))
+    variable = Variable(_KINDS[kind], vocabulary.keyspace, value.get("name", ""))
     return exists(variable) if verb == "create" else lacks(variable)
 
 
@@ -76,68 +76,71 @@ _KINDS: Final = {
 }
 
 
-def _create_keyspace(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    variable = Variable("keyspace", words.keyspace)
-    return Alternative((lacks(variable),), (becomes(variable, "keyspace"), _replicate(value, words)))
+def _create_keyspace(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    variable = Variable("keyspace", vocabulary.keyspace)
+    return Alternative((lacks(variable),), (becomes(variable, "keyspace"), _replicate(value, vocabulary)))
 
 
-def _alter_keyspace(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    return _on(Variable("keyspace", words.keyspace), effects=(_replicate(value, words),))
+def _alter_keyspace(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    return _on(Variable("keyspace", vocabulary.keyspace), effects=(_replicate(value, vocabulary),))
 
 
-def _replicate(value: Mapping[str, Any], words: Vocabulary) -> Effect:
+def _replicate(value: Mapping[str, Any], vocabulary: Vocabulary) -> Effect:
     factor = (value.get("replication") or {}).get("replication_factor")
-    return becomes(Variable("replication", words.keyspace), UNSET if factor is None else str(factor))
+    return becomes(Variable("replication", vocabulary.keyspace), UNSET if factor is None else str(factor))
 
 
-def _drop_keyspace(_: Mapping[str, Any], words: Vocabulary) -> Alternative:
+def _drop_keyspace(_: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
     return Alternative(
-        (exists(Variable("keyspace", words.keyspace)),),
-        tuple(becomes(variable, ABSENT) for variable in sorted(words.variables())),
+        (exists(Variable("keyspace", vocabulary.keyspace)),),
+        tuple(becomes(variable, ABSENT) for variable in sorted(vocabulary.variables())),
     )
 
 
-def _create_table(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _create_table(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     declared = {column: ColumnValue(canonical(cql_type), kind) for column, cql_type, kind in value["columns"]}
     given = value.get("options") or {}
     used = [used for _, cql_type, _ in value["columns"] for used in types_named(cql_type, k)]
     return Alternative(
-        (*_in_keyspace(words), lacks(Variable("relation", k, name)), *_types_exist(used, words)),
+        (*_in_keyspace(vocabulary), lacks(Variable("relation", k, name)), *_types_exist(used, vocabulary)),
         (
             becomes(Variable("relation", k, name), ("table",)),
-            *(becomes(Variable("column", k, name, c), declared.get(c, ABSENT)) for c in sorted(words.columns[name])),
+            *(
+                becomes(Variable("column", k, name, c), declared.get(c, ABSENT))
+                for c in sorted(vocabulary.columns[name])
+            ),
             *(
                 becomes(Variable("option", k, name, o), _spelled(given[o]) if o in given else UNSET)
-                for o in sorted(words.options[name])
+                for o in sorted(vocabulary.options[name])
             ),
         ),
     )
 
 
-def _drop_relation(value: Mapping[str, Any], words: Vocabulary, *, kind: str) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _drop_relation(value: Mapping[str, Any], vocabulary: Vocabulary, *, kind: str) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     relation = Variable("relation", k, name)
     guards = [is_a(relation, kind)]
     effects = [becomes(relation, ABSENT)]
-    for parts, part_kind in ((words.columns, "column"), (words.options, "option")):
+    for parts, part_kind in ((vocabulary.columns, "column"), (vocabulary.options, "option")):
         effects += (becomes(Variable(part_kind, k, name, part), ABSENT) for part in sorted(parts.get(name, ())))
     if kind == "table":
         guards += (
             Guard(Variable("relation", k, view), _differs(("view", name)), f"{k}.{view} is not a view of {k}.{name}")
-            for view, bases in sorted(words.views.items())
+            for view, bases in sorted(vocabulary.views.items())
             if name in bases
         )
         effects += (
             Effect(Variable("index", k, index), _unless(lambda old: isinstance(old, tuple) and old[0] == name))
-            for index, tables in sorted(words.indexes.items())
+            for index, tables in sorted(vocabulary.indexes.items())
             if name in tables
         )
     return Alternative(tuple(guards), tuple(effects))
 
 
-def _create_view(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name, base = words.keyspace, value["name"], value["base"]
+def _create_view(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name, base = vocabulary.keyspace, value["name"], value["base"]
     effects = [becomes(Variable("relation", k, name), ("view", base))]
     return _on(
         Variable("relation", k, base),
@@ -150,21 +153,21 @@ def _create_view(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
     )
 
 
-def _add_column(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _add_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     part, cql_type = value["column"]
     column = Variable("column", k, name, part)
     return _on(
         Variable("relation", k, name),
         kind="table",
-        guards=(lacks(column), *_types_exist(types_named(cql_type, k), words)),
+        guards=(lacks(column), *_types_exist(types_named(cql_type, k), vocabulary)),
         # ADD declares a regular column; STATIC would stand in the type's text.
         effects=(becomes(column, ColumnValue(canonical(cql_type), None)),),
     )
 
 
-def _drop_column(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _drop_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     column = Variable("column", k, name, value["column"])
     return _on(
         Variable("relation", k, name),
@@ -174,26 +177,26 @@ def _drop_column(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
             becomes(column, ABSENT),
             *(
                 Effect(Variable("index", k, index), _unless(lambda old: old == (name, value["column"])))
-                for index, tables in sorted(words.indexes.items())
+                for index, tables in sorted(vocabulary.indexes.items())
                 if name in tables
             ),
         ),
     )
 
 
-def _rename(value: Mapping[str, Any], words: Vocabulary, *, of: str, part: str, renamed: Value) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _rename(value: Mapping[str, Any], vocabulary: Vocabulary, *, owner: str, part: str, renamed: Value) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     old, new = Variable(part, k, name, value[part]), Variable(part, k, name, value["to"])
     return _on(
-        Variable(of, k, name),
-        kind="table" if of == "relation" else None,
+        Variable(owner, k, name),
+        kind="table" if owner == "relation" else None,
         guards=(exists(old), lacks(new)),
         effects=(becomes(old, ABSENT), becomes(new, renamed)),
     )
 
 
-def _alter_options(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _alter_options(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     return _on(
         Variable("relation", k, name),
         effects=tuple(
@@ -202,51 +205,51 @@ def _alter_options(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
     )
 
 
-def _create_type(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _create_type(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     declared = {part: canonical(cql_type) for part, cql_type in value["fields"]}
     used = [used for _, cql_type in value["fields"] for used in types_named(cql_type, k)]
     return Alternative(
-        (*_in_keyspace(words), lacks(Variable("type", k, name)), *_types_exist(used, words)),
+        (*_in_keyspace(vocabulary), lacks(Variable("type", k, name)), *_types_exist(used, vocabulary)),
         (
             becomes(Variable("type", k, name), "type"),
             *(
                 becomes(Variable("field", k, name, f), declared.get(f, ABSENT))
-                for f in sorted(words.fields.get(name, ()))
+                for f in sorted(vocabulary.fields.get(name, ()))
             ),
         ),
     )
 
 
-def _add_field(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _add_field(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     part, cql_type = value["field"]
     added = Variable("field", k, name, part)
     return _on(
         Variable("type", k, name),
-        guards=(lacks(added), *_types_exist(types_named(cql_type, k), words)),
+        guards=(lacks(added), *_types_exist(types_named(cql_type, k), vocabulary)),
         effects=(becomes(added, canonical(cql_type)),),
     )
 
 
-def _drop_type(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _drop_type(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     unused = (
         Guard(variable, _does_not_use(name, k), f"{title(variable)} does not use type {k}.{name}")
-        for variable in sorted(words.uses.get(name, ()))
+        for variable in sorted(vocabulary.uses.get(name, ()))
     )
     return _on(
         Variable("type", k, name),
         guards=tuple(unused),
         effects=(
             becomes(Variable("type", k, name), ABSENT),
-            *(becomes(Variable("field", k, name, part), ABSENT) for part in sorted(words.fields.get(name, ()))),
+            *(becomes(Variable("field", k, name, part), ABSENT) for part in sorted(vocabulary.fields.get(name, ()))),
         ),
     )
 
 
-def _create_routine(value: Mapping[str, Any], words: Vocabulary, *, kind: str) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _create_routine(value: Mapping[str, Any], vocabulary: Vocabulary, *, kind: str) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     arguments = argument_types(value)
     named = [*arguments, value.get("returns") or "", value.get("state_type") or ""]
     used = sorted({used for cql_type in named for used in types_named(cql_type, k)})
@@ -254,24 +257,24 @@ def _create_routine(value: Mapping[str, Any], words: Vocabulary, *, kind: str) -
     routine = Variable("routine", k, name)
     return Alternative(
         (
-            *_in_keyspace(words),
+            *_in_keyspace(vocabulary),
             lacks(routine),
-            *_types_exist(used, words),
-            *(exists(Variable("routine", k, function)) for function in called if function in words.routines),
+            *_types_exist(used, vocabulary),
+            *(exists(Variable("routine", k, function)) for function in called if function in vocabulary.routines),
         ),
         (becomes(routine, (kind, tuple(used), tuple(called))),),
     )
 
 
-def _drop_routine(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name = words.keyspace, value["name"]
+def _drop_routine(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name = vocabulary.keyspace, value["name"]
     uncalled = (
         Guard(
             Variable("routine", k, aggregate),
             _does_not_call(name),
             f"aggregate {k}.{aggregate} does not use function {k}.{name}",
         )
-        for aggregate in sorted(words.callers.get(name, ()))
+        for aggregate in sorted(vocabulary.callers.get(name, ()))
     )
     return _on(
         Variable("routine", k, name),
@@ -280,8 +283,8 @@ def _drop_routine(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
     )
 
 
-def _create_index(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    k, name, table = words.keyspace, value["name"], value["table"]
+def _create_index(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    k, name, table = vocabulary.keyspace, value["name"], value["table"]
     index = Variable("index", k, name)
     return _on(
         Variable("relation", k, table),
@@ -291,8 +294,8 @@ def _create_index(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
     )
 
 
-def _drop_index(value: Mapping[str, Any], words: Vocabulary) -> Alternative:
-    index = Variable("index", words.keyspace, value["name"])
+def _drop_index(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+    index = Variable("index", vocabulary.keyspace, value["name"])
     return Alternative((exists(index),), (becomes(index, ABSENT),))
 
 
@@ -301,41 +304,43 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any], Vocabulary], Alternativ
     "alter-keyspace": _alter_keyspace,
     "drop-keyspace": _drop_keyspace,
     "create-table": _create_table,
-    "drop-table": lambda value, words: _drop_relation(value, words, kind="table"),
+    "drop-table": lambda value, vocabulary: _drop_relation(value, vocabulary, kind="table"),
     "add-column": _add_column,
     "drop-column": _drop_column,
-    "rename-column": lambda value, words: _rename(
-        value, words, of="relation", part="column", renamed=ColumnValue(None, None)
+    "rename-column": lambda value, vocabulary: _rename(
+        value, vocabulary, owner="relation", part="column", renamed=ColumnValue(None, None)
     ),
     "alter-options": _alter_options,
     "create-type": _create_type,
     "add-field": _add_field,
-    "rename-field": lambda value, words: _rename(value, words, of="type", part="field", renamed=RENAMED),
+    "rename-field": lambda value, vocabulary: _rename(value, vocabulary, owner="type", part="field", renamed=RENAMED),
     "drop-type": _drop_type,
-    "create-function": lambda value, words: _create_routine(value, words, kind="function"),
+    "create-function": lambda value, vocabulary: _create_routine(value, vocabulary, kind="function"),
     "drop-function": _drop_routine,
-    "create-aggregate": lambda value, words: _create_routine(value, words, kind="aggregate"),
+    "create-aggregate": lambda value, vocabulary: _create_routine(value, vocabulary, kind="aggregate"),
     "drop-aggregate": _drop_routine,
     "create-view": _create_view,
-    "drop-view": lambda value, words: _drop_relation(value, words, kind="view"),
+    "drop-view": lambda value, vocabulary: _drop_relation(value, vocabulary, kind="view"),
     "create-index": _create_index,
     "drop-index": _drop_index,
 }
 
 
-def _in_keyspace(words: Vocabulary) -> tuple[Guard]:
-    return (exists(Variable("keyspace", words.keyspace)),)
+def _in_keyspace(vocabulary: Vocabulary) -> tuple[Guard]:
+    return (exists(Variable("keyspace", vocabulary.keyspace)),)
 
 
-def _types_exist(used: Iterable[str], words: Vocabulary) -> Iterator[Guard]:
-    """A type that no change of the history speaks of was there before, or is a native one: it is not modelled."""
-    return (exists(Variable("type", words.keyspace, name)) for name in sorted(set(used)) if name in words.types)
+def _types_exist(used: Iterable[str], vocabulary: Vocabulary) -> Iterator[Guard]:
+    """List guards that these types exist; one that no change of the history names is not modelled."""
+    return (
+        exists(Variable("type", vocabulary.keyspace, name)) for name in sorted(set(used)) if name in vocabulary.types
+    )
 
 
 def _on(
     subject: Variable, *, kind: str | None = None, guards: tuple[Guard, ...] = (), effects: tuple[Effect, ...] = ()
 ) -> Alternative:
-    """A change of something that must exist. That it could be made proves that the thing was there."""
+    """Model a change of an object that must exist; the change itself proves that it was there."""
     must = exists(subject) if kind is None else is_a(subject, kind)
     found: Value = {"relation": (kind or "table",), "routine": ("function", (), ())}.get(subject.kind, subject.kind)
     proof = Effect(subject, lambda old: found if old == UNKNOWN else old)
@@ -376,5 +381,5 @@ def _does_not_use(name: str, keyspace: str) -> Callable[[Value], bool]:
 
 
 def _spelled(value: JSON) -> str:
-    """An option's value as JSON text, which can be compared and put into a state."""
+    """Spell an option's value as JSON text, which can be compared and put into a state."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

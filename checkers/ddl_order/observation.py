@@ -1,8 +1,8 @@
-"""Schema shown: a node's final reading as what it asks of every variable of a keyspace.
+"""Observations: a node's final reading as guards on every variable of a keyspace.
 
-Judged: what exists, the columns of tables (types only where the reading spells one of those that were asked for),
-options that a statement of the history set, the fields of types, the names of indexes, the replication factor. Where it
-is unclear what a reading means, it asks nothing.
+Judged: the existence of objects, the columns of tables (types only where the reading spells one of those that were asked for),
+options that a statement of the history set, the fields of types, the names of indexes, the replication factor. Where a
+reading is not clear, it has no guard.
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ from schemaquake.checkers.evidence.option_values import can_be
 __all__ = ["observation"]
 
 
-def observation(schema: NodeSchema, words: Vocabulary) -> Change:
-    """One node's reading; a single alternative without effects."""
-    guards = [guard for variable in sorted(words.variables()) if (guard := _shown(variable, schema, words)) is not None]
+def observation(schema: NodeSchema, vocabulary: Vocabulary) -> Change:
+    """Model one node's reading as a single alternative without effects."""
+    guards = [
+        guard
+        for variable in sorted(vocabulary.variables())
+        if (guard := _shown(variable, schema, vocabulary)) is not None
+    ]
     return Change(required=True, alternatives=(Alternative(tuple(guards)),))
 
 
-def _shown(variable: Variable, schema: NodeSchema, words: Vocabulary) -> Guard | None:
+def _shown(variable: Variable, schema: NodeSchema, vocabulary: Vocabulary) -> Guard | None:
     reader = _READERS[variable.kind]
-    return reader(variable, schema, words)
+    return reader(variable, schema, vocabulary)
 
 
 def _keyspace_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Guard:
@@ -76,18 +80,18 @@ def _relation_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Gu
 
 
 def _bodiless(table: Table, schema: NodeSchema) -> bool:
-    """Whether the table's own row is missing, in an era whose tables have one."""
+    """Tell if the table's own row is missing, in an era whose tables have one."""
     return not table.has_own_row and any(other.has_own_row for other in schema.tables.values())
 
 
-def _column_shown(variable: Variable, schema: NodeSchema, words: Vocabulary) -> Guard | None:
+def _column_shown(variable: Variable, schema: NodeSchema, vocabulary: Vocabulary) -> Guard | None:
     if (variable.keyspace, variable.name) in schema.views:
         return None
     table = schema.tables.get((variable.keyspace, variable.name))
     column = None if table is None else table.columns.get(variable.part)
     if column is None:
         return _presence(variable, shown=False)
-    written = words.written.get(variable, set())
+    written = vocabulary.written.get(variable, set())
     shown = canonical(column.type)
 
     def allows(held: Value) -> bool:
@@ -119,11 +123,11 @@ def _type_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Guard:
     return _presence(variable, shown=(variable.keyspace, variable.name) in schema.types)
 
 
-def _field_shown(variable: Variable, schema: NodeSchema, words: Vocabulary) -> Guard:
+def _field_shown(variable: Variable, schema: NodeSchema, vocabulary: Vocabulary) -> Guard:
     fields = dict(schema.types.get((variable.keyspace, variable.name), ()))
     if variable.part not in fields:
         return _presence(variable, shown=False)
-    written = words.written.get(variable, set())
+    written = vocabulary.written.get(variable, set())
     shown = canonical(fields[variable.part])
     return Guard(
         variable,

@@ -1,9 +1,9 @@
-"""Linearization: whether steps have one order, each within its own interval, that a sequential model allows.
+"""Linearization: the search for one order of steps, each within its own interval, that a sequential model allows.
 
 Wing and Gong's search (Testing and verifying concurrent objects, 1993) with Lowe's memo of (linearized set, state)
 (Testing for linearizability, 2017). The model is a set of variables over small integers and steps that are guarded
-assignments, so that the same problem can be asked of fewer variables (`restricted`): whatever has no order then has none
-with all of them either, which is what makes a witness small without making it false.
+assignments, so that the same problem can be asked of fewer variables (`restricted`): a problem that then has no order has
+none with all of them either, so a witness can be made small without being made false.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What must (`required`) or may happen once between `begins` and `ends` (ns; null: at any time after `begins`).
+    """An event that must (`required`) or may happen once between `begins` and `ends` (ns; null: at any time after `begins`).
 
     Intervals are closed: two that share an instant may be ordered either way.
     """
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def observes(self) -> bool:
-        """Whether it changes nothing, whatever the state: then it is taken as soon as it can be."""
+        """True if it changes nothing, whatever the state: then it is taken as soon as it can be."""
         return not any(branch.assigns for branch in self.branches)
 
 
@@ -70,23 +70,23 @@ class Problem:
 
     @cached_property
     def reads(self) -> Sequence[frozenset[int]]:
-        """For each step, the variables it requires something of."""
+        """The variables that each step requires something of."""
         return [frozenset(v for branch in step.branches for v, _ in branch.requires) for step in self.steps]
 
     @cached_property
     def writes(self) -> Sequence[frozenset[int]]:
-        """For each step, the variables it may assign."""
+        """The variables that each step may assign."""
         return [frozenset(v for branch in step.branches for v, _ in branch.assigns) for step in self.steps]
 
     @cached_property
     def must_precede(self) -> Sequence[int]:
-        """For each step, the bits of the required steps that end before it begins."""
+        """Bits of the required steps that end before each step begins."""
         ends = [(_end(step), 1 << number) for number, step in enumerate(self.steps) if step.required]
         return [_bits_of(bit for end, bit in ends if end < step.begins) for step in self.steps]
 
     @cached_property
     def may_disturb(self) -> Sequence[int]:
-        """For each step, the bits of those that may come before it and do not commute with it.
+        """Bits of the steps that may come before each step and do not commute with it.
 
         Two steps commute unless one writes what the other reads or writes, or one must not come after the other.
         """
@@ -104,12 +104,12 @@ class Problem:
 
     @cached_property
     def may_precede(self) -> Sequence[int]:
-        """For each step, the bits of those that do not begin after its end."""
+        """Bits of the steps that do not begin after each step's end."""
         return [_bits(n for n, other in enumerate(self.steps) if other.begins <= _end(step)) for step in self.steps]
 
     @cached_property
     def too_late_after(self) -> Sequence[int]:
-        """For each optional step, the bits of the steps that begin after its end."""
+        """Bits of the steps that begin after each optional step's end."""
         return [
             0 if step.required else _bits(n for n, other in enumerate(self.steps) if other.begins > _end(step))
             for step in self.steps
@@ -117,7 +117,7 @@ class Problem:
 
     @cached_property
     def expires(self) -> Sequence[int]:
-        """For each step, the bits of the optional steps for which it is too late once this one was taken."""
+        """Bits of the optional steps that cannot follow each step."""
         expired = [0] * len(self.steps)
         for number, late in enumerate(self.too_late_after):
             for other in _numbers(late):
@@ -126,9 +126,9 @@ class Problem:
 
     @cached_property
     def observers(self) -> Sequence[tuple[int, int, tuple[Branch, ...]]]:
-        """(bit, bits of the required steps that end before it begins, branches) of observations that are free to make.
+        """Free observations, as (bit, bits of the required steps that end before it begins, branches).
 
-        One that makes it too late for some optional step is not: that step might still have to come first.
+        An observation that some optional step cannot follow is not free: that step might still have to come first.
         """
         return [
             (1 << number, self.must_precede[number], step.branches)
@@ -138,7 +138,7 @@ class Problem:
 
     @cached_property
     def writers(self) -> Sequence[int]:
-        """For each variable, the bits of the steps that may assign it."""
+        """Bits of the steps that may assign each variable."""
         writers = [0] * len(self.initial)
         for number, step in enumerate(self.steps):
             for branch in step.branches:
@@ -148,7 +148,7 @@ class Problem:
 
     @cached_property
     def expectations(self) -> Sequence[Sequence[tuple[int, frozenset[int]]]]:
-        """For each variable, what required observations with a single branch want it to be: (bit, values)."""
+        """Values of each variable that observations with a single branch require: (bit, values)."""
         wanted: list[list[tuple[int, frozenset[int]]]] = [[] for _ in self.initial]
         for number, step in enumerate(self.steps):
             if step.required and step.observes and len(step.branches) == 1:
@@ -159,7 +159,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`order`: labels in an order that works. `found` unknown: `limit` is the one that was reached."""
+    """The answer of a search. `order`: labels in an order that works. `limit`: the one reached, where `found` is unknown."""
 
     found: Literal[True, False, "unknown"]
     order: tuple[int, ...] = ()
@@ -170,9 +170,9 @@ class Outcome:
 def search(problem: Problem, *, repeatable: bool = False, deadline: float, configurations_max: int) -> Outcome:
     """Look for an order; ends at `deadline` (time.monotonic) or after so many remembered configurations.
 
-    With `repeatable`, an optional step may be taken any number of times. That asks for less, so False still means that
-    there is no order, and it is far cheaper to refute: what may have happened need not be remembered. True then means
-    little, unless the order takes every step at most once.
+    With `repeatable`, an optional step may be taken any number of times. That is a weaker problem, so False still means
+    that there is no order, and it is far cheaper to refute: the optional steps taken need not be remembered. True then
+    means little, unless the order takes every step at most once.
     """
     walk = _Walk(problem, repeatable=repeatable)
     first = walk.settled(0, problem.initial, range(len(problem.initial)))
@@ -204,7 +204,7 @@ def search(problem: Problem, *, repeatable: bool = False, deadline: float, confi
 
 
 class _Memo:
-    """Configurations that were visited. One that used up more optional steps for the same is no better than they."""
+    """The visited configurations. One that reached the same with more optional steps taken is not worth a visit."""
 
     def __init__(self, required: int) -> None:
         self._required = required
@@ -212,7 +212,7 @@ class _Memo:
         self.size = 0
 
     def remember(self, taken: int, state: State) -> bool:
-        """Whether this configuration is worth a visit."""
+        """Remember a configuration; False if it is not worth a visit."""
         used = taken & ~self._required
         visited = self._used.setdefault((taken & self._required, state), [])
         if any(fewer & ~used == 0 for fewer in visited):
@@ -231,7 +231,7 @@ def _limit_reached(configurations: int, configurations_max: int, deadline: float
 
 
 def restricted(problem: Problem, *, variables: Collection[int], required: Collection[int]) -> Problem:
-    """The same question about these variables only, where only the steps of these labels must be taken.
+    """Restrict a problem to these variables, and its required steps to these labels.
 
     Other steps that change the variables still may be taken within their intervals; other observations are left out.
     Every order of the whole problem is one of this problem too. Variables keep their numbers.
@@ -258,10 +258,9 @@ def restricted(problem: Problem, *, variables: Collection[int], required: Collec
 
 
 def without_idle_steps(problem: Problem) -> Problem:
-    """The problem without optional steps that can only stand in the way: an order with one is an order without it.
+    """Remove optional steps that can only stand in the way: an order with one is an order without it.
 
-    Such a step makes of a value another one that nobody asks for: whoever can live with the new value could live with
-    the old one.
+    Such a step changes a value to one that no other step requires: every step that allows the new value allows the old.
     """
     kept = list(problem.steps)
     for step in [step for step in problem.steps if not step.required]:
@@ -275,9 +274,9 @@ def without_idle_steps(problem: Problem) -> Problem:
 
 
 def _no_worse(
-    variable: int, old: int, new: int, others: Sequence[Step], changes: Collection[tuple[int, int, int]]
+    variable: int, old: int, new: int, steps: Sequence[Step], changes: Collection[tuple[int, int, int]]
 ) -> bool:
-    for branch in (branch for other in others for branch in other.branches):
+    for branch in (branch for step in steps for branch in step.branches):
         if any(asked == variable and new in values and old not in values for asked, values in branch.requires):
             return False
         for written, table in branch.assigns:
@@ -287,7 +286,7 @@ def _no_worse(
 
 
 def after(branch: Branch, state: State) -> State | None:
-    """The state once the branch was taken, None if its requirements do not hold."""
+    """Return the state once the branch was taken, None if its requirements do not hold."""
     for variable, values in branch.requires:
         if state[variable] not in values:
             return None
@@ -315,9 +314,9 @@ class _Walk:
         return taken & self._required == self._required
 
     def settled(self, taken: int, state: State, touched: Collection[int]) -> tuple[int, State] | None:
-        """The configuration once every free observation that fits was made; None if one can never fit any more.
+        """Make every free observation that fits; None if one can never fit any more.
 
-        Such an observation changes nothing, so an order that makes it later can make it now.
+        A free observation changes nothing, so an order that makes it later can make it now.
         """
         for bit, before, branches in self._problem.observers:
             if taken & bit or before & ~taken:
@@ -331,7 +330,7 @@ class _Walk:
         return taken, state
 
     def _reachable(self, variable: int, value: int, taken: int) -> frozenset[int]:
-        """What the variable may still become, if every step left that writes it could be taken at any time."""
+        """Compute the values that a variable may still get if every step left that writes it could be taken at any time."""
         writers = self._problem.writers[variable] & ~taken
         key = (variable, value, writers)
         known = self._within_reach.get(key)
@@ -350,22 +349,22 @@ class _Walk:
         return known
 
     def successors(self, taken: int, state: State) -> Iterator[tuple[int, tuple[int, State]]]:
-        """(label of the step, configuration after it), for enough steps to miss no order; required ones come first."""
+        """Yield (label, configuration after it) for enough steps to miss no order; required ones come first."""
         for number in self._worth_trying(taken, state):
             step = self._steps[number]
             marks = 0 if self._repeatable and not step.required else 1 << number
             for branch in step.branches:
                 following = after(branch, state)
                 if following is None or (following == state and not step.required):
-                    continue  # what may have happened, but would change nothing, need not have happened
+                    continue  # an optional step that changes nothing need not be taken
                 configuration = self.settled(taken | marks, following, [variable for variable, _ in branch.assigns])
                 if configuration is not None:
                     yield step.label, configuration
 
     def _worth_trying(self, taken: int, state: State) -> Sequence[int]:
-        """A stubborn set (Valmari, 1989): steps of which one can come next in some order, if there is any order.
+        """Choose a stubborn set (Valmari, 1989): steps of which one can come next in some order, if there is any order.
 
-        Built around a step that must come some time, in the way that leaves the fewest to try. If it is possible now,
+        It is built around a step that must come some time, in the way that leaves the fewest to try. If it is possible now,
         everything that does not commute with it and may come before it belongs to the set; if not, whatever could make
         it possible. The first step of an order that is in the set commutes with all before it, and so can be the next.
         """
@@ -379,7 +378,7 @@ class _Walk:
         return best or ()
 
     def _soonest(self, taken: int) -> Iterator[int]:
-        """Required steps, no observations, that no other required step must precede; what is due first comes first."""
+        """List required steps that no other required step must precede, by their ends; observations are left out."""
         candidates: list[int] = []
         earliest_end = _NEVER
         for number in _numbers(self._required & ~taken):
@@ -391,7 +390,7 @@ class _Walk:
         return iter(sorted(candidates, key=lambda number: _end(self._steps[number])))
 
     def _stubborn(self, number: int, taken: int, state: State) -> Sequence[int]:
-        """The possible steps of the stubborn set around `number`; required ones first."""
+        """Return the possible steps of the stubborn set around `number`; required ones first."""
         left = self._all & ~taken
         found = 1 << number
         unexplored = found
@@ -411,7 +410,7 @@ class _Walk:
         return [at for at in possible if not self._observed >> at & 1]
 
     def _blockers(self, number: int, taken: int, state: State) -> int | None:
-        """None if the step is possible now, otherwise bits of steps one of which must come before it can be."""
+        """Return the bits of steps of which one must come before this one can; None if it is possible now."""
         step = self._steps[number]
         if not step.required and self._problem.too_late_after[number] & taken:
             return 0

@@ -1,4 +1,4 @@
-"""Schema variables: the facts of which a keyspace's schema consists, and conditions and effects on them.
+"""Schema variables: the single facts of a keyspace's schema, and conditions and effects on them.
 
 A table, a column of it, an option, a type, a field …: each is one `Variable` with one value at a time. What a schema
 change needs and does (`schemaquake.checkers.ddl_order.model`), and what a node shows (`schemaquake.checkers.ddl_order.observation`), are guards and effects
@@ -34,11 +34,11 @@ __all__ = [
 Value: TypeAlias = Hashable
 ABSENT: Final = "absent"
 UNKNOWN: Final = "unknown"
-"""Nothing is known: it was there, or not, before the history began."""
+"""The value of an object that no change creates: it may have been there before the history began."""
 UNSET: Final = "unset"
-"""An option or a replication factor that no statement of the history has set."""
+"""The value of an option or a replication factor that no statement of the history has set."""
 RENAMED: Final = "renamed"
-"""A field that got its name by RENAME, of a type that is not followed."""
+"""The value of a field that got its name by RENAME: its type is not followed."""
 
 
 class Variable(NamedTuple):
@@ -67,7 +67,7 @@ class ColumnValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition on one variable; `needs` says it in words: "k.t does not exist"."""
+    """A condition on one variable; `needs` is its text: "k.t does not exist"."""
 
     variable: Variable
     allows: Callable[[Value], bool]
@@ -76,7 +76,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What becomes of one variable, given its old value."""
+    """A change of one variable: `becomes` maps its old value to the new one."""
 
     variable: Variable
     becomes: Callable[[Value], Value]
@@ -103,22 +103,22 @@ class Change:
 
 
 def becomes(variable: Variable, value: Value) -> Effect:
-    """The variable gets this value, whatever it was."""
+    """Make the effect that gives a variable this value, whatever it was."""
     return Effect(variable, lambda _: value)
 
 
 def exists(variable: Variable) -> Guard:
-    """The object, column or field must be there."""
+    """Make the guard that an object, column or field is there."""
     return Guard(variable, lambda held: held != ABSENT, f"{title(variable)} exists")
 
 
 def lacks(variable: Variable) -> Guard:
-    """It must not be there."""
+    """Make the guard that an object, column or field is not there."""
     return Guard(variable, lambda held: held in (ABSENT, UNKNOWN), f"{title(variable)} does not exist")
 
 
 def is_a(variable: Variable, kind: str) -> Guard:
-    """A relation must be a `table`, or a `view`."""
+    """Make the guard that a relation is a `table`, or a `view`."""
     return Guard(
         variable,
         lambda held: held == UNKNOWN or (isinstance(held, tuple) and held[0] == kind),
@@ -127,7 +127,7 @@ def is_a(variable: Variable, kind: str) -> Guard:
 
 
 def title(variable: Variable) -> str:
-    """The variable as the subject of a clause: "column c of k.t"."""
+    """Render a variable as the subject of a clause: "column c of k.t"."""
     return _TITLES.get(variable.kind, "{kind} {object}").format(
         kind=variable.kind, object=variable.object, part=variable.part, keyspace=variable.keyspace
     )
@@ -144,7 +144,7 @@ _TITLES: Final = {
 
 
 def describe(variable: Variable, value: Value) -> str:
-    """A variable's value as a clause: "table k.t does not exist", "column c of k.t is int"."""
+    """Render a variable's value as a clause: "table k.t does not exist", "column c of k.t is int"."""
     match value:
         case "unknown":
             return f"nothing is known of {title(variable)}"
@@ -159,18 +159,18 @@ def describe(variable: Variable, value: Value) -> str:
 def _predicate(variable: Variable, value: Value) -> str:
     match value:
         case "absent":
-            said = "does not exist"
+            predicate = "does not exist"
         case "unset":
-            said = "has its default"
+            predicate = "has its default"
         case ColumnValue(str() as cql_type, kind):
-            said = f"is {cql_type} ({kind})" if kind else f"is {cql_type}"
+            predicate = f"is {cql_type} ({kind})" if kind else f"is {cql_type}"
         case (str() as table, str() as column) if variable.kind == "index":
-            said = f"is on column {column} of {variable.keyspace}.{table}"
-        case str() if variable.kind in _SPOKEN_VALUES and value != RENAMED:
-            said = f"is {value}"
+            predicate = f"is on column {column} of {variable.keyspace}.{table}"
+        case str() if variable.kind in _RENDERED_KINDS and value != RENAMED:
+            predicate = f"is {value}"
         case _:
-            said = "exists"
-    return said
+            predicate = "exists"
+    return predicate
 
 
-_SPOKEN_VALUES: Final = frozenset({"option", "replication", "field"})
+_RENDERED_KINDS: Final = frozenset({"option", "replication", "field"})

@@ -1,8 +1,8 @@
-"""DDL witness: why a component's schema changes have no order, told with as few of them as possible.
+"""DDL witness: the proof that a component's schema changes have no order, with as few of them as possible.
 
-A step is left out of a witness by letting it happen or not, within its own interval, and an object by asking nothing of
-it: what then still has no order has none in the whole history either. Deleting operations from the history would not do:
-without the DROP between them, two CREATEs contradict each other that did not.
+A step is left out of a witness by making it optional within its own interval, and an object by removing all guards on
+it: a problem that then still has no order has none in the whole history either. Deleting operations from the history
+would be wrong: without the DROP between them, two CREATEs contradict each other that did not.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.harness.model.verdict import Anomaly
 
-__all__ = ["explained", "shortened"]
+__all__ = ["explained", "shorten_listing"]
 
 _CONFIGURATIONS_OF_A_WITNESS: Final = 5_000
 _WORTH: Final = ("option", "replication", "field", "column", "index", "routine", "type", "relation", "keyspace")
-"""Kinds of variables; what stands first is left out of a witness first."""
+"""Kinds of variables; the first is left out of a witness first."""
 
 
 @dataclass(slots=True)
 class _Witness:
-    """What is needed to refute: variables and steps, made fewer as long as no order appears."""
+    """The variables and steps of a refutation, made fewer as long as no order appears."""
 
     problem: Problem
     deadline: float
@@ -76,7 +76,7 @@ class _Witness:
 
 
 def explained(decision: Decision, *, deadline: float) -> Anomaly:
-    """The smallest witness that could be found in time, in words."""
+    """Make the finding, with the smallest witness that could be found in time."""
     component = decision.component
     events = {event.label: event for event in component.events}
     witness = _Witness(
@@ -88,26 +88,26 @@ def explained(decision: Decision, *, deadline: float) -> Anomaly:
         ),
     )
     witness.shrink({label for label, event in events.items() if event.operation is None})
-    argument = _Argument(component, witness.found)
-    by_answers_alone = all(event.operation is not None for event in argument.needed)
+    proof = _Proof(component, witness.found)
+    by_answers_alone = all(event.operation is not None for event in proof.needed)
     return anomaly(
         "non-linearizable-ddl",
         objects=dict.fromkeys(component.variables[number].object for number in sorted(witness.variables)),
-        nodes=_nodes(argument.needed),
-        ops=_indices(argument.needed) or _indices(argument.before),
+        nodes=_nodes(proof.needed),
+        ops=_indices(proof.needed) or _indices(proof.before),
         evidence={
             "contradicts": "answers" if by_answers_alone else "readings",
-            "needed": [event.text() for event in argument.needed],
-            "before": [event.text() for event in argument.before],
-            "why": argument.lines,
-            "of_no_help": _indices(argument.others),
+            "needed": [event.text() for event in proof.needed],
+            "before": [event.text() for event in proof.before],
+            "why": proof.lines,
+            "of_no_help": _indices(proof.others),
         },
-        explanation=argument.text(by_answers_alone=by_answers_alone),
+        explanation=proof.text(by_answers_alone=by_answers_alone),
     )
 
 
 def _worth(event: Event) -> tuple[bool, bool, int]:
-    """Late readings are left out first, then earlier ones, then changes, the latest first."""
+    """Rank an event: late readings are left out first, then earlier ones, then changes, the latest first."""
     return event.operation is not None, event.phase != "restarted", -event.begins
 
 
@@ -120,8 +120,8 @@ def _nodes(needed: Sequence[Event]) -> list[str]:
     return [*coordinators, *(node for event in needed for node in event.nodes)]
 
 
-class _Argument:
-    """Why no order of a witness works, followed through every order until a step is refused."""
+class _Proof:
+    """The refutation of every order of a witness, each followed until a step is refused."""
 
     def __init__(self, component: Component, problem: Problem) -> None:
         self._component = component
@@ -158,9 +158,9 @@ class _Argument:
         return self._events[step.label].change.required
 
     def _at_first(self, earlier: Sequence[Step]) -> tuple[State, Mapping[int, str], list[Event]]:
-        """The state that the acknowledged changes before all of these led to, who made it so, and those changes.
+        """Return the state after the acknowledged changes before all of these, the author of each value, and those changes.
 
-        Where they have no order of their own (their objects are judged only in part here), the initial state.
+        If they have no order of their own (their objects are judged only in part here), it is the initial state.
         """
         initial = self._problem.initial
         mandatory = Problem(initial, tuple(replace(step, required=True) for step in earlier))
@@ -175,12 +175,12 @@ class _Argument:
             assert following is not None
             last |= {number: label for number, _ in _changed(state, following)}
             state = following
-        told = answer.order if len(answer.order) <= LIMITS.named else sorted(set(last.values()))
-        before = [self._events[label] for label in told]
+        shown = answer.order if len(answer.order) <= LIMITS.named else sorted(set(last.values()))
+        before = [self._events[label] for label in shown]
         return state, {number: self._names[label] for number, label in last.items()}, before
 
     def _follow(self, taken: tuple[int, ...], state: State, authors: Mapping[int, str]) -> None:
-        """Take every required step that real time allows next; note each that the state refuses."""
+        """Take every required step that real time allows next; add a line for each that the state refuses."""
         left = [step for step in self._required if step.label not in taken]
         for step in left:
             if len(self.lines) >= LIMITS.lines:
@@ -200,7 +200,7 @@ class _Argument:
                 self._follow((*taken, *(label for label, _ in way)), reached, wrote)
 
     def _ways(self, step: Step, taken: Sequence[int], state: State) -> Iterable[Sequence[tuple[int, State]]]:
-        """The step itself; where it is refused, each change that may have come just before it and makes it legal.
+        """List ways to take a step: alone or, if it is refused, after each optional change that makes it legal.
 
         A way is a sequence of labels, each with the state after it.
         """
@@ -232,7 +232,7 @@ class _Argument:
         return refused
 
     def text(self, *, by_answers_alone: bool) -> str:
-        """The explanation, in the form Let …, Then …, But …."""
+        """Render the explanation."""
         changes = [event.operation for event in self.needed if event.operation is not None]
         readings = [event for event in self.needed if event.operation is None]
         let: list[PairedOperation | str] = [*changes]
@@ -246,12 +246,12 @@ class _Argument:
         but = f"no order does it: {'; '.join(self.lines)}."
         helpers = [self._names[event.label] for event in self.others]
         if helpers:
-            but += f" Wherever {shortened(helpers)} took effect, if at all, it does not help."
+            but += f" Wherever {shorten_listing(helpers)} took effect, if at all, it does not help."
         return Argument(let, then, but).render()
 
 
 def _first(step: Step, state: State) -> State | None:
-    """The state after the first way of taking the step that is possible."""
+    """Return the state after the first branch of the step that is possible."""
     return next((reached for branch in step.branches if (reached := after(branch, state)) is not None), None)
 
 
@@ -263,8 +263,8 @@ def _changed(before: State, following: State) -> Iterable[tuple[int, int]]:
     return ((number, new) for number, (old, new) in enumerate(zip(before, following, strict=True)) if old != new)
 
 
-def shortened(words: Sequence[str]) -> str:
-    """`a, b and c`; of many, the first eight and how many more there are."""
-    if len(words) > LIMITS.lines:
-        return f"{', '.join(words[: LIMITS.lines])} and {len(words) - LIMITS.lines} more"
-    return listing(words)
+def shorten_listing(items: Sequence[str]) -> str:
+    """Join items as `a, b and c`; of many, the first eight and the number of the others."""
+    if len(items) > LIMITS.lines:
+        return f"{', '.join(items[: LIMITS.lines])} and {len(items) - LIMITS.lines} more"
+    return listing(items)

@@ -1,4 +1,4 @@
-"""Alterations: whether every acknowledged alteration shows in what the nodes have in the end.
+"""Alterations: every acknowledged alteration shows in the final schemas.
 
 Each column name of a table, each option of a table or keyspace, and each field of a type is a register of its own. An
 acknowledged setting of it must show in every final reading, unless another possible operation that can follow it wrote
@@ -33,8 +33,8 @@ __all__ = ["Alterations"]
 _PRESENT: Final = "present"
 _ABSENT: Final = "absent"
 _LOST: Final = {"column": "lost-column", "option": "lost-option", "field": "lost-field"}
-_UNTOLD: Final = object()
-"""What a node says of an attribute whose object it lacks, or of an option that it does not list: nothing."""
+_UNREAD: Final = object()
+"""The reading of an attribute whose object the node lacks, or of an option that it does not list."""
 
 
 class Alterations:
@@ -60,7 +60,7 @@ class _Attribute(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """An acknowledged operation gave the attribute this value."""
+    """An acknowledged operation, and the value that it gave the attribute."""
 
     source: PairedOperation
     value: JSON
@@ -78,7 +78,7 @@ def _judge_attribute(case: Evidence, registers: _Registers, attribute: _Attribut
     readings: dict[str, dict[str, JSON]] = {}
     for schema in case.readings.schemas:
         found = _reading(schema, attribute)
-        if found is _UNTOLD:
+        if found is _UNREAD:
             continue
         for setting in registers.settings(attribute):
             if not _explained(attribute, found, setting, registers.overwriters(attribute, setting.source)):
@@ -96,7 +96,7 @@ def _explained(
 ) -> bool:
     if _matches(attribute, found, setting.value):
         return True
-    return any(value is _UNTOLD or _matches(attribute, found, value) for _, value in overwriters)
+    return any(value is _UNREAD or _matches(attribute, found, value) for _, value in overwriters)
 
 
 def _matches(attribute: _Attribute, found: JSON, wanted: JSON) -> bool:
@@ -107,7 +107,7 @@ def _matches(attribute: _Attribute, found: JSON, wanted: JSON) -> bool:
 
 
 class _Registers:
-    """Every attribute that possible operations set, and what may have been done to its object as a whole."""
+    """Every attribute that possible operations set, and the operations on its object as a whole."""
 
     def __init__(self, changes: SchemaChanges) -> None:
         self._changes = changes
@@ -118,21 +118,21 @@ class _Registers:
         self.judged = [attribute for attribute in self._writes if self.settings(attribute)]
 
     def settings(self, attribute: _Attribute) -> Sequence[_Setting]:
-        """The acknowledged operations that certainly set this attribute, and to what."""
+        """Return the acknowledged operations that certainly set this attribute, with their values."""
         return [
             _Setting(operation, value)
             for operation, value in self._writes[attribute]
-            if value is not _UNTOLD and _certainly_applied(operation)
+            if value is not _UNREAD and _certainly_applied(operation)
         ]
 
     def overwriters(self, attribute: _Attribute, source: PairedOperation) -> Iterator[tuple[PairedOperation, JSON]]:
-        """Other possible operations that can follow `source`, and what they set; `_UNTOLD` if it may be anything."""
+        """List other possible operations that can follow `source`, with their values; `_UNREAD`: any value."""
         for operation, value in self._writes[attribute]:
             if operation is not source and can_follow(operation, source):
                 yield operation, value
         for operation in self._upheavals(attribute.subject):
             if operation is not source and can_follow(operation, source):
-                yield operation, _UNTOLD
+                yield operation, _UNREAD
 
     def _upheavals(self, subject: SchemaObject) -> Iterator[PairedOperation]:
         keyspace = SchemaObject("keyspace", subject.keyspace, "")
@@ -143,39 +143,39 @@ class _Registers:
         yield from self._changes.texts(subject.keyspace)
 
     def writers(self, attribute: _Attribute) -> Sequence[PairedOperation]:
-        """All possible operations on this attribute."""
+        """Return all possible operations on this attribute."""
         return [operation for operation, _ in self._writes[attribute]]
 
 
 def _certainly_applied(operation: PairedOperation) -> bool:
-    """Acknowledged, and if it said IF NOT EXISTS, known not to have been a no-op."""
-    told = operation.value if isinstance(operation.value, dict) else {}
+    """Tell if an operation was acknowledged, and is known to be no no-op where it said IF [NOT] EXISTS."""
+    answer = operation.value if isinstance(operation.value, dict) else {}
     guarded = operation.argument.get("if_not_exists") or operation.argument.get("if_exists")
-    return operation.acknowledged and (not guarded or told.get("applied") is True)
+    return operation.acknowledged and (not guarded or answer.get("applied") is True)
 
 
 def _writes(operation: PairedOperation) -> Iterator[tuple[_Attribute, JSON]]:
-    """What one operation sets; `_UNTOLD` for an attribute that it moves away or in from another name."""
-    subject, told = target(operation), operation.argument
+    """List the attributes that one operation sets; `_UNREAD` for those that it renames."""
+    subject, argument = target(operation), operation.argument
     match operation.f:
         case "create-table":
-            yield from ((_Attribute(subject, "column", column[0]), _PRESENT) for column in told["columns"])
-            yield from _options(subject, told.get("options") or {})
+            yield from ((_Attribute(subject, "column", column[0]), _PRESENT) for column in argument["columns"])
+            yield from _options(subject, argument.get("options") or {})
         case "alter-options":
-            yield from _options(subject, told["options"])
+            yield from _options(subject, argument["options"])
         case "create-keyspace" | "alter-keyspace":
-            yield from _options(subject, {"replication": told["replication"]})
+            yield from _options(subject, {"replication": argument["replication"]})
         case "create-type":
-            yield from ((_Attribute(subject, "field", field[0]), _PRESENT) for field in told["fields"])
+            yield from ((_Attribute(subject, "field", field[0]), _PRESENT) for field in argument["fields"])
         case "add-column" | "add-field":
             aspect = operation.f.removeprefix("add-")
-            yield _Attribute(subject, aspect, told[aspect][0]), _PRESENT
+            yield _Attribute(subject, aspect, argument[aspect][0]), _PRESENT
         case "drop-column":
-            yield _Attribute(subject, "column", told["column"]), _ABSENT
+            yield _Attribute(subject, "column", argument["column"]), _ABSENT
         case "rename-column" | "rename-field":
             aspect = operation.f.removeprefix("rename-")
-            yield _Attribute(subject, aspect, told[aspect]), _UNTOLD
-            yield _Attribute(subject, aspect, told["to"]), _UNTOLD
+            yield _Attribute(subject, aspect, argument[aspect]), _UNREAD
+            yield _Attribute(subject, aspect, argument["to"]), _UNREAD
 
 
 def _options(subject: SchemaObject, options: Mapping[str, JSON]) -> Iterator[tuple[_Attribute, JSON]]:
@@ -189,37 +189,37 @@ def _reading(schema: NodeSchema, attribute: _Attribute) -> JSON:
     subject = attribute.subject
     key = (subject.keyspace, subject.name)
     if subject.kind == "keyspace":
-        return schema.keyspaces.get(subject.keyspace, {}).get(attribute.name, _UNTOLD)
+        return schema.keyspaces.get(subject.keyspace, {}).get(attribute.name, _UNREAD)
     if subject.kind == "type":
         fields = schema.types.get(key)
-        return _UNTOLD if fields is None else _presence(attribute.name in dict(fields))
+        return _UNREAD if fields is None else _presence(attribute.name in dict(fields))
     table = schema.tables.get(key) or schema.views.get(key)
     if table is None or table.residue:
-        return _UNTOLD
+        return _UNREAD
     if attribute.aspect == "option":
-        return table.options.get(attribute.name, _UNTOLD)
+        return table.options.get(attribute.name, _UNREAD)
     return _presence(attribute.name in table.columns)
 
 
-def _presence(there: bool) -> str:
-    return _PRESENT if there else _ABSENT
+def _presence(present: bool) -> str:
+    return _PRESENT if present else _ABSENT
 
 
 class _Sights:
-    """Every reading of the run, in all phases, of the objects that something was lost of; read when first asked for."""
+    """Every reading, in all phases, of the objects whose attributes were lost; read on first use."""
 
     def __init__(self, case: Evidence) -> None:
         self._case = case
         self._by_object: dict[str, dict[SchemaObject, list[Sighting]]] = {}
 
     def last(self, attribute: _Attribute, settings: Sequence[_Setting]) -> tuple[int, str] | None:
-        """When (ns) and on which node the attribute last had one of these values, since it was first asked for."""
+        """Find the last time (ns), and its node, at which the attribute had one of these values; null: never since it was set."""
         asked = min(setting.source.invoked for setting in settings)
         for sighting in reversed(self._of(attribute.subject)):
             if sighting.time < asked:
                 return None
             found = _SHOWN[attribute.subject.kind](sighting.definition, attribute)
-            if found is not _UNTOLD and any(_matches(attribute, found, setting.value) for setting in settings):
+            if found is not _UNREAD and any(_matches(attribute, found, setting.value) for setting in settings):
                 return sighting.time, sighting.node
         return None
 
@@ -235,7 +235,7 @@ class _Sights:
 
 def _shown_of_table(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
     if attribute.aspect == "option":
-        return (definition.get("options") or {}).get(attribute.name, _UNTOLD)
+        return (definition.get("options") or {}).get(attribute.name, _UNREAD)
     return _presence(attribute.name in (definition.get("columns") or {}))
 
 
@@ -244,7 +244,7 @@ def _shown_of_type(definition: Mapping[str, Any], attribute: _Attribute) -> JSON
 
 
 def _shown_of_keyspace(definition: Mapping[str, Any], attribute: _Attribute) -> JSON:
-    return definition.get(attribute.name, _UNTOLD)
+    return definition.get(attribute.name, _UNREAD)
 
 
 _SHOWN: Final[Mapping[str, Callable[[Mapping[str, Any], _Attribute], JSON]]] = {
@@ -269,7 +269,7 @@ def _anomaly(
     rivals = _rivals(case, registers, attribute, sources)
     kind = "undead-column" if all(setting.value == _ABSENT for setting in lost) else _LOST[attribute.aspect]
     subject = f"{attribute.aspect} {attribute.name} of {attribute.subject.kind} {attribute.subject.key}"
-    required = listing(dict.fromkeys(_told(attribute, setting.value) for setting in lost))
+    required = listing(dict.fromkeys(_render_value(attribute, setting.value) for setting in lost))
     return anomaly(
         kind,
         objects=[attribute.subject.key],
@@ -284,7 +284,7 @@ def _anomaly(
             [*sources, *rivals],
             f"{names(len(sources))} {'was' if len(sources) == 1 else 'were'} acknowledged, and nothing that can have "
             f"come later set it otherwise, so {subject} must be {required}.",
-            f"{_shown(attribute, readings)}. {_sight(last_seen)}",
+            f"{_render_readings(attribute, readings)}. {_render_sight(last_seen)}",
         ),
     )
 
@@ -292,7 +292,7 @@ def _anomaly(
 def _rivals(
     case: Evidence, registers: _Registers, attribute: _Attribute, sources: Sequence[PairedOperation]
 ) -> Sequence[PairedOperation]:
-    """Other possible changes of the object that took place beside the lost ones: the likely cause, none an excuse."""
+    """Return other possible changes of the object at the same time as the lost ones: likely causes, and no excuse."""
     changes = [
         other
         for other in case.changes.on(attribute.subject)
@@ -302,19 +302,19 @@ def _rivals(
     return sorted(changes, key=lambda other: (other not in own, other.index))[: LIMITS.named]
 
 
-def _told(attribute: _Attribute, value: JSON) -> str:
+def _render_value(attribute: _Attribute, value: JSON) -> str:
     return str(value) if attribute.aspect != "option" else repr(value)
 
 
-def _shown(attribute: _Attribute, readings: Mapping[str, Mapping[str, JSON]]) -> str:
+def _render_readings(attribute: _Attribute, readings: Mapping[str, Mapping[str, JSON]]) -> str:
     groups: dict[str, dict[str, list[str]]] = {}
     for phase, nodes in readings.items():
         for node, found in nodes.items():
-            groups.setdefault(_told(attribute, found), {}).setdefault(phase, []).append(node)
-    return "; ".join(f"{where(phases, 'shows', 'show')} it {told}" for told, phases in groups.items())
+            groups.setdefault(_render_value(attribute, found), {}).setdefault(phase, []).append(node)
+    return "; ".join(f"{where(phases, 'shows', 'show')} it {value}" for value, phases in groups.items())
 
 
-def _sight(last: tuple[int, str] | None) -> str:
+def _render_sight(last: tuple[int, str] | None) -> str:
     if last is None:
         return "No reading since then showed it so."
     time, node = last

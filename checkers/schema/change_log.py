@@ -1,16 +1,16 @@
-"""Change log: whether the log of changes that every node keeps is one log, never shrinks, and holds what was acknowledged.
+"""Change log: every node keeps the same log of changes; it never shrinks, and holds every acknowledged change.
 
 Judges nodes that keep such a log (observations of kind `log`: ScyllaDB's group 0), their epochs in every reading, and
 the group that each says it belongs to. A state machine that is replicated by a log has the same entries in the same order
 wherever two copies overlap, and a change is acknowledged only when it is one of them. A copy that ends earlier is only
-behind: unless the node had caught up by a read barrier first, nothing is held against it that others have later.
+behind: unless the node had passed a read barrier first, it may lack the later entries of others.
 Finds: `forked-log`, `forgotten-change`, `unlogged-change`, `divided-group`.
 Source: ScyllaDB, Making Schema Changes Safe with Raft; Ongaro and Ousterhout 2014; CEP-21, "strict linearizability".
 
 What is left open on purpose, because a false accusation is worse than a miss:
 - A node that was started between two readings without a barrier may show less in the second one.
 - An ALTER KEYSPACE may be a change of the topology, which the log describes in other words; raw `cql` may be anything.
-- Old entries are deleted after a while, and only the newest are read: what is older than the log is not missed in it.
+- Old entries are deleted after a while, and only the newest are read: changes older than the log need not be in it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stat
 __all__ = ["ChangeLog"]
 
 _STATEMENT: Final = re.compile(r'CQL DDL statement: "(?P<text>.*)"', re.DOTALL)
-_UNTOLD: Final = frozenset({"alter-keyspace"})
+_UNSPELLED: Final = frozenset({"alter-keyspace"})
+"""Changes that the log does not spell as their statements."""
 _IN_USE: Final = "use_post_raft_procedures"
 _KEPT_NS: Final = 45 * 60 * 10**9
 """Entries younger than this are there: ScyllaDB keeps them for a week, releases of 2026 for an hour."""
 
 
 class Change(NamedTuple):
-    """One entry. A later one has a higher epoch."""
+    """One entry of the log. A later one has a higher epoch."""
 
     epoch: int
     id: str
@@ -60,28 +61,28 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLog:
-    """One node's log and group as it told them in its last complete reading of a final phase."""
+    """One node's log and group, from its last complete reading of a final phase."""
 
     phase: str
     node: str
     began: int
-    """When the first row of the reading was answered (ns): the log was asked for later."""
+    """Time (ns) of the reading's first row: the log was read later."""
     changes: Sequence[Change]
     caught_up: bool
-    """Whether the node had passed a read barrier before."""
+    """True if the node had passed a read barrier before."""
     cut: bool
-    """Whether older entries than these may be there."""
+    """True if there may be older entries."""
     group: Mapping[str, Any]
 
     @property
     def statements(self) -> Counter[str]:
-        """How often each statement stands in it."""
+        """Statements in the log, with their numbers of entries."""
         found = (_STATEMENT.fullmatch(change.description) for change in self.changes)
         return Counter(_spaced(match["text"]) for match in found if match is not None)
 
 
 class ChangeLog:
-    """One log of changes on every node, with all that was acknowledged."""
+    """One log of changes on every node, with every acknowledged change."""
 
     name = "change-log"
     scope: Literal["keyspace", "run"] = "run"
@@ -114,7 +115,7 @@ def _find(logs: Sequence[NodeLog], case: Evidence) -> Findings:
 
 
 def _forked(logs: Sequence[NodeLog]) -> Findings:
-    """A finding for each node that lacks an entry between two of its own."""
+    """Yield a finding for each node that lacks an entry between two of its own."""
     known: dict[Change, NodeLog] = {}
     for log in logs:
         for change in log.changes:
@@ -123,8 +124,8 @@ def _forked(logs: Sequence[NodeLog]) -> Findings:
     for log in logs:
         if not log.changes:
             continue
-        first, last, own = log.changes[0], log.changes[-1], frozenset(log.changes)
-        lacking = [change for change in known if first.epoch <= change.epoch <= last.epoch and change not in own]
+        first, last, entries = log.changes[0], log.changes[-1], frozenset(log.changes)
+        lacking = [change for change in known if first.epoch <= change.epoch <= last.epoch and change not in entries]
         if lacking:
             missing.setdefault(log.node, {})[log.phase] = sorted(lacking)
     for node in sorted({log.node for log in logs}):
@@ -150,10 +151,10 @@ def _fork(
         },
         explanation=Argument(
             [
-                f"E1 = {_told(change)}, in the log of {other.node} {phase_text(other.phase)}",
-                f"E2 = {_told(later)}, in the log of {node} {phase_text(phase)}",
+                f"E1 = {_render_change(change)}, in the log of {other.node} {phase_text(other.phase)}",
+                f"E2 = {_render_change(later)}, in the log of {node} {phase_text(phase)}",
             ],
-            "every node applies the same changes in one order, and E1 is older than E2: who has E2 has E1.",
+            "every node applies the same changes in one order, and E1 is older than E2: a node with E2 has E1.",
             f"{node} has E2, older entries too, and {_count(len(lacking), 'entry', 'entries')} of others' not: E1 is missing.",
         ),
     )
@@ -173,27 +174,29 @@ class _Sight(NamedTuple):
 
 
 def _forgotten(logs: Sequence[NodeLog], case: Evidence) -> Findings:
-    """A finding for each node that showed an older state than it had shown before, or than it must have known of."""
+    """Yield a finding for each node that showed an older state than before, or than a read barrier allows."""
     notes = case.notes
     nodes = {log.node for log in logs}
     sights = [sight for sight in _sights(case.observations, notes) if sight.node in nodes]
     for node in sorted(nodes):
-        own = [sight for sight in sights if sight.node == node]
-        doubtful = (_older_than_before(now, own, sights, notes) for now in _worth_a_look(own))
+        of_node = [sight for sight in sights if sight.node == node]
+        doubtful = (_older_than_before(now, of_node, sights, notes) for now in _worth_a_look(of_node))
         yield next((found for found in doubtful if found is not None), None)
 
 
-def _worth_a_look(own: Sequence[_Sight]) -> Iterator[_Sight]:
+def _worth_a_look(sights: Sequence[_Sight]) -> Iterator[_Sight]:
     newest = 0
-    for sight in own:
+    for sight in sights:
         if sight.epoch < newest or sight.caught_up:
             yield sight
         newest = max(newest, sight.epoch)
 
 
-def _older_than_before(now: _Sight, own: Sequence[_Sight], sights: Sequence[_Sight], notes: Notes) -> Anomaly | None:
+def _older_than_before(
+    now: _Sight, of_node: Sequence[_Sight], sights: Sequence[_Sight], notes: Notes
+) -> Anomaly | None:
     began = notes.began(f"final-{now.phase}")
-    earlier = [then for then in own if then.time < now.time and (now.caught_up or not _started(notes, then, now))]
+    earlier = [then for then in of_node if then.time < now.time and (now.caught_up or not _started(notes, then, now))]
     if now.caught_up and began is not None:
         earlier += [then for then in sights if then.time < began]
     newest = max(earlier, key=lambda then: then.epoch, default=None)
@@ -203,7 +206,7 @@ def _older_than_before(now: _Sight, own: Sequence[_Sight], sights: Sequence[_Sig
         ("a node forgets no change that it applied.", "")
         if newest.node == now.node
         else (
-            "whoever passed a read barrier has every change that anybody had applied before.",
+            "a node that passed a read barrier has every change that any node had applied before.",
             " after a read barrier",
         )
     )
@@ -220,7 +223,7 @@ def _older_than_before(now: _Sight, own: Sequence[_Sight], sights: Sequence[_Sig
 
 
 def _started(notes: Notes, then: _Sight, now: _Sight) -> bool:
-    """Whether the node may have been started anew between two readings; a start is noted when it is over."""
+    """Tell if the node may have been started again between two readings; a start is noted when it is over."""
     starts = [start for start in notes.starts if start.node == now.node]
     return any(then.time < start.time and start.time - start.seconds * 1e9 < now.time for start in starts) or any(
         now.node in fault.nodes for fault in notes.active(then.time, now.time)
@@ -229,22 +232,22 @@ def _started(notes: Notes, then: _Sight, now: _Sight) -> bool:
 
 def _sights(observations: pa.Table, notes: Notes) -> Iterator[_Sight]:
     for row in observations.filter(pc.equal(observations["kind"], "version")).sort_by("time").to_pylist():
-        told = orjson.loads(row["definition"] or "{}")
-        if told.get("epoch") is not None:
-            caught_up = (row["phase"], row["node"]) in notes.caught_up or _passed(told)
-            yield _Sight(row["time"], row["node"], row["phase"], told["epoch"], caught_up)
+        version = orjson.loads(row["definition"] or "{}")
+        if version.get("epoch") is not None:
+            caught_up = (row["phase"], row["node"]) in notes.caught_up or _passed(version)
+            yield _Sight(row["time"], row["node"], row["phase"], version["epoch"], caught_up)
 
 
 # ── acknowledged changes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unlogged(logs: Sequence[NodeLog], case: Evidence) -> Findings:
-    """A finding for each statement that was acknowledged oftener than it stands in a log that must have it."""
+    """Yield a finding for each statement with more acknowledgements than entries in a log that must have it."""
     notes = case.notes
     acknowledged = [
         operation
         for operation in case.changes.all
-        if operation.acknowledged and operation.f in SCHEMA_CHANGES - _UNTOLD
+        if operation.acknowledged and operation.f in SCHEMA_CHANGES - _UNSPELLED
     ]
     lacking: dict[str, list[tuple[NodeLog, int]]] = {}
     asked: dict[str, Sequence[PairedOperation]] = {}
@@ -254,18 +257,18 @@ def _unlogged(logs: Sequence[NodeLog], case: Evidence) -> Findings:
         if len(young) < len(due):
             text = f"{len(due) - len(young)} changes may be older than the log of {copies[0].node}"
             doubts[Doubt("unread", text)] = None
-        told = Counter[str]()
+        entries = Counter[str]()
         for log in copies:
-            told |= log.statements
+            entries |= log.statements
         by_text = _by_text(young)
-        if by_text and not told.keys() & by_text.keys():
+        if by_text and not entries.keys() & by_text.keys():
             text = f"the log of {listing(log.node for log in copies)} names none of the statements"
             doubts[Doubt("undecided", text)] = None
             continue
         for text, operations in by_text.items():
             asked[text] = operations
-            if told[text] < len(operations):
-                lacking.setdefault(text, []).extend((log, told[text]) for log in copies)
+            if entries[text] < len(operations):
+                lacking.setdefault(text, []).extend((log, entries[text]) for log in copies)
     yield from doubts
     for text in sorted(asked):
         yield _unlogged_anomaly(asked[text], lacking[text]) if text in lacking else None
@@ -274,7 +277,7 @@ def _unlogged(logs: Sequence[NodeLog], case: Evidence) -> Findings:
 def _must_have(
     logs: Sequence[NodeLog], acknowledged: Sequence[PairedOperation], notes: Notes
 ) -> Iterator[tuple[Sequence[NodeLog], Sequence[PairedOperation]]]:
-    """Copies of which one at least must have these changes.
+    """List copies of the log with the changes of which each is in at least one of them.
 
     Each copy by itself that caught up after they were acknowledged. Else all of them together, before nodes are
     restarted: a coordinator has applied what it acknowledges, and still has it if it was not started since.
@@ -336,10 +339,10 @@ def _unlogged_anomaly(operations: Sequence[PairedOperation], logs: Sequence[tupl
 
 
 def _divided(logs: Sequence[NodeLog]) -> Findings:
-    """A finding for each phase in which nodes tell of different groups, members or states of the ring's nodes."""
+    """Yield a finding for each phase in which nodes show different groups, members or states of the ring's nodes."""
     for log in logs:
         if "error" in log.group:
-            yield Doubt("unread", f"{log.node} did not tell its group: {log.group['error']}")
+            yield Doubt("unread", f"the group of {log.node} could not be read: {log.group['error']}")
         state = log.group.get("upgrade_state")
         if state is not None and state != _IN_USE:
             yield Doubt("undecided", f"group 0 is not in use on {log.node}, which says {state}")
@@ -347,14 +350,14 @@ def _divided(logs: Sequence[NodeLog]) -> Findings:
         of_phase = [log for log in logs if log.phase == phase and log.group and "error" not in log.group]
         # Without a barrier a node may not have heard yet of the last change of members.
         caught_up = [log for log in of_phase if log.caught_up]
-        told = {
+        shown = {
             "ids of the group": {log.node: log.group.get("id") for log in of_phase},
             "members of the group": {log.node: log.group.get("members") for log in caught_up},
             "states of the ring's nodes": {log.node: log.group.get("nodes") for log in caught_up},
         }
         apart: dict[str, JSON] = {
-            what: by_node
-            for what, by_node in told.items()
+            attribute: by_node
+            for attribute, by_node in shown.items()
             if any(value != next(iter(by_node.values())) for value in by_node.values())
         }
         strangers = {log.node: found for log in caught_up if (found := _strangers(log.group))}
@@ -365,7 +368,7 @@ def _divided(logs: Sequence[NodeLog]) -> Findings:
 
 
 def _strangers(group: Mapping[str, Any]) -> Sequence[str]:
-    """Normal nodes of the ring that are no members of the group, and the other way round, while nothing moves."""
+    """List normal nodes of the ring that are no members of the group, and vice versa, while no topology change is under way."""
     nodes, topology = group.get("nodes"), group.get("topology") or {}
     if not nodes or group.get("members") is None or topology.get("transition_state") is not None:
         return []
@@ -381,16 +384,16 @@ def _division(phase: str, logs: Sequence[NodeLog], apart: Mapping[str, JSON]) ->
         explanation=Argument(
             [],
             "all nodes are members of one group, which decides about every change of the schema and of the ring.",
-            f"{phase_text(phase)} they tell of different {listing(apart)}.",
+            f"{phase_text(phase)} they show different {listing(apart)}.",
         ),
     )
 
 
-# ── what nodes told ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what nodes showed ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _logs(case: Evidence) -> Sequence[NodeLog]:
-    """Of each final phase and node the last reading that has a log."""
+    """Read the log of each final phase and node, from the last reading that has one."""
     rows, caught_up = case.observations, case.notes.caught_up
     wanted = pc.and_(
         pc.is_in(rows["kind"], value_set=pa.array(["version", "log"])),
@@ -443,7 +446,7 @@ def _spaced(text: str) -> str:
     return " ".join(text.split()).removesuffix(";")
 
 
-def _told(change: Change) -> str:
+def _render_change(change: Change) -> str:
     return f"epoch {change.epoch}, {change.description or change.id}"
 
 

@@ -1,4 +1,4 @@
-"""Data directories: whether each table's rows lie in one place on each node's disk, and nobody dropped it in secret.
+"""Data directories: each table's rows lie in one directory of each node, and only a DROP leaves a snapshot `dropped-…`.
 
 Judges what the nodes keep on disk (observations of kind `data-directory`: since 2.1 `<table>-<id>`, live if it holds rows
 of its own) against the node's final schema and the possible DROPs. Each DROP may leave a directory behind, so a table
@@ -36,7 +36,7 @@ _DROPPED: Final = re.compile(r"(?:\d+-)?dropped-")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Directory:
-    """One directory of one table on one node; `id` is what its name ends in."""
+    """One directory of one table on one node; `id` is the end of its name."""
 
     phase: str
     node: str
@@ -47,7 +47,7 @@ class _Directory:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table with its directories, and what may have happened to it."""
+    """A table with its directories, and the operations that may have created and dropped it."""
 
     keyspace: str
     name: str
@@ -111,15 +111,15 @@ def _directories(case: Evidence) -> Mapping[tuple[str, str], Sequence[_Directory
 
 
 def _unobserved(readings: FinalReadings, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
-    """The nodes that show tables and whose disk was not looked at: a table has its directory from the first moment."""
-    looked_at = {(directory.phase, directory.node) for directories in found.values() for directory in directories}
+    """Yield a doubt for each node with tables whose disk was not read: a table has its directory from the first moment."""
+    read = {(directory.phase, directory.node) for directories in found.values() for directory in directories}
     for schema in readings.schemas:
-        if schema.tables and (schema.phase, schema.node) not in looked_at:
-            yield Doubt("unread", f"{phase_text(schema.phase)} nobody looked at the disk of {schema.node}")
+        if schema.tables and (schema.phase, schema.node) not in read:
+            yield Doubt("unread", f"{phase_text(schema.phase)} the disk of {schema.node} was not read")
 
 
 def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:
-    """Null if the table is not the history's own, or raw statements may have done anything to it."""
+    """Gather a table's operations; null if the history does not create it, or raw statements may have done anything to it."""
     if changes.texts(keyspace):
         return None
     table, view = (SchemaObject(kind, keyspace, name) for kind in ("table", "view"))
@@ -181,7 +181,7 @@ def _of(tables: Mapping[tuple[str, str], JSON], views: Mapping[tuple[str, str], 
 
 
 def _live(table: _Table) -> Iterator[tuple[tuple[str, str], Sequence[_Directory]]]:
-    """The live directories of each node in each phase, one an id."""
+    """List the live directories of each node in each phase, one for each id."""
     places: dict[tuple[str, str], dict[str | None, _Directory]] = {}
     for directory in table.directories:
         if directory.live:
@@ -203,7 +203,7 @@ def _dropped(table: _Table) -> Anomaly | None:
                 seen.setdefault(directory.node, {})[snapshot] = directory.id
     if not seen:
         return None
-    told = [
+    snapshots_shown = [
         f"{node} has the snapshot {snapshot} of id {identity}"
         for node, snapshots in sorted(seen.items())
         for snapshot, identity in sorted(snapshots.items())
@@ -216,8 +216,8 @@ def _dropped(table: _Table) -> Anomaly | None:
         evidence={node: dict(sorted(snapshots.items())) for node, snapshots in sorted(seen.items())},
         explanation=Argument(
             [*table.creates, *table.refused],
-            f"{names(len(table.creates))} can have created {table.key}, and nobody can have dropped it or its keyspace"
+            f"{names(len(table.creates))} can have created {table.key}, and no operation can have dropped it or its keyspace"
             + (": every DROP was refused." if table.refused else "."),
-            f"a server takes a snapshot `dropped-…` only when it drops a table: {'; '.join(told)}.",
+            f"a server takes a snapshot `dropped-…` only when it drops a table: {'; '.join(snapshots_shown)}.",
         ),
     )

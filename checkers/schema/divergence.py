@@ -1,4 +1,4 @@
-"""Divergence: whether all nodes have one schema in the end, on disk and in memory, whatever their versions say.
+"""Divergence: all nodes have one schema in the end, on disk and in memory, whatever their versions say.
 
 Judges each node's final reading against the others' and against itself. Equal versions are never enough: up to 5.0 a
 version is a digest of what is on disk, and a coordinator may have something else in memory.
@@ -79,7 +79,7 @@ def _disagreement(case: Evidence) -> Anomaly | None:
             "versions": {node: schema.version for node, schema in nodes.items()},
             "settle": settles.get(phase),
             "differing_objects": len(differences := _differences(list(nodes.values()))),
-            _APART[_told_from(nodes.values())]: differences[: LIMITS.objects],
+            _APART[_source(nodes.values())]: differences[: LIMITS.objects],
         }
         for phase, nodes in readings.items()
     }
@@ -93,21 +93,21 @@ def _disagreement(case: Evidence) -> Anomaly | None:
         explanation=Argument(
             last,
             "the last acknowledged schema change was T1, and a cluster at rest comes to one schema version.",
-            "; ".join(_versions_apart(phase, told) for phase, told in evidence.items()) + ".",
+            "; ".join(_versions_apart(phase, reading) for phase, reading in evidence.items()) + ".",
         ),
     )
 
 
-def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
+def _versions_apart(phase: str, reading: Mapping[str, Any]) -> str:
     groups: dict[str, list[str]] = {}
-    for node, version in told["versions"].items():
+    for node, version in reading["versions"].items():
         groups.setdefault(version, []).append(node)
-    settle = told["settle"] or {}
+    settle = reading["settle"] or {}
     waited = f" (after {settle['seconds']} s of waiting)" if "seconds" in settle else ""
     shown = listing(f"{version} on {listing(nodes)}" for version, nodes in groups.items())
-    place = next(place for place, name in _APART.items() if name in told)
-    apart = told[_APART[place]]
-    left = told["differing_objects"] - LIMITS.named
+    place = next(place for place, name in _APART.items() if name in reading)
+    apart = reading[_APART[place]]
+    left = reading["differing_objects"] - LIMITS.named
     named = [*apart[: LIMITS.named], *([f"{left} more objects"] if left > 0 else [])]
     sides = {"disk": "disks", "memory": "memories"}[place]
     schemas = f"and their {sides} differ in {listing(named)}" if apart else f"while their {sides} are equal"
@@ -115,7 +115,7 @@ def _versions_apart(phase: str, told: Mapping[str, Any]) -> str:
 
 
 def _still_moving(case: Evidence, settle: Mapping[str, Any] | None) -> bool:
-    """Whether versions may differ at the reading without fault: they had met, and an unanswered change came late."""
+    """Tell if versions may differ without fault: they had agreed, and an unanswered change may have come later."""
     agreed = settle is not None and settle.get("agreed") is True
     return agreed and any(operation.type == "info" for operation in case.changes.all)
 
@@ -133,7 +133,7 @@ def _settles(notes: Notes) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _differences(schemas: Sequence[NodeSchema]) -> list[str]:
-    """The objects, as `kind keyspace.name`, that are not the same on all these nodes, on disk where it could be read."""
+    """List the objects, as `kind keyspace.name`, that differ between these nodes, on disk where it could be read."""
     disks = [_disk(schema) for schema in schemas]
     subjects = sorted(set().union(*disks))
     return [
@@ -143,8 +143,8 @@ def _differences(schemas: Sequence[NodeSchema]) -> list[str]:
     ]
 
 
-def _told_from(schemas: Iterable[NodeSchema]) -> str:
-    """`memory` if that is all that some of these nodes told, else `disk`."""
+def _source(schemas: Iterable[NodeSchema]) -> str:
+    """Return `memory` if the disk of some of these nodes cannot be read, else `disk`."""
     return "memory" if any(schema.source == "memory" for schema in schemas) else "disk"
 
 
@@ -157,19 +157,19 @@ def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
         if len(versions) != 1 or None in versions:
             continue
         remembering = [schema for schema in schemas if schema.remembers]
-        untold = {SchemaObject(*subject) for schema in remembering for subject in schema.unanswered}
+        unanswered = {SchemaObject(*subject) for schema in remembering for subject in schema.unanswered}
         whole = {schema.node: _disk(schema) for schema in schemas}
         remembered = {schema.node: _memory(schema) for schema in remembering}
-        # Nodes whose disk cannot be read tell the whole of their memory in its place.
-        on_disk = _told_from(schemas) == "disk"
+        # Where the disk cannot be read, the schemas are those in memory.
+        on_disk = _source(schemas) == "disk"
         for place, sides in (("on disk", whole), ("in memory", remembered)) if on_disk else (("in memory", whole),):
             for subject in set().union(*sides.values()):
                 judged.add(subject)
-                if place == "in memory" and subject in untold:
+                if place == "in memory" and subject in unanswered:
                     continue
-                told = {node: side.get(subject) for node, side in sides.items()}
-                if any(definition != next(iter(told.values())) for definition in told.values()):
-                    found.setdefault((subject, place), {})[phase] = told
+                shown = {node: side.get(subject) for node, side in sides.items()}
+                if any(definition != next(iter(shown.values())) for definition in shown.values()):
+                    found.setdefault((subject, place), {})[phase] = shown
     for subject in sorted(judged):
         places = {place: found[subject, place] for place in ("on disk", "in memory") if (subject, place) in found}
         yield _hidden_anomaly(case, subject, places) if places else None
@@ -196,9 +196,9 @@ def _hidden_anomaly(
 
 
 def _apart(place: str, readings: Mapping[str, Mapping[str, JSON]]) -> str:
-    """Who has which: `in memory n1 lacks it, n2 and n3 have definition A (after the cluster settled)`."""
+    """Render `after the cluster settled there is in memory none on n1 and definition A on n2 and n3`."""
     letters: dict[bytes, str] = {}
-    told: dict[str, list[str]] = {}
+    moments: dict[str, list[str]] = {}
     for phase, nodes in readings.items():
         groups: dict[str, list[str]] = {}
         for node, definition in nodes.items():
@@ -210,12 +210,12 @@ def _apart(place: str, readings: Mapping[str, Mapping[str, JSON]]) -> str:
             f"definition {letter} on {listing(held)}" if letter else f"none on {listing(held)}"
             for letter, held in groups.items()
         ]
-        told.setdefault(listing(parts), []).append(phase_text(phase))
-    return "; ".join(f"{listing(when)} there is {place} {parts}" for parts, when in told.items())
+        moments.setdefault(listing(parts), []).append(phase_text(phase))
+    return "; ".join(f"{listing(when)} there is {place} {parts}" for parts, when in moments.items())
 
 
 def _disk(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
-    """What a node has on disk, as comparable values; a table with its id."""
+    """Return the objects on a node's disk as comparable values; a table with its id."""
     disk: dict[SchemaObject, JSON] = {
         SchemaObject("keyspace", keyspace, ""): definition for keyspace, definition in schema.keyspaces.items()
     }
@@ -240,7 +240,7 @@ def _comparable(live: Live) -> JSON:
 
 
 def _spelled(statement: str) -> str:
-    """The statement with single spaces and sorted maps: a coordinator may keep a map in the order it was typed in."""
+    """Spell a statement with single spaces and sorted maps: a coordinator may keep a map in the order it was typed in."""
     text = " ".join(statement.split())
     return re.sub(r"\{([^{}]*)\}", lambda found: f"{{{', '.join(sorted(re.split(r', *', found[1])))}}}", text)
 
@@ -249,7 +249,7 @@ def _spelled(statement: str) -> str:
 
 
 def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
-    # A kind that no node's memory ever tells of is not told by this system at all, and nothing follows from that.
+    # A kind in no node's memory is one that this system does not show there; nothing follows from its absence.
     kinds = frozenset(kind for schema in case.readings.schemas for kind, _, _ in (*schema.live, *schema.refusals))
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
@@ -265,8 +265,8 @@ def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
 
 
 def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tuple[SchemaObject, str, JSON]]:
-    """(object, what is wrong, evidence) for all that this node's memory and disk tell differently."""
-    left_out = {SchemaObject(*told) for told in (*schema.derived, *schema.unanswered)} | _halves(schema)
+    """Yield (object, difference, evidence) for each object that differs between this node's memory and its disk."""
+    left_out = {SchemaObject(*found) for found in (*schema.derived, *schema.unanswered)} | _halves(schema)
     disk = {subject for subject in map(SchemaObject._make, schema.objects()) if subject.kind in kinds} - left_out
     memory = {subject for subject in map(SchemaObject._make, schema.live) if subject.kind in _KINDS} - left_out
     only_memory, only_disk = memory - disk, disk - memory
@@ -284,7 +284,7 @@ def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tupl
 
 
 def _halves(schema: NodeSchema) -> set[SchemaObject]:
-    """Headless tables: no node can have them in memory, and that they are on disk is told elsewhere."""
+    """Return headless tables: no node can have them in memory, and `references` finds them on disk."""
     return {
         SchemaObject(kind, keyspace, name)
         for kind, tables in (("table", schema.tables), ("view", schema.views))
@@ -312,12 +312,12 @@ def _columns_apart(subject: SchemaObject, table: Table, live: Live) -> Iterator[
 
 
 def _columns(names: Iterable[str]) -> str:
-    told = sorted(names)
-    return f"column{'s' if len(told) > 1 else ''} {listing(told)}"
+    columns = sorted(names)
+    return f"column{'s' if len(columns) > 1 else ''} {listing(columns)}"
 
 
 def _declared_columns(statement: str) -> frozenset[str] | None:
-    """The column names of a CREATE TABLE statement; None if it is none that can be read."""
+    """Parse the column names of a CREATE TABLE statement; None if it cannot be parsed."""
     opening = _CREATE_TABLE.search(statement)
     if opening is None:
         return None
@@ -333,7 +333,7 @@ def _declared_columns(statement: str) -> frozenset[str] | None:
 
 
 def _top_level(text: str) -> Iterator[str]:
-    """The parts between the commas of the outermost bracket, up to the one that closes it."""
+    """Split a text at the commas of its outermost bracket, up to the one that closes it."""
     depth, start = 0, 0
     for position, letter in enumerate(text):
         if letter == ")" and depth == 0:
@@ -364,7 +364,7 @@ def _forgotten_anomaly(
 
 
 def _suspects(case: Evidence, subject: SchemaObject) -> Sequence[PairedOperation]:
-    """The last possible changes of the object, and DROPs of its keyspace."""
+    """Return the last possible changes of the object, and DROPs of its keyspace."""
     return [
         operation
         for operation in case.changes.possible
@@ -380,6 +380,6 @@ def _stats(case: Evidence) -> Mapping[str, JSON]:
         "epochs": {
             phase: {s.node: s.epoch for s in readings.of(phase) if s.epoch is not None} for phase in readings.phases
         },
-        "agreed": {phase: told.get("agreed") for phase, told in settles.items()},
-        "agreement_s": {phase: told.get("seconds") for phase, told in settles.items() if told.get("agreed")},
+        "agreed": {phase: settle.get("agreed") for phase, settle in settles.items()},
+        "agreement_s": {phase: settle.get("seconds") for phase, settle in settles.items() if settle.get("agreed")},
     }

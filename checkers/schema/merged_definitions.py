@@ -1,4 +1,4 @@
-"""Merged definitions: whether each table is one that somebody declared, and not several put together.
+"""Merged definitions: each table is one that a statement declared, and not several put together.
 
 Judges the columns of each node's final reading against every possible CREATE TABLE of that name with the possible
 ALTERs that can follow it. Two CREATEs of the same definition are not merged: each explains the table by itself.
@@ -43,7 +43,7 @@ class MergedDefinitions:
 
 
 class _Signature(NamedTuple):
-    """What a column is, in one spelling. The position counts within the key's kind; elsewhere it is -1."""
+    """A column's type and kind, in one spelling. The position counts within the key's kind; elsewhere it is -1."""
 
     type: str
     kind: str
@@ -52,7 +52,7 @@ class _Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """What one possible CREATE TABLE declared."""
+    """The columns that one possible CREATE TABLE declared."""
 
     create: PairedOperation
     columns: Mapping[str, _Signature]
@@ -95,7 +95,7 @@ def _is_merged(table: Table, definitions: Sequence[_Definition], alterations: Se
     if any(_explains(definition, table, definitions, alterations) for definition in definitions):
         return False
     # Not one CREATE's table. It is several CREATEs' only if every column is some CREATE's or a possible ALTER's, and no
-    # single CREATE gave all those that no ALTER gave; what else may be wrong with it is for others to say.
+    # single CREATE gave all those that no ALTER gave; other faults of the table are found by other checkers.
     added = set(_added(alterations))
     foreign = [name for name in table.columns if name not in added]
     givers = [
@@ -112,7 +112,7 @@ def _explains(
     definitions: Sequence[_Definition],
     alterations: Sequence[PairedOperation],
 ) -> bool:
-    """Whether this CREATE with possible ALTERs after it leads to exactly these columns."""
+    """Tell if this CREATE with possible ALTERs after it leads to exactly these columns."""
     later = [operation for operation in alterations if can_follow(operation, definition.create)]
     added = set(_added(later))
     removed = set(_removed(later))
@@ -122,10 +122,10 @@ def _explains(
 
 
 def _gives(definition: _Definition, name: str, column: Column, definitions: Iterable[_Definition]) -> bool:
-    """Whether this column can be from this CREATE.
+    """Tell if this column can be from this CREATE.
 
-    By its name; where CREATEs declare one name differently, by what it is, unless it is like none of them: a server
-    may spell a type in its own way, and then it tells nothing.
+    Columns are compared by name; where CREATEs declare one name differently, by type and kind, too, unless the column is
+    like none of them: a server may spell a type in its own way.
     """
     if name not in definition.columns:
         return False

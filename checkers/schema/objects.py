@@ -1,4 +1,4 @@
-"""Objects: whether what was created is there, what was dropped is gone, and nothing else exists.
+"""Objects: created objects are there, dropped ones are gone, and nothing else exists.
 
 Judges every keyspace, table, view, type, function, aggregate and index of each node's final reading against the
 possible CREATEs and DROPs. Dropping a keyspace drops what is in it; dropping a table drops its indexes.
@@ -48,19 +48,19 @@ class Objects:
 
 def _find(case: Evidence) -> Findings:
     present = {
-        (schema.phase, schema.node): frozenset(SchemaObject(*told) for told in schema.objects())
+        (schema.phase, schema.node): frozenset(SchemaObject(*found) for found in schema.objects())
         for schema in case.readings.schemas
     }
     subjects = set(case.changes.objects).union(*present.values())
     undead: set[SchemaObject] = set()
     missing: dict[SchemaObject, _Places] = {}
-    # Keyspaces first: what is in a resurrected or vanished one is told with it.
+    # Keyspaces first: the finding on a resurrected or vanished one covers its contents.
     for subject in sorted(subjects, key=lambda s: (s.kind != "keyspace", s)):
         keyspace = SchemaObject("keyspace", subject.keyspace, "")
-        here = _places(case.readings.schemas, present, subject, there=True)
-        gone = _places(case.readings.schemas, present, subject, there=False)
-        resurrected = _resurrected(case, subject, here, told_with=keyspace if keyspace in undead else None)
-        vanished = _vanished(case, subject, _apart_from(gone, missing.get(keyspace, {})))
+        here = _places(case.readings.schemas, present, subject, shown=True)
+        gone = _places(case.readings.schemas, present, subject, shown=False)
+        resurrected = _resurrected(case, subject, here, covered_by=keyspace if keyspace in undead else None)
+        vanished = _vanished(case, subject, _without(gone, missing.get(keyspace, {})))
         if resurrected and subject == keyspace:
             undead.add(keyspace)
         if vanished and subject == keyspace:
@@ -73,21 +73,21 @@ def _places(
     present: Mapping[tuple[str, str], frozenset[SchemaObject]],
     subject: SchemaObject,
     *,
-    there: bool,
+    shown: bool,
 ) -> _Places:
     places: dict[str, frozenset[str]] = {}
     for schema in schemas:
-        if (subject in present[schema.phase, schema.node]) == there:
+        if (subject in present[schema.phase, schema.node]) == shown:
             places[schema.phase] = places.get(schema.phase, frozenset()) | {schema.node}
     return places
 
 
-def _apart_from(places: _Places, others: _Places) -> _Places:
-    left = {phase: nodes - others.get(phase, frozenset()) for phase, nodes in places.items()}
+def _without(places: _Places, excluded: _Places) -> _Places:
+    left = {phase: nodes - excluded.get(phase, frozenset()) for phase, nodes in places.items()}
     return {phase: nodes for phase, nodes in left.items() if nodes}
 
 
-def _told(places: _Places) -> Mapping[str, Sequence[str]]:
+def _sorted(places: _Places) -> Mapping[str, Sequence[str]]:
     return {phase: sorted(nodes) for phase, nodes in places.items()}
 
 
@@ -95,7 +95,7 @@ def _told(places: _Places) -> Mapping[str, Sequence[str]]:
 
 
 def _resurrected(
-    case: Evidence, subject: SchemaObject, here: _Places, *, told_with: SchemaObject | None
+    case: Evidence, subject: SchemaObject, here: _Places, *, covered_by: SchemaObject | None
 ) -> Anomaly | None:
     if not here or case.changes.texts(subject.keyspace):
         return None
@@ -105,14 +105,14 @@ def _resurrected(
         for drop in _certain_drops(case.changes, subject)
         if not any(can_follow(create, drop) for create in creates)
     ]
-    if told_with is not None:
-        final_drops = [drop for drop in final_drops if target(drop) != told_with]
+    if covered_by is not None:
+        final_drops = [drop for drop in final_drops if target(drop) != covered_by]
     if not final_drops:
         return None
     drop = final_drops[-1]
     late = [other for other in _within(case.changes, subject) if other is not drop and can_follow(other, drop)]
     late = late[: LIMITS.suspects]
-    evidence: dict[str, Any] = {"exists": _told(here)}
+    evidence: dict[str, Any] = {"exists": _sorted(here)}
     if subject.kind == "keyspace":
         evidence["contents"] = _contents(case.readings.schemas, subject)
     return anomaly(
@@ -131,7 +131,7 @@ def _resurrected(
 
 
 def _certain_drops(changes: SchemaChanges, subject: SchemaObject) -> Sequence[PairedOperation]:
-    """The acknowledged operations after which the object cannot have been there."""
+    """Return the acknowledged operations after which the object cannot have been there."""
     tables = {create.argument["table"] for create in changes.creates(subject)} if subject.kind == "index" else set()
     return [
         drop
@@ -142,7 +142,7 @@ def _certain_drops(changes: SchemaChanges, subject: SchemaObject) -> Sequence[Pa
 
 
 def _within(changes: SchemaChanges, subject: SchemaObject) -> Iterable[PairedOperation]:
-    """Other changes of the object, and of what is in it if it is a keyspace."""
+    """List the possible changes of the object and, if it is a keyspace, of its contents."""
     for operation in changes.possible:
         concerned = target(operation)
         if concerned == subject or (subject.kind == "keyspace" and concerned.keyspace == subject.keyspace):
@@ -153,17 +153,17 @@ def _no_creators(subject: SchemaObject, late: Sequence[PairedOperation]) -> str:
     if not late:
         return ""
     verb = "creates" if len(late) == 1 else "create"
-    told = f" {names(len(late), after=1)} may have, but {verb} no {subject.kind} {subject.key}"
-    return f"{told}: before T1 it is undone by T1, after T1 it must be refused." if len(late) == 1 else f"{told}."
+    others = f" {names(len(late), after=1)} may have, but {verb} no {subject.kind} {subject.key}"
+    return f"{others}: before T1 it is undone by T1, after T1 it must be refused." if len(late) == 1 else f"{others}."
 
 
 def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[str, Any]:
-    """Phase → node → what the node has in the keyspace, as `kind keyspace.name`."""
+    """Map phase and node to the contents of the keyspace there, as `kind keyspace.name`."""
     contents: dict[str, dict[str, list[str]]] = {}
     for schema in schemas:
-        inside = [SchemaObject(*told) for told in schema.objects()]
-        told = sorted(f"{s.kind} {s.key}" for s in inside if s.keyspace == keyspace.keyspace and s != keyspace)
-        contents.setdefault(schema.phase, {})[schema.node] = told
+        inside = [SchemaObject(*found) for found in schema.objects()]
+        texts = sorted(f"{s.kind} {s.key}" for s in inside if s.keyspace == keyspace.keyspace and s != keyspace)
+        contents.setdefault(schema.phase, {})[schema.node] = texts
     return contents
 
 
@@ -188,7 +188,7 @@ def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly |
         objects=[subject.key],
         nodes=_nodes(gone),
         ops=[operation.index for operation in (create, *before)],
-        evidence={"absent": _told(gone)},
+        evidence={"absent": _sorted(gone)},
         explanation=Argument(
             [create, *before],
             f"T1 was acknowledged, and no possible DROP of {subject.kind} {subject.key}"
@@ -201,7 +201,7 @@ def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly |
 
 
 def _possible_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[PairedOperation]:
-    """Whatever may have taken the object away: its drops, and for an index or a view the loss of what it stands on."""
+    """Return possible removals of the object: its drops, and for an index or a view those of its column or base table."""
     removals = list(changes.drops(subject))
     creates = changes.creates(subject)
     if subject.kind == "index":
@@ -221,7 +221,7 @@ def _possible_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequenc
 
 
 def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomaly | None:
-    """Only in a keyspace that this history certainly created: elsewhere an object may be older than the run."""
+    """Find an object without a CREATE in a keyspace that this history created: elsewhere it may be older than the run."""
     keyspace = SchemaObject("keyspace", subject.keyspace, "")
     births = [create for create in case.changes.creates(keyspace) if _certainly_created(create)]
     if not here or not births or subject == keyspace or case.changes.texts(subject.keyspace):
@@ -234,10 +234,10 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
         objects=[subject.key],
         nodes=_nodes(here),
         ops=[operation.index for operation in (births[0], *failed)],
-        evidence={"exists": _told(here)},
+        evidence={"exists": _sorted(here)},
         explanation=Argument(
             [births[0], *failed],
-            f"the keyspace was created by T1, so nothing in it is older than this history, and {_nobody(failed)}.",
+            f"the keyspace was created by T1, so nothing in it is older than this history, and {_no_request(failed)}.",
             f"{where(here, 'has', 'have')} {subject.kind} {subject.key}.",
         ),
     )
@@ -246,13 +246,13 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
 def _certainly_created(create: PairedOperation) -> bool:
     if not create.acknowledged:
         return False
-    told = create.value if isinstance(create.value, dict) else {}
-    return not create.argument.get("if_not_exists") or told.get("applied") is True
+    answer = create.value if isinstance(create.value, dict) else {}
+    return not create.argument.get("if_not_exists") or answer.get("applied") is True
 
 
-def _nobody(failed: Sequence[PairedOperation]) -> str:
+def _no_request(failed: Sequence[PairedOperation]) -> str:
     if not failed:
-        return "nobody asked for this object"
+        return "no operation asked for this object"
     return f"{names(len(failed), after=1)} failed: nothing else asked for this object"
 
 

@@ -1,4 +1,4 @@
-"""References: whether every definition finds what it refers to, on the same node.
+"""References: every object that a definition refers to exists on the same node.
 
 Judges each node's final schema reading by itself: types of columns, fields, functions and aggregates; functions of
 aggregates; base tables of views; targets of indexes; the two halves of a table, and its primary key.
@@ -36,7 +36,7 @@ _TARGET: Final = re.compile(r"(?:values|keys|entries|full|keys_and_values)\((?P<
 
 
 class References:
-    """Nothing in a node's schema points at what that schema does not have."""
+    """Definitions in a node's schema refer only to objects of that schema."""
 
     name = "references"
     scope: Literal["keyspace", "run"] = "keyspace"
@@ -57,9 +57,9 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class _Flaw:
-    """One definition that does not stand by itself, the same on whichever node it is found.
+    """One definition with a broken reference; equal on all nodes that show it.
 
-    `clue` is a word that the ALTERs at fault contain; `must` and `text` are what ought to hold and what is read.
+    `clue` is a word that the ALTERs at fault contain; `must` is the rule, `text` the reading that breaks it.
     """
 
     type: str
@@ -82,7 +82,7 @@ def _find(case: Evidence) -> Findings:
 
 
 def _describes_keys(case: Evidence) -> bool:
-    """Whether this system's schema tables tell primary keys at all: those of the Thrift days do not.
+    """Tell if this system's schema tables describe primary keys at all: those of the Thrift days do not.
 
     A system that can describe what it has in memory (4.0 and later) does.
     """
@@ -96,7 +96,7 @@ def _describes_keys(case: Evidence) -> bool:
 
 
 def _sound(readings: FinalReadings, found: Mapping[_Flaw, object]) -> int:
-    subjects = {SchemaObject(*told) for schema in readings.schemas for told in schema.objects()}
+    subjects = {SchemaObject(*found) for schema in readings.schemas for found in schema.objects()}
     return len(subjects - {flaw.subject for flaw in found})
 
 
@@ -121,20 +121,20 @@ def _flaws(schema: NodeSchema, *, keys_are_described: bool) -> Iterator[tuple[_F
 def _dangling_types(schema: NodeSchema) -> Iterator[tuple[_Flaw, Any]]:
     for subject, part, text in _typed(schema):
         for keyspace, name in sorted(user_types(text, keyspace=subject.keyspace)):
-            # Of another keyspace this part of the run may know nothing.
+            # This part of the run may have no readings of another keyspace.
             if keyspace == subject.keyspace and (keyspace, name) not in schema.types:
                 missing = SchemaObject("type", keyspace, name)
-                told = f"{part} of {subject.key} has type {text}, and there is no type {missing.key}"
+                shown = f"{part} of {subject.key} has type {text}, and there is no type {missing.key}"
                 must = f"a type that {subject.key} uses must exist"
-                yield _Flaw("dangling-type", subject, missing, name, must, told), {"part": part, "type": text}
+                yield _Flaw("dangling-type", subject, missing, name, must, shown), {"part": part, "type": text}
 
 
 def _typed(schema: NodeSchema) -> Iterator[tuple[SchemaObject, str, str]]:
-    """(object, part of it, the text of that part's type) for everything on this node that has a type."""
+    """Yield (object, part, type's text) for every part of an object on this node that has a type."""
     for kind, tables in (("table", schema.tables), ("view", schema.views)):
         for (keyspace, name), table in tables.items():
-            for column, told in table.columns.items():
-                yield SchemaObject(kind, keyspace, name), f"column {column}", told.type
+            for name_of_column, column in table.columns.items():
+                yield SchemaObject(kind, keyspace, name), f"column {name_of_column}", column.type
     for (keyspace, name), fields in schema.types.items():
         for field, cql_type in fields:
             yield SchemaObject("type", keyspace, name), f"field {field}", cql_type
@@ -163,12 +163,12 @@ def _dangling_functions(schema: NodeSchema) -> Iterator[tuple[_Flaw, Any]]:
             bare = bare.split("(", 1)[0].strip('"')
             if owner in {"", keyspace} and (keyspace, bare) not in schema.functions:
                 missing = SchemaObject("function", keyspace, bare)
-                told = (
+                shown = (
                     f"the {part} function of aggregate {subject.key} is {bare}, and there is no function {missing.key}"
                 )
                 must = f"a function that {subject.key} uses must exist"
                 yield (
-                    _Flaw("dangling-function", subject, missing, bare, must, told),
+                    _Flaw("dangling-function", subject, missing, bare, must, shown),
                     {"part": part, "function": function},
                 )
 
@@ -194,8 +194,8 @@ def _orphan(schema: NodeSchema, view: Table) -> Iterator[tuple[_Flaw, Any]]:
 
 def _dangling_targets(table: Table) -> Iterator[tuple[_Flaw, Any]]:
     key = f"{table.keyspace}.{table.name}"
-    for index, told in table.indexes.items():
-        written = told.get("target")
+    for index, definition in table.indexes.items():
+        written = definition.get("target")
         subject = SchemaObject("index", table.keyspace, index)
         owner = SchemaObject("table", table.keyspace, table.name)
         must = "the table and the column that an index is on must exist"
@@ -211,7 +211,7 @@ def _dangling_targets(table: Table) -> Iterator[tuple[_Flaw, Any]]:
 
 
 def _columns_of(written: str) -> Sequence[str]:
-    """The columns an index target names: `c`, `"C"`, `values(c)`, and ScyllaDB's `{"pk": ["a"], "ck": ["c"]}`."""
+    """Parse the columns that an index target names: `c`, `"C"`, `values(c)`, and ScyllaDB's `{"pk": ["a"], "ck": ["c"]}`."""
     if written.startswith("{"):
         parts = orjson.loads(written)
         return [column for columns in parts.values() for column in columns]
@@ -235,16 +235,16 @@ def _headless(subject: SchemaObject, table: Table, *, keys_are_described: bool) 
 def _bad_key(subject: SchemaObject, table: Table, *, keys_are_described: bool) -> Iterator[tuple[_Flaw, Any]]:
     for kind in ("partition_key", "clustering"):
         members = {name: column.position for name, column in table.columns.items() if column.kind == kind}
-        told = sorted(members.items(), key=lambda member: (member[1], member[0]))
+        ordered = sorted(members.items(), key=lambda member: (member[1], member[0]))
         label = kind.replace("_", "-")
         if kind == "partition_key" and not members:
             if not keys_are_described:
                 continue
             text = f"{subject.key} has columns {listing(sorted(table.columns))} and no partition key"
         elif sorted(members.values()) == list(range(len(members))) or min(members.values()) < 0:
-            continue  # below 0: this system does not tell positions
+            continue  # below 0: this system does not show positions
         else:
-            places = listing(f"{name} at position {position}" for name, position in told)
+            places = listing(f"{name} at position {position}" for name, position in ordered)
             text = f"the {label} columns of {subject.key} are {places}"
         must = f"the {label} columns of {subject.key} must have the positions 0, 1, 2 …, each once"
         columns = {name: [column.kind, column.position] for name, column in table.columns.items()}
@@ -271,7 +271,7 @@ def _anomaly(case: Evidence, flaw: _Flaw, readings: Mapping[str, Mapping[str, An
 
 
 def _suspects(case: Evidence, flaw: _Flaw) -> Sequence[PairedOperation]:
-    """The last possible changes that may have led here: of the object, and of what it lacks."""
+    """Return the last possible changes of the object and of the missing one."""
     subjects = {flaw.subject.key} | ({flaw.missing.key} if flaw.missing else set())
     concerned = [operation for operation in case.changes.possible if target(operation).key in subjects]
     return [operation for operation in concerned if _bears_on(operation, flaw)][-LIMITS.suspects :]
@@ -282,5 +282,5 @@ def _bears_on(operation: PairedOperation, flaw: _Flaw) -> bool:
 
 
 def _order(suspects: Sequence[PairedOperation]) -> str:
-    """A sentence's beginning: one after another, operations that break this would have been refused."""
+    """Render the beginning of a sentence: in any order, an operation that breaks the rule would have been refused."""
     return f"whatever the order of {names(len(suspects))}, " if len(suspects) > 1 else ""

@@ -1,4 +1,4 @@
-"""Table ids: whether all nodes know each table under one id, the same all along, and no other table's.
+"""Table ids: all nodes know each table under one id, which never changes and is no other table's.
 
 Judges each node's final schema readings, and for changes every reading of the run.
 Finds: `conflicting-table-ids` (nodes differ in the end), `changing-table-id` (more ids were seen than the possible
@@ -27,7 +27,7 @@ __all__ = ["TableIds"]
 
 
 class TableIds:
-    """One table, one id: on every node, until somebody drops it."""
+    """One table, one id: on every node, until it is dropped."""
 
     name = "table-ids"
     scope: Literal["keyspace", "run"] = "keyspace"
@@ -41,7 +41,7 @@ class TableIds:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """When an id was first and last met under a name, and on which nodes."""
+    """Times (ns) of the first and last sighting of an id under a name, and the nodes that showed it."""
 
     first: int
     last: int
@@ -58,7 +58,7 @@ def _find(case: Evidence) -> Findings:
 
 
 def _final_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, Mapping[str, str]]]:
-    """Table or view → phase → node → id."""
+    """Map each table or view to phase → node → id."""
     ids: dict[SchemaObject, dict[str, dict[str, str]]] = {}
     for schema in case.readings.schemas:
         for kind, tables in (("table", schema.tables), ("view", schema.views)):
@@ -70,7 +70,7 @@ def _final_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, Mapping[str
 
 
 def _seen_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, _Seen]]:
-    """Table or view → every id it was ever seen under, in order of first sight."""
+    """Map each table or view to every id it was seen under, in order of first sight."""
     seen: dict[SchemaObject, dict[str, _Seen]] = {}
     for kind in ("table", "view"):
         for sighting in case.sightings(kind):
@@ -119,7 +119,7 @@ def _change(case: Evidence, subject: SchemaObject, seen: Mapping[str, _Seen]) ->
     drops = (
         f"only {names(len(ends), after=len(creates))} can have ended a life of it"
         if ends
-        else "nobody can have dropped it"
+        else "no operation can have dropped it"
     )
     return anomaly(
         "changing-table-id",
@@ -149,8 +149,8 @@ def _shared(case: Evidence, final: Mapping[SchemaObject, Mapping[str, Mapping[st
                 subjects.setdefault(table_id, {}).setdefault(subject, []).append(node)
         for table_id, holders in subjects.items():
             if len(holders) > 1:
-                told = {subject.key: sorted(nodes) for subject, nodes in sorted(holders.items())}
-                owners.setdefault(tuple(told), {})[phase] = {"id": table_id, "nodes": told}
+                nodes_of = {subject.key: sorted(nodes) for subject, nodes in sorted(holders.items())}
+                owners.setdefault(tuple(nodes_of), {})[phase] = {"id": table_id, "nodes": nodes_of}
     for keys, phases in sorted(owners.items()):
         yield _shared_anomaly(case, keys, phases, [s for s in sorted(final) if s.key in keys])
 
@@ -159,10 +159,10 @@ def _shared_anomaly(
     case: Evidence, keys: Sequence[str], phases: Mapping[str, Any], subjects: Sequence[SchemaObject]
 ) -> Anomaly:
     creates = [operation for subject in subjects for operation in case.changes.creates(subject)]
-    told: dict[str, list[str]] = {}
+    moments: dict[str, list[str]] = {}
     for phase, found in phases.items():
         holders = listing(f"of {key} on {listing(nodes)}" for key, nodes in found["nodes"].items())
-        told.setdefault(f"{found['id']} is the id {holders}", []).append(phase_text(phase))
+        moments.setdefault(f"{found['id']} is the id {holders}", []).append(phase_text(phase))
     return anomaly(
         "shared-table-id",
         objects=keys,
@@ -172,7 +172,7 @@ def _shared_anomaly(
         explanation=Argument(
             creates,
             f"{listing(keys)} are {len(keys)} tables, and rows are stored by table id.",
-            "; ".join(f"{listing(when)} {holders}" for holders, when in told.items()) + ".",
+            "; ".join(f"{listing(when)} {holders}" for holders, when in moments.items()) + ".",
         ),
     )
 

@@ -268,7 +268,7 @@ def test_a_group_that_is_not_in_use_makes_it_unknown() -> None:
 def test_a_node_that_does_not_tell_its_group_makes_it_unknown() -> None:
     found = verdict(told("settled n1"), told("settled n2", group={"error": "InvalidRequest: no such table"}))
     assert (found.valid, found.anomalies) == ("unknown", ())
-    assert "n2 did not tell its group" in str(found.reason)
+    assert [(doubt.kind, "n2" in doubt.text) for doubt in found.doubts] == [("unread", True)]
 
 
 def test_where_no_log_is_told_nothing_is_judged() -> None:

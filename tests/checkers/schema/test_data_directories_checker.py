@@ -51,7 +51,7 @@ def test_directories_without_ids_leave_nothing_to_judge() -> None:
 def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
     judgement = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t id=aa " + PLAIN])
     assert judgement.valid == "unknown"
-    assert judgement.reason == "after the cluster settled nobody looked at the disk of n2"
+    assert [(doubt.kind, "n2" in doubt.text) for doubt in judgement.doubts] == [("unread", True)]
 
 
 def test_directories_are_judged_in_the_final_phases_alone() -> None:
