@@ -1,1 +1,1 @@
-"""What the workers do: racing DDL, reads and writes, and the reads that judge them."""
+"""Workloads: racing DDL, reads and writes, and the reads that checkers judge them by."""

@@ -1,4 +1,4 @@
-"""One a node: which workers of a crew do what has to be done once through every coordinator."""
+"""One a node: the workers of a crew that do what is needed once through every coordinator."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["stands_for_its_node"]
 
 
 def stands_for_its_node(worker: Worker, context: Context) -> bool:
-    """The first workers of every crew are one a node; further ones have nothing to do where one a node is enough."""
+    """Return True for the first worker on each node."""
     return worker.index < len(context.nodes)

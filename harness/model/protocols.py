@@ -172,7 +172,6 @@ class Client(Protocol):
 
 
 @runtime_checkable
-@runtime_checkable
 class EventClient(Client, Protocol):
     """A client of a simulated cluster: it is asked in one event and answers in a later one.
 

@@ -1,16 +1,16 @@
 """Schema churn: random schema changes through every coordinator, rows all the while, for as long as the run lasts.
 
-The racing workloads reproduce what is known; this one looks for what nobody wrote down. A keyspace has two tables, two
+The racing workloads reproduce what is known; this one looks for unknown anomalies. A keyspace has two tables, two
 types and a function. At most four workers, on different nodes, share a keyspace, so that its history stays small
 enough to be judged by itself; each worker draws one *move* after another, a few statements that belong together.
 
-Every change can be told apart from every other: tables carry a comment, types a field, functions a constant, that occur
+Every change can be distinguished from every other: tables carry a comment, types a field, functions a constant, that occur
 once in a run; columns, indexes, views and aggregates have names that are never used again. So the state of an object
 says which change made it, and DDL is judged like writes to a register.
 
-A worker's steps do not depend on outcomes, so what it goes by is a model of intentions: what was set up, what it asked
-for itself, and that whoever drops a shared table, type or function makes it again at once. Alone, every statement would
-be valid; together, most are, and the others are the point. In mode `single`, the control, the first worker is alone.
+A worker's steps do not depend on outcomes. They follow a model of intentions: the objects of the setup, the worker's own
+requests, and the rule that a worker which drops a shared table, type or function creates it again at once. Alone, every
+statement would be valid; together, most are, and the others are the point. In mode `single`, the control, the first worker is alone.
 
 Up to 5.0 expect everything that the racing workloads name; since 6.0 (CEP-21) and with ScyllaDB's group 0, nothing.
 """
@@ -70,7 +70,7 @@ _PHASE_DIGITS: Final = {"prepared": 1, "settled": 2, "restarted": 3}
 
 @dataclass(frozen=True, slots=True)
 class Keyspace:
-    """A keyspace and the group of workers that change it. One keyspace of every group may be razed: dropped and made again."""
+    """A keyspace and the group of workers that change it. One keyspace of every group may be razed: dropped and created again."""
 
     name: str
     group: int
@@ -85,7 +85,7 @@ class ChurnOptions(CutOptions):
 
 
 class SchemaChurn:
-    """Random schema changes, mostly valid, each told apart from all others."""
+    """Random schema changes, mostly valid, each distinguishable from all others."""
 
     name = "schema-churn"
     requires = frozenset({"keyspaces", "tables", "columns", "options"})
@@ -97,7 +97,7 @@ class SchemaChurn:
         return requested_cuts(configured(self.options, context.options), context)
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """As many as `context.crew`, at least one a node, dealt to the nodes in turn. Raises PlanError above 400."""
+        """Return `context.crew` workers, at least one a node, dealt to the nodes in turn. Raises PlanError above 400."""
         nodes = context.nodes
         workers = _workers(context)
         if workers > _WORKERS_MAX:
@@ -105,7 +105,7 @@ class SchemaChurn:
         return [Worker(index, nodes[index % len(nodes)]) for index in range(workers)]
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """What this worker does in this phase; `main` never ends. Raises PlanError for a wrong option `plots`."""
+        """Return the steps of one worker in one phase; `main` never ends. Raises PlanError for a wrong option `plots`."""
         match phase:
             case "setup":
                 return _set_up(worker, context)
@@ -138,11 +138,11 @@ def _groups(context: Context) -> int:
 
 
 def _group(worker: Worker, context: Context) -> int:
-    """Neighbours in the crew are on different nodes, so a group is a stretch of the crew, all of nearly one size."""
+    """Return the number of a worker's group. Groups are stretches of the crew, whose neighbours are on different nodes."""
     return worker.index * _groups(context) // _workers(context)
 
 
-# ── what a worker believes, and what it does about it ────────────────────────────────────────────────────────────────
+# ── a worker's intentions and moves ────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -156,11 +156,11 @@ class ChurnWorker:
     tags: Iterator[int] = field(default_factory=count)
 
     def tag(self) -> str:
-        """A word that no other change of the run has: worker and number."""
+        """Return a word that no other change of the run has: worker and number."""
         return f"{self.worker.index}_{next(self.tags)}"
 
     def number(self) -> int:
-        """A number that no other change of the run has, for where a word cannot stand."""
+        """Return a number that no other change of the run has, for values that must be numbers."""
         return self.worker.index * 1_000_000 + next(self.tags)
 
     # Each move is a few statements that belong together; rows are written between them.
@@ -180,7 +180,7 @@ class ChurnWorker:
         yield drop_column(keyspace.name, table, mine.pop(self.random.randrange(len(mine))))
 
     def alter(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
-        """Change one of two options: a writer of one that takes back the other shows only if both change."""
+        """Change one of two options: a write of one that reverts the other shows only if both change."""
         if self.random.random() < 0.5:
             yield alter_options(keyspace.name, table, {"comment": self.tag()})
         else:
@@ -226,7 +226,7 @@ class ChurnWorker:
         yield drop_view(keyspace.name, name)
 
     def index(self, keyspace: Keyspace, table: str) -> Iterator[Invoke]:
-        """Index a column of its own and drop the index: two indexes on one column would refuse each other without any race."""
+        """Index a new column and drop the index: two indexes on one column would be refused without any race."""
         added = list(self.add_column(keyspace, table))
         yield from added
         name = f"i{self.tag()}"
@@ -234,7 +234,7 @@ class ChurnWorker:
         yield drop_index(keyspace.name, name)
 
     def raze(self, keyspace: Keyspace, _table: str) -> Iterator[Invoke]:
-        """Drop everything in the keyspace and create it anew."""
+        """Drop the keyspace and create it anew with its objects."""
         for table in TABLES:
             self.columns.pop((keyspace.name, table), None)
         yield drop_keyspace(keyspace.name)
@@ -243,7 +243,7 @@ class ChurnWorker:
 
 _Move = Callable[[ChurnWorker, Keyspace, str], Iterator[Invoke]]
 
-# (weight, feature, move). Alterations outweigh what removes their object, or hardly any would find it.
+# (weight, feature, move). Alterations outweigh drops, or few of them would find their object.
 _MOVES: Final[tuple[tuple[int, str, _Move], ...]] = (
     (30, "columns", ChurnWorker.add_column),
     (14, "column-drops", ChurnWorker.drop_column),
@@ -261,9 +261,9 @@ _MOVES: Final[tuple[tuple[int, str, _Move], ...]] = (
 
 
 def _churn(worker: Worker, context: Context) -> Iterator[Step]:
-    """Move after move, with rows and pauses after every statement."""
+    """Yield move after move, with rows and pauses after every statement."""
     if configured(SchemaChurn.options, context.options).mode == "single" and worker.index:
-        return  # the control: one worker, through one coordinator, contradicts nobody
+        return  # the control: one worker through one coordinator meets no conflict
     churner = ChurnWorker(worker, context, context.random("schema-churn", worker.index, "moves"))
     random = churner.random
     mine = [keyspace for keyspace in keyspaces(context) if keyspace.group == _group(worker, context)]
@@ -282,7 +282,7 @@ def _churn(worker: Worker, context: Context) -> Iterator[Step]:
 
 
 def _pause(context: Context) -> Iterator[Wait]:
-    """Five changes a second from the whole crew; if the plan names a rate, the harness keeps it, of all operations."""
+    """Pace the crew to five changes a second; if the plan names a rate, of all operations, the harness keeps it."""
     if context.rate is None:
         yield Wait(_workers(context) / _CHANGES_A_SECOND / (_ROWS_A_CHANGE + 1))
 
@@ -291,7 +291,7 @@ def _pause(context: Context) -> Iterator[Wait]:
 
 
 def _rows(churner: ChurnWorker, mine: Sequence[Keyspace]) -> Iterator[Invoke]:
-    """Inserts of keys never used before, at QUORUM and at ONE, and reads of what this worker inserted lately."""
+    """Yield inserts of unused keys, at QUORUM and at ONE, and reads of rows that this worker inserted lately."""
     random = churner.random
     lately: list[tuple[str, str, int]] = []
     n = 0
@@ -312,7 +312,7 @@ def _rows(churner: ChurnWorker, mine: Sequence[Keyspace]) -> Iterator[Invoke]:
 
 
 def _row(keyspace: Keyspace, table: str, worker: Worker, phase: str) -> Invoke:
-    """One row a worker, table and phase, at QUORUM; below zero, where the keys of the main phase are not."""
+    """Return the insert of one worker, table and phase, at QUORUM; keys are negative, apart from those of the main phase."""
     key = -(_PHASE_DIGITS[phase] * 10_000 + worker.index)
     return insert(keyspace.name, table, {"k": key, "v": phase}, consistency="QUORUM", phase=phase)
 
@@ -325,7 +325,7 @@ def _fill(worker: Worker, context: Context) -> Iterator[Step]:
 
 
 def _probe(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
-    """One row in through every coordinator, and the same row out; a table that is legally gone refuses both."""
+    """Write a row through every coordinator and read it back; a table that is legally gone refuses both."""
     if worker.index < len(context.nodes):
         for keyspace in keyspaces(context):
             for table in TABLES:
@@ -342,7 +342,7 @@ def _probe(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]
 
 
 def _read(worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
-    """Every table at ONE through every coordinator, then at ALL through one, because ALL repairs what it finds."""
+    """Read every table at ONE through every coordinator, then at ALL through one, because ALL repairs differences."""
     if worker.index >= len(context.nodes):
         return
     everything = [(keyspace, table) for keyspace in keyspaces(context) for table in TABLES]

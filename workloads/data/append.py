@@ -107,7 +107,7 @@ def _transactions(worker: Worker, context: Context, random: Random) -> Iterator[
     chosen = keys(context, random)
     while True:
         some = list(dict.fromkeys(next(chosen) for _ in range(random.randint(1, _MICRO_OPERATIONS_MAX))))
-        # A transaction reads before it writes, whatever its text: a key is either read, or appended to, or both in
+        # A transaction reads before it writes, in any order of its text: a key is either read, or appended to, or both in
         # that order.
         mops: list[MicroOp] = [("r", key, None, None) for key in some if random.random() < 0.6]
         mops += [("append", key, next(elements), None) for key in some if random.random() < 0.6]

@@ -1,10 +1,10 @@
 """Logged batches: one row in each of three partitions, all of them or none.
 
-A logged batch is written to the batch log first, so that one that was begun is carried out in the end, whatever becomes
-of its coordinator. It promises no isolation: a reader may see a part of it for a while.
+A logged batch is written to the batch log first, so that a batch that was begun is carried out in the end, even if its
+coordinator dies. It promises no isolation: a reader may see a part of it for a while.
 
-Must hold in the end: an acknowledged batch is there as a whole, a refused one is not there at all, and one whose outcome
-nobody knows is there as a whole or not at all. The log is replayed by other nodes some seconds later (10 s, 60 s up to
+Must hold in the end: an acknowledged batch is there as a whole, a refused one is not there at all, and one of unknown
+outcome is there as a whole or not at all. The log is replayed by other nodes some seconds later (10 s, 60 s up to
 2.2), so the last readings wait for that, and are made twice: a batch that is replayed between two of them is not torn.
 Source: CASSANDRA-4285.
 """
@@ -48,17 +48,17 @@ class Batch(DataWorkload):
 def _batches(worker: Worker, context: Context, _random: Random) -> Iterator[Invoke]:
     keyspace = data_keyspace(context, "batch")
     for number in count(worker.index * _BATCHES_A_WORKER + 1):
-        # Keys apart, so that the parts have other replicas wherever there are more nodes than replicas.
+        # Different keys, so that the parts have different replicas where there are more nodes than replicas.
         rows = " ".join(f"INSERT INTO {keyspace}.{name} (k, v) VALUES ({number}, {number});" for name in TABLES)
         query = Query(text=f"BEGIN BATCH {rows} APPLY BATCH", consistency=_LEVEL)
         yield Invoke("batch", keyspace, {"id": number, "tables": list(TABLES), "consistency": _LEVEL}, query=query)
 
 
 def _last_reads(worker: Worker, context: Context, label: str) -> Iterator[Step]:
-    """Every table at ALL, by one worker each; an unreachable replica makes that read fail, and the verdict unknown."""
+    """Read every table at ALL, each by one worker; an unreachable replica fails the read and makes the verdict unknown."""
     mine = TABLES[worker.index :: len(context.nodes)]
     if label == "settled":
-        # The log of batches has its present form, and its present pace, since 3.0, which brought views.
+        # The batch log has its present form and pace since 3.0, the version that introduced views.
         yield Wait(_REPLAYED_AFTER_S if "views" in context.features else _REPLAYED_AFTER_LONG_S)
         yield from _readings(context, mine)
         yield Wait(_AGAIN_AFTER_S)

@@ -6,7 +6,7 @@
 
 `-O consistency=` (QUORUM) is the level of the writes, `-O read-consistency=` that of the reads. With both at QUORUM no
 acknowledged element may be missing from a later read. With ONE, and a node cut off while hints are off
-(`-O yaml.hinted_handoff_enabled=false`), elements are lost to whoever asks another node, and the checker says which.
+(`-O yaml.hinted_handoff_enabled=false`), elements are missing from reads through another node, and the checker names them.
 
 A counter's increment that timed out may be counted or not (info). Up to 2.0 counter shards could drift when nodes died
 (CASSANDRA-6504 rewrote them in 2.1).
@@ -120,7 +120,7 @@ def _read_set(context: Context) -> Invoke:
 
 
 def _last_set_reads(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
-    """In turn: of two reads at once nobody could say which one an element is missing from for good."""
+    """Read in turn: with two reads at once, the one that misses an element for good could not be determined."""
     yield Wait(worker.index * _SECONDS_TO_READ)
     yield _read_set(context)
 

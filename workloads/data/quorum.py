@@ -1,12 +1,12 @@
-"""Quorum: unique values written and read at a stated level, then asked of every replica by itself.
+"""Quorum: unique values written and read at a stated level, then read from every replica separately.
 
 `-O consistency=` (QUORUM) is the level of the writes, `-O read-consistency=` of the reads. A read also asks for the
-WRITETIME of what it found: a later write that was hidden because an earlier one has the later timestamp (a skewed
-clock, CASSANDRA-6106) is no violation of a quorum, and the checker tells the two apart.
+WRITETIME of its value: a later write that is hidden because an earlier one has the later timestamp (a skewed
+clock, CASSANDRA-6106) is no violation of a quorum, and the checker distinguishes the two.
 
 In the end every key is probed at ONE through every node. With as many replicas as nodes every coordinator is a replica
-and answers from its own data (the recipes' snitch puts it first, and the table asks nobody twice), so the probes tell
-which replicas hold which value.
+and answers from its own data (the recipes' snitch puts it first, and the table has no speculative retry), so the probes
+show which replicas hold which value.
 
 Must hold, while R + W > N: a read shows the value of the last write that was acknowledged before it began, or of a
 later one; and after settling every acknowledged value, or a later one, is on as many replicas as its level promised.
@@ -62,7 +62,7 @@ class Quorum(DataWorkload):
 
 
 def _tables(context: Context) -> Sequence[Invoke]:
-    # A probe that a quicker replica answers says nothing of the one that was asked; 1.2 knows no such retries.
+    # A probe answered by a faster replica says nothing of the intended one; 1.2 has no speculative retry.
     options = {"speculative_retry": "NONE"} if "conditional-writes" in context.features else {}
     columns = [("k", "int", "partition_key"), ("v", "int", "regular")]
     return (create_table(data_keyspace(context, _NAME), "q", columns=columns, options=options),)
@@ -82,7 +82,7 @@ def _puts_and_gets(worker: Worker, context: Context, random: Random) -> Iterator
 
 
 def _probes(worker: Worker, context: Context, _label: str) -> Iterator[Step]:
-    """Every key through every node, at ONE: first, before anything repairs what it finds; then at the reads' level."""
+    """Read every key through every node at ONE, before anything repairs differences; then at the level of reads."""
     keyspace = data_keyspace(context, _NAME)
     for key in all_keys(context):
         yield _get(keyspace, key, "probe", "ONE")

@@ -1,11 +1,10 @@
-"""Reading and writing: data workloads, which ask whether what clients were told of their data is true.
+"""Reading and writing: data workloads, whose histories show whether acknowledged reads and writes are consistent.
 
-A data workload says which tables it needs, what one worker asks for again and again, and what is read in the end;
-everything else is here: the crew, the pace, and keys that come and go. Old keys are left alone after a while, so that
-the history of each stays short enough to be judged by itself (Jepsen's independent keys), while new ones meet faults
-in every state. Every operation carries its CQL (`schemaquake.harness.model.queries`), and its key names keyspace, table and row.
+A data workload declares its tables, the operations of one worker, and the final reads; everything else is here: the
+crew, the pace, and keys that come and go. Old keys are no longer used after a while, so that the history of each stays
+short enough to be judged by itself (Jepsen's independent keys), while new ones meet faults in every state. Every operation carries its CQL (`schemaquake.harness.model.queries`), and its key names keyspace, table and row.
 
-Each runs alone, or beside schema changes of other keyspaces: `--workload append,schema-churn`.
+Each workload runs alone, or beside schema changes of other keyspaces: `--workload append,schema-churn`.
 """
 
 from __future__ import annotations
@@ -94,17 +93,17 @@ class DataWorkload:
     """The CREATE TABLEs, in the keyspace that `data_keyspace` names."""
     operations: Callable[[Worker, Context, Random], Iterator[Invoke]]
     last_reads: Callable[[Worker, Context, str], Iterator[Step]]
-    """What a worker reads after settling or restarting; the last argument says which."""
+    """The final reads of a worker; the last argument is the phase label, `settled` or `restarted`."""
     options: Any = NoOptions()
-    """The defaults of its options, as `schemaquake.harness.model.options` declares them."""
+    """The defaults of the options, as `schemaquake.harness.model.options` declares them."""
     endless = True
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """As many as `context.crew`, at least one a node, dealt to the nodes in turn."""
+        """Return `context.crew` workers, at least one a node, dealt to the nodes in turn."""
         return [Worker(n, context.nodes[n % len(context.nodes)]) for n in range(_workers(context))]
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """What this worker does in this phase; `main` never ends."""
+        """Return the steps of one worker in one phase; `main` never ends."""
         match phase:
             case "setup" if worker.index == 0:
                 keyspace = data_keyspace(context, self.name)
@@ -121,18 +120,18 @@ class DataWorkload:
 
 
 def data_keyspace(context: Context, workload: str) -> str:
-    """The keyspace of a data workload."""
+    """Return the name of a data workload's keyspace."""
     return f"{context.keyspace_prefix}_{workload.replace('-', '_')}"
 
 
 def table(keyspace: str, name: str, *columns: tuple[str, str]) -> Invoke:
-    """CREATE TABLE with the integer key `k` and these columns."""
+    """Return the CREATE TABLE with the integer key `k` and these columns."""
     described = [("k", "int", "partition_key"), *((column, cql_type, "regular") for column, cql_type in columns)]
     return create_table(keyspace, name, columns=described)
 
 
 def keys(context: Context, random: Random) -> Iterator[int]:
-    """A key for each operation of one worker: a few at a time, the whole crew the same few, then the next few.
+    """Yield a key for each operation of one worker: a few at a time, the same for the whole crew, then the next few.
 
     They end where `all_keys` does and begin again from there, so that a final read can name every one of them.
     """
@@ -146,7 +145,7 @@ def keys(context: Context, random: Random) -> Iterator[int]:
 
 
 def all_keys(context: Context) -> range:
-    """Every key that may be used in the time limit, at the pace of the plan."""
+    """Return every key that may be used in the time limit, at the pace of the plan."""
     rate = context.rate or _OPERATIONS_A_SECOND
     at_once = _keys_at_once(context)
     stretches = int(context.time_limit_s * rate / (_OPERATIONS_A_KEY * at_once)) + 1
@@ -154,12 +153,12 @@ def all_keys(context: Context) -> range:
 
 
 def my_keys(worker: Worker, context: Context) -> range:
-    """All keys, shared out over the workers that stand for a node."""
+    """Return this worker's share of all keys; the first worker on each node has one."""
     return all_keys(context)[worker.index :: len(context.nodes)]
 
 
 def unique_values(worker: Worker) -> Iterator[int]:
-    """Numbers from 1 up that no other worker of the crew uses."""
+    """Return increasing positive numbers that no other worker of the crew uses."""
     first = worker.index * _VALUES_A_WORKER
     return iter(range(first + 1, first + _VALUES_A_WORKER))
 

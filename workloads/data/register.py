@@ -3,7 +3,7 @@
 - `register`: unique values are written and read; linearizability is then decided in O(n log n)
 - `cas-register`: five values over and over, written, read, and compared-and-set, as in Jepsen's tests
 
-Writes are conditional (`IF`), with a condition that always holds where none is wanted; reads are at SERIAL. That is the
+Writes are conditional (`IF`), with a condition that always holds where the operation has none; reads are at SERIAL. That is the
 whole of what Cassandra promises to be linearizable (CASSANDRA-5062), and what was not so before 3.0.24, 3.11.10 and
 4.0-rc: a serial read could miss a proposal that a minority had accepted and that took effect later (CASSANDRA-12126).
 
@@ -49,7 +49,7 @@ class RegisterOptions(KeyOptions):
     """Options of registers that are read and written."""
 
     padding: int = option(0, f"the number of bytes written beside each value, at most {_PADDING_MOST}", parse=_padding)
-    """Large proposals can be told from their small promises, and lost by size."""
+    """Padding makes proposals larger than promises, so that a nemesis can drop them by size."""
 
 
 class Register(DataWorkload):
@@ -81,7 +81,7 @@ class CasRegister(DataWorkload):
 
 
 def _tables(context: Context, workload: str) -> Sequence[Invoke]:
-    # `never` is a column that nobody writes: a condition on it always holds, whether or not the row is there yet.
+    # The column `never` is never written: a condition on it always holds, also before the row exists.
     return (table(data_keyspace(context, workload), "r", ("v", "int"), ("padding", "text"), ("never", "int")),)
 
 
@@ -109,7 +109,7 @@ def _reads_writes_and_sets(_worker: Worker, context: Context, random: Random) ->
 
 
 def _last_reads(worker: Worker, context: Context, workload: str) -> Iterator[Step]:
-    """Every key once, shared out over the nodes."""
+    """Read every key once, shared out over the nodes."""
     for key in my_keys(worker, context):
         yield _read(data_keyspace(context, workload), key)
 

@@ -1,6 +1,6 @@
 """rw-register: plain reads and writes of unique values at QUORUM, as transactions of one micro-operation.
 
-Last-write-wins registers of a single partition at QUORUM promise that what was read came from somebody (read
+Last-write-wins registers of a single partition at QUORUM promise that every value read was written (read
 committed, per key) and, while clocks agree, that a read shows the last acknowledged write. Elle's `rw-register` says
 which of the levels hold; `-O consistency=ONE` lowers both sides.
 """

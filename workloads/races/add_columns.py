@@ -40,7 +40,7 @@ _COLUMNS_A_SIDE = 3
 
 
 class AddColumns(RacingWorkload):
-    """ALTER TABLE ADD from every node at once, each its own columns."""
+    """ALTER TABLE ADD from every node at once, each of different columns."""
 
     def __init__(self) -> None:
         super().__init__(name="add-columns", requires=frozenset({"keyspaces", "tables", "columns"}), race=_race)
@@ -70,17 +70,17 @@ def _race(number: int, _random: Random, context: Context) -> Race:
                 for column in added[side]
             ),
         ),
-        # As long as all collections share a cell of the table's row: until there were views.
+        # Collections share one cell of the table's row up to 2.2, before there were views.
         disturbance=POISONS if variant == "collections" and "views" not in context.features else HARMLESS,
     )
 
 
 def _alters(keyspace: str, added: Sequence[str], cql_type: str, doomed: Sequence[str]) -> tuple[Invoke, ...]:
-    """One side's alterations: its drop comes between its adds, so that both have neighbours to race with."""
+    """Return one side's alterations, with its drop between its adds, so that both race with a neighbour."""
     first, *others = (add_column(keyspace, "t", column, cql_type) for column in added)
     return (first, *(drop_column(keyspace, "t", column) for column in doomed), *others)
 
 
 def _cell(cql_type: str, side: int) -> JSON:
-    """A value that tells whose column it was written to."""
+    """Return a value that identifies the column it was written to."""
     return side if cql_type == "int" else [side, side]

@@ -22,7 +22,7 @@ from schemaquake.workloads.races.plain_table import plain_table
 __all__ = ["AlterOptions"]
 
 _GC_GRACE_S = 3_600
-"""Neither the default of ten days nor so short that tombstones go before the run ends."""
+"""A value other than the default of ten days, and longer than a run, so that tombstones outlive it."""
 
 
 class AlterOptions(RacingWorkload):

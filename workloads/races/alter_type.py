@@ -31,7 +31,7 @@ class AlterType(RacingWorkload):
 def _race(number: int, _random: Random, context: Context) -> Race:
     keyspace = race_keyspace(context, "alter-type", number)
     table = create_table(keyspace, "t", columns=[("k", "int", "partition_key"), ("c", "frozen<u>", "regular")])
-    # Distinct values: what was written as f1 is recognised when it is read as f2.
+    # Distinct values: a value written as f1 is recognised when it is read as f2.
     with_f1 = RowProbe(table="t", row=(("c", {"a": 1, "f1": 11}),), phases=WHILE_RACING, side=0, rows=3)
     with_f2 = RowProbe(table="t", row=(("c", {"a": 1, "f2": 22}),), phases=WHILE_RACING, side=1, rows=3)
     return Race(

@@ -1,12 +1,12 @@
-"""The canary: a schema change that nobody contradicts, to see whether the cluster still takes any.
+"""The canary: a schema change without a competitor, which shows whether the cluster still accepts any.
 
 A lost race may leave a cluster that takes no schema change any more (up to 1.0 forked migrations, 1.1 a reused id, up to
-2.2 a definition that no merge survives), and every later race would be judged for that damage. So a table is made
-through one coordinator, another one each time, and then written to through every coordinator. What does not succeed in
-time ends the main phase: the races that were not begun are not counted.
+2.2 a definition that no merge survives), and every later race would be judged for that damage. So a table is created
+through one coordinator, another one each time, and then written to through every coordinator. A failure within the
+limit ends the main phase: races that were not begun are not counted.
 
 The tables stand in a keyspace of their own, one for each canary, named for its race. They are read in the end like all
-others; what went wrong there is the damage of the last race that began.
+others; an anomaly in them is the damage of the last race that began.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _ROW: Final = (("v", "tweet"),)
 
 
 def canary_keyspace(context: Context) -> str:
-    """Where the canaries' tables are."""
+    """Return the keyspace of the canaries' tables."""
     return f"{context.keyspace_prefix}_canary"
 
 
 def set_up_canaries(context: Context) -> Iterator[Step]:
-    """Their keyspace, made like all others before anything races."""
+    """Create the keyspace, like all others, before anything races."""
     yield from one_by_one(
         (create_keyspace(canary_keyspace(context), replication_factor=context.replication_factor),), context
     )
 
 
 def canary(name: str, coordinator: int, worker: Worker, context: Context) -> Iterator[Step]:
-    """One worker's part: the coordinator of that index makes the table, then every worker writes a row of its own.
+    """Yield one worker's part: the coordinator of that index creates the table, then every worker writes a row of its own.
 
     Not before every coordinator knows the table: rows must not meet a replica that has not heard of it.
     """
@@ -56,7 +56,7 @@ def canary(name: str, coordinator: int, worker: Worker, context: Context) -> Ite
 
 
 def read_canaries(names: Sequence[str], worker: Worker, context: Context, *, phase: str) -> Iterator[Step]:
-    """Every table at ONE through every coordinator, then at ALL, each through one of them in turn."""
+    """Read every table at ONE through every coordinator, then at ALL, each through one of them in turn."""
     mine = [name for place, name in enumerate(names) if place % len(context.nodes) == worker.index]
     columns = ("k", *dict(_ROW))
     for consistency, some in (("ONE", names), ("ALL", mine)):

@@ -67,13 +67,13 @@ _Conflict = tuple[tuple[str, ...], tuple[tuple[Invoke, ...], ...], tuple[RowProb
 
 
 def _name(keyspace: str) -> _Conflict:
-    """Two columns, one name."""
+    """Return the conflict of two indexes of one name on two columns."""
     indexes = tuple((create_index(keyspace, "i", table="t", column=column),) for column in ("a", "b"))
     return ("a", "b"), indexes, (RowProbe(table="t", row=(("a", 1), ("b", 2))),)
 
 
 def _column(keyspace: str) -> _Conflict:
-    """The column goes while the index comes; a stays."""
+    """Return the conflict of an index on a column against the drop of that column; column `a` stays."""
     sides = ((drop_column(keyspace, "t", "c"),), (create_index(keyspace, "i", table="t", column="c"),))
     return (
         ("a", "c"),

@@ -1,4 +1,4 @@
-"""Racing CREATE TABLE: every coordinator creates the same table, or its own idea of it, or a table of its own.
+"""Racing CREATE TABLE: every coordinator creates the same table, or one of its own definition, or one of its own name.
 
 - `same`: one definition from every node. 2.1–5.0 give every coordinator's table an id of its own (CASSANDRA-5202). Up to
   3.11 the loser keeps its id in memory and says "Column family ID mismatch"; from 4.0 it drops its table for the
@@ -70,18 +70,18 @@ def _race(number: int, _random: Random, context: Context) -> Race:
 
 
 def _same(keyspace: str, sides: int) -> _Conflict:
-    """One definition, as an application creates it at start-up on every one of its servers."""
+    """Return sides of one definition, as an application creates it at start-up on each of its servers."""
     return [plain_table(keyspace, "t")] * sides, [RowProbe(table="t", phases=SINCE_THE_RACE, rows=3)]
 
 
 def _definitions(keyspace: str, sides: int) -> _Conflict:
-    """Tables (a, x), (b, y), (c, z) …: nothing in common but the name."""
+    """Return sides with tables (a, x), (b, y), (c, z) … that share only the name."""
     shapes = list(zip("abcdefgh", "xyzstuvw", strict=True))[:sides]
     creates = [
         create_table(keyspace, "t", columns=[(key, "int", "partition_key"), (cell, "int", "regular")])
         for key, cell in shapes
     ]
-    # Which definition won is not known when the schedule is made, so nothing is written to t after the race.
+    # The winning definition is not known when the schedule is made, so nothing is written to t after the race.
     probes = [
         RowProbe(table="t", key=key, row=((cell, side),), phases=WHILE_RACING, side=side, rows=3)
         for side, (key, cell) in enumerate(shapes)
@@ -90,7 +90,7 @@ def _definitions(keyspace: str, sides: int) -> _Conflict:
 
 
 def _names(keyspace: str, sides: int) -> _Conflict:
-    """t0, t1, t2 …: what every server may do with tables of its own."""
+    """Return sides with tables t0, t1, t2 …, one from each coordinator."""
     creates = [plain_table(keyspace, f"t{side}") for side in range(sides)]
     probes = [
         RowProbe(table=f"t{side}", row=(("v", f"of t{side}"),), phases=SINCE_THE_RACE, side=side, rows=3)

@@ -5,7 +5,7 @@
 
 ALTER writes the table's whole row again but only the columns it changes. If it is the younger of the two, the row comes
 back without the columns of its key: "No partition columns found for table", `MissingColumns`. Up to 5.0 both are
-acknowledged, schema versions differ for good, and no node starts again unless told to ignore corrupted schema tables.
+acknowledged, schema versions differ for good, and a node starts again only with an option that ignores corrupted schema tables.
 Tickets: CASSANDRA-13180, 14379; fixed by CEP-21 (18330).
 
 Must hold: if DROP was acknowledged the table is gone, with all its rows in the schema tables; every node restarts.

@@ -1,4 +1,4 @@
-"""Racing DROP KEYSPACE: one coordinator drops a keyspace while another makes something in it.
+"""Racing DROP KEYSPACE: one coordinator drops a keyspace while another creates an object in it.
 
 - `table`: DROP KEYSPACE ks / CREATE TABLE ks.t1
 - `type`: DROP KEYSPACE ks / CREATE TYPE ks.u1 (where there are types)
@@ -41,13 +41,13 @@ def _race(number: int, _random: Random, context: Context) -> Race:
         keyspace=keyspace,
         setup=(plain_table(keyspace, "t"),),
         sides=((drop_keyspace(keyspace),), (create,)),
-        # Nothing has to outlive the race; rows are offered all the same, because whatever is still there must take them.
+        # No row has to outlive the race. Rows are written all the same, because a table that still exists must accept them.
         tables=(RowProbe(table="t"), *probes),
     )
 
 
 def _newcomers(keyspace: str, context: Context) -> list[tuple[str, tuple[Invoke, tuple[RowProbe, ...]]]]:
-    """What is made in the keyspace while it is dropped, and rows for it."""
+    """Return, by variant, the object created in the keyspace while it is dropped, and rows for it."""
     rows = RowProbe(table="t1", row=(("v", "of t1"),), phases=SINCE_THE_RACE, side=1, rows=3)
     table = ("table", (plain_table(keyspace, "t1"), (rows,)))
     if "types" not in context.features:

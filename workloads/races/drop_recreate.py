@@ -1,4 +1,4 @@
-"""Racing DROP and CREATE of one name: what was dropped must not shadow, or come back in, what is made anew.
+"""Racing DROP and CREATE of one name: a dropped object must not shadow the new one, nor come back in it.
 
 - `elsewhere`: DROP TABLE t / CREATE TABLE t, tried three times: the first fails on a coordinator that has not heard
 - `both`: DROP TABLE t, CREATE TABLE t from both, as two deployments of one migration script would
@@ -8,9 +8,9 @@
 
 A node of 0.7 that fails while it applies a DROP keeps the data files, and they are "an instant database" for the next
 table of that name (seed document 1, "Handling Failure", steps 4 and 5): use `--nemesis kill`. 1.2 and 2.0 give the name
-its old id back (CASSANDRA-5202): a node that was killed replays what the dropped table held into the new one, which takes
-no race at all (mode `single` shows it too); and whoever hears of DROP and CREATE in one pull sees no change, and keeps the
-old rows: use `--mode partition`. With ids of their own the two are told apart, but such a pull looks like a table that changed its id
+its old id back (CASSANDRA-5202): a node that was killed replays the dropped table's rows into the new one, which takes
+no race at all (mode `single` shows it too); and a node that receives DROP and CREATE in one pull sees no change and keeps the
+old rows: use `--mode partition`. With different ids the two are distinguished, but such a pull looks like a table that changed its id
 ("Column family ID mismatch", 1.1 and 2.1–3.11). 3.0–5.0: a DROP whose clock is ahead shadows the CREATE acknowledged
 after it, which then exists in one node's memory only, or nowhere: use `--nemesis clock`; two re-creations have two ids
 (CASSANDRA-10699). In every version a column dropped by a fast clock hides the rows of the column that replaced it.
@@ -71,26 +71,26 @@ def _race(number: int, _random: Random, context: Context) -> Race:
 
 
 def _elsewhere(keyspace: str) -> _Conflict:
-    """The DROP is on its way to the coordinator that creates; nobody waits for it, as nobody does in the field."""
+    """Return the conflict of a DROP on its way to the coordinator that creates, which does not wait for it, as in the field."""
     create = plain_table(keyspace, "t", ("c", "int"))
     return ((drop_table(keyspace, "t"),), (create,) * _TRIES), (RowProbe(table="t", phases=ALWAYS, rows=3),)
 
 
 def _both(keyspace: str) -> _Conflict:
-    """Whatever the order, the last CREATE comes after the last DROP: the table must be there in the end."""
+    """Return a conflict in which, in any order, the last CREATE follows the last DROP: the table must exist in the end."""
     side = (drop_table(keyspace, "t"), plain_table(keyspace, "t", ("c", "int")))
     return (side, side), (RowProbe(table="t", phases=ALWAYS, rows=3),)
 
 
 def _column(keyspace: str) -> _Conflict:
-    """The column's cells from before the DROP are gone for good; those from after the ADD are not."""
+    """Return the conflict over a dropped column: its cells from before the DROP are gone for good, those from after the ADD are not."""
     side = (drop_column(keyspace, "t", "c"), add_column(keyspace, "t", "c", "int"))
     probes = (RowProbe(table="t"), RowProbe(table="t", row=(("c", 3),), phases=UNTIL_THE_RACE, rows=3))
     return (side, side), probes
 
 
 def _instant_database(keyspace: str, context: Context) -> _Conflict:
-    """Nobody contradicts the DROP: whatever the new table shows from before it was left behind somewhere."""
+    """Return a conflict without a competing DROP: rows from before it in the new table were left behind on some node."""
     between = pause_before_a_race(context, len(race_numbers(context))) / 2
     waits = (Wait(between),) if between else tuple(rest(context))
     side: tuple[Invoke | Wait, ...] = (

@@ -36,7 +36,7 @@ _CELL = ("c", {"a": 1, "b": "one"})
 
 
 class DropType(RacingWorkload):
-    """DROP TYPE against whatever begins to use the type."""
+    """DROP TYPE against a definition that begins to use the type."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -62,7 +62,7 @@ def _race(number: int, _random: Random, context: Context) -> Race:
 
 
 def _uses(keyspace: str) -> list[tuple[str, tuple[Invoke, tuple[RowProbe, ...]]]]:
-    """What begins to use the type, and the rows that are at stake if it is let to."""
+    """Return, by variant, the definition that begins to use the type, and the rows at stake if it is accepted."""
     table = create_table(keyspace, "x", columns=[("k", "int", "partition_key"), ("c", "frozen<u>", "regular")])
     return [
         ("table", (table, (RowProbe(table="x", row=(_CELL,), phases=SINCE_THE_RACE, side=1, rows=3),))),

@@ -3,15 +3,15 @@
 A race is a value: a keyspace of its own, base objects, what each side does, and the rows that must survive. A racing
 workload only adds the function that makes race number `n`; everything else is here. There are three ways to run one:
 
-- mode `barrier`, on a healthy cluster: everybody meets, then each side's coordinator is asked in the same instant;
+- mode `barrier`, on a healthy cluster: a barrier releases all sides, each through its own coordinator, in the same instant;
 - mode `partition`, certain wherever coordinators act alone (up to 5.0): side A is cut off, and the second statement
-  leaves a moment after the first, whatever became of it (see `schemaquake.workloads.races.lanes`);
+  leaves a moment after the first, whatever its outcome (see `schemaquake.workloads.races.lanes`);
 - mode `single`, the control: the same statements, all sides one after another through one coordinator, each with time
-  to reach every node (`-O patience`), and rows only when every node has heard of them. Nothing races, so nothing may break.
+  to reach every node (`-O patience`), and rows only once they have. Nothing races, so nothing may break.
 
-These are options (`schemaquake.workloads.races.options`), and the cut is a fault that the workload asks for
-(`schemaquake.workloads.races.cut`). With `until_poisoned` a canary goes before each race (`schemaquake.workloads.races.canary`): no race is run on a cluster that an earlier one
-has spoilt for all schema changes.
+These are options (`schemaquake.workloads.races.options`), and the cut is a fault that the workload requests
+(`schemaquake.workloads.races.cut`). With `until_poisoned` a canary runs before each race (`schemaquake.workloads.races.canary`): no race runs on a cluster on which an earlier one
+has broken all schema changes.
 
 One race a keyspace, so that the damage of one stays out of the others and every object names its race.
 Source: seed document 3 (CEP-21), motivation; CASSANDRA-9424, CASSANDRA-10699; each workload names its own tickets.
@@ -68,13 +68,13 @@ WHILE_RACING: Final[frozenset[RowPhase]] = frozenset({"racing"})
 NEVER: Final[frozenset[RowPhase]] = frozenset()
 
 HARMLESS: Final = 0
-"""Other keyspaces do not notice."""
+"""A lost race affects no other keyspace."""
 POISONS: Final = 1
 """Definitions are left behind that no node can load; other keyspaces can still be changed by pushes."""
 STALLS: Final = 2
 """A node may take a minute before it applies the next schema change (5.0: the build of a view whose base is gone)."""
 REFUSES: Final = 3
-"""The node answers every later schema change, of whatever keyspace, with an error, and applies it all the same."""
+"""The node answers every later schema change, of any keyspace, with an error, and applies it all the same."""
 
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
@@ -86,7 +86,7 @@ _Variant = TypeVar("_Variant")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowProbe:
-    """One shape of row in one table: when such rows are written, by whom, and what the final reads name.
+    """One shape of row in one table: the phases and workers that write such rows, and the columns of the final reads.
 
     Rows have an integer key of their own each (`key`, the partition key) beside the cells of `row`; reads name exactly
     these columns, so that a column lost elsewhere in the table does not break them.
@@ -102,11 +102,11 @@ class RowProbe:
     side: int | None = None
     """While racing, only this side's coordinator writes it; None: every coordinator does."""
     rows: int = 1
-    """How many rows each writer writes while racing."""
+    """The number of rows that each writer writes while racing."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What a read of these rows names."""
+        """The columns that a read of these rows names."""
         return (self.key, *(name for name, _ in self.row))
 
 
@@ -126,7 +126,7 @@ class Race:
     sides: tuple[tuple[Invoke | Wait, ...], ...]
     tables: tuple[RowProbe, ...]
     disturbance: int = HARMLESS
-    """What a lost race does to later ones of the same run: `HARMLESS`, `POISONS`, `STALLS` or `REFUSES`."""
+    """The effect of a lost race on later ones of the same run: `HARMLESS`, `POISONS`, `STALLS` or `REFUSES`."""
 
 
 # Not frozen: a type checker takes the attributes of the protocol to be settable, and would refuse it as a Workload.
@@ -137,7 +137,7 @@ class RacingWorkload:
     name: str
     requires: frozenset[str]
     race: Callable[[int, Random, Context], Race]
-    """Race number n of the run, with a generator of its own."""
+    """The function that makes race number n of the run, with a generator of its own."""
     options: RacingOptions = field(default_factory=RacingOptions)
 
     def faults(self, context: Context) -> Sequence[FaultRequest]:
@@ -145,26 +145,26 @@ class RacingWorkload:
         return requested_cuts(racing_options(context.options), context)
 
     def races(self, context: Context) -> tuple[Race, ...]:
-        """Every race of the run, in order."""
+        """Return every race of the run in order."""
         return tuple(self.race(n, context.random(self.name, "race", n), context) for n in race_numbers(context))
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """One worker a node; more where races overlap in mode `partition`. Raises PlanError for a single node."""
+        """Return one worker a node; more where races overlap in mode `partition`. Raises PlanError for a single node."""
         return crew(self.races(context), context)
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """What this worker does in this phase of every race."""
+        """Return the steps of one worker in one phase of every race."""
         return steps(self.races(context), phase, worker, context, phase_label=phase_label)
 
 
 def race_numbers(context: Context) -> range:
-    """The numbers of a workload's races in this run."""
+    """Return the numbers of a workload's races in this run."""
     options = racing_options(context.options)
     return range(options.first_race, options.first_race + options.races)
 
 
 def race_keyspace(context: Context, workload: str, number: int) -> str:
-    """The keyspace of one race. Raises PlanError if the prefix makes it longer than a keyspace's name may be."""
+    """Return the keyspace of one race. Raises PlanError if the prefix makes its name too long."""
     keyspace = f"{context.keyspace_prefix}_{workload.replace('-', '_')}_{number:03d}"
     if len(keyspace) > _KEYSPACE_NAME_LENGTH_MAX:
         raise PlanError(
@@ -175,7 +175,7 @@ def race_keyspace(context: Context, workload: str, number: int) -> str:
 
 
 def damaging_order(number: int) -> bool:
-    """Whether the race of this number is run, under a partition, with its first side first.
+    """Return True if the race of this number is run, under a partition, with its first side first.
 
     Four in seven are: the other order is the other half of the matrix. Seven, so that workloads that take two to six
     variants in turn meet each of them in both orders.
@@ -184,7 +184,7 @@ def damaging_order(number: int) -> bool:
 
 
 def racers_max(context: Context) -> int:
-    """How many sides a race may have: every node its own on a healthy cluster, one against two across a cut."""
+    """Return the largest number of sides: one a node on a healthy cluster, one against two across a cut."""
     options = racing_options(context.options)
     if options.mode == "partition":
         return min(RACERS_MAX, 1 + len(set(context.nodes) - set(isolated_nodes(options, context))))
@@ -192,19 +192,19 @@ def racers_max(context: Context) -> int:
 
 
 def pause_before_a_race(context: Context, races: int) -> float:
-    """Under faults races are spread over most of the time limit; else they follow one another at once."""
+    """Return the pause between races: under faults they are spread over most of the time limit, else there is none."""
     return _SPREAD * context.time_limit_s / races if context.under_faults else 0.0
 
 
 def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Variant]]) -> tuple[str, _Variant]:
-    """The variant of race `number` and its name: in turn, of all or of those that the option `variant` lists.
+    """Return the name of race `number`'s variant, and the variant: in turn, of all or of those in the option `variant`.
 
     A variant may stand in `turns` more than once. Raises PlanError if the option lists none of them.
     """
     variants = racing_options(context.options).variant
     mine = [turn for turn in turns if not variants or turn[0] in variants]
     if not mine:
-        raise PlanError(f"-O variant={','.join(variants)}: this workload knows {', '.join(dict(turns))}")
+        raise PlanError(f"-O variant={','.join(variants)}: this workload has {', '.join(dict(turns))}")
     return mine[number % len(mine)]
 
 
@@ -212,7 +212,7 @@ def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Varian
 
 
 def crew(races: Sequence[Race], context: Context) -> Sequence[Worker]:
-    """Worker i on node i; in mode `partition` the workers of further lanes follow. Raises PlanError for one node."""
+    """Return worker i on node i; in mode `partition` the workers of further lanes follow. Raises PlanError for one node."""
     if len(context.nodes) < 2:
         raise PlanError(f"a race needs two coordinators, and the cluster has {len(context.nodes)} node: give --nodes 3")
     if _mode(context) == "partition":
@@ -221,7 +221,7 @@ def crew(races: Sequence[Race], context: Context) -> Sequence[Worker]:
 
 
 def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-    """One worker's part in one phase of these races. Only `main` has barriers, and everybody meets at all of them."""
+    """Return one worker's steps in one phase of these races. Only `main` has barriers, and every worker waits at all of them."""
     match phase:
         case "setup":
             return _set_up(races, worker, context)
@@ -236,7 +236,7 @@ def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context,
 
 
 def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Keyspaces and base objects of every race, by the first worker alone."""
+    """Create the keyspaces and base objects of every race, by the first worker alone."""
     if worker.index != 0:
         return
     if _has_canaries(context):
@@ -247,7 +247,7 @@ def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator
 
 
 def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """A row at QUORUM through every coordinator wherever one can be written already."""
+    """Write a row at QUORUM through every coordinator to each table that exists already."""
     if not stands_for_its_node(worker, context):
         return
     for race in races:
@@ -256,7 +256,7 @@ def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterato
 
 
 def _probe(races: Sequence[Race], worker: Worker, context: Context, phase: RowPhase) -> Iterator[Step]:
-    """Can every coordinator still write and read every table? One row in, and the same row out."""
+    """Probe whether every coordinator can still write and read every table: write one row, and read the same row."""
     if not stands_for_its_node(worker, context):
         return
     for race in races:
@@ -274,7 +274,7 @@ def _probe(races: Sequence[Race], worker: Worker, context: Context, phase: RowPh
 
 
 def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: str) -> Iterator[Step]:
-    """Everything at ONE through every coordinator; then everything at ALL, each race through one coordinator in turn.
+    """Read all rows at ONE through every coordinator; then at ALL, each race through one coordinator in turn.
 
     ALL comes last because such a read repairs the replicas it finds behind, and would hide what ONE has to show.
     """
@@ -293,7 +293,7 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
 
 
 def _race(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """One worker's part in all races, in the mode of the run."""
+    """Return one worker's steps in all races, in the mode of the run."""
     match _mode(context):
         case "barrier":
             return _race_at_once(races, worker, context)
@@ -304,7 +304,7 @@ def _race(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[S
 
 
 def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Race after race: everybody ready, the race is noted, everybody goes.
+    """Yield race after race: a barrier, the note of the race, a barrier, the sides.
 
     Under faults the races are spread over most of the time limit, so that they meet the faults.
     """
@@ -326,7 +326,7 @@ def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> It
 
 
 def _one_after_another(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Race after race: one coordinator does what all sides would, another one each time; then everybody writes rows.
+    """Yield race after race: one coordinator, another one each time, carries out all sides; then every worker writes rows.
 
     A canary through the same coordinator, after its statements, tells that every node has heard of them.
     """
@@ -345,7 +345,7 @@ def _one_after_another(races: Sequence[Race], worker: Worker, context: Context) 
 
 
 def _race_across_the_cut(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Round after round, a race in every lane, the sides an offset apart and blind to each other's outcome."""
+    """Yield round after round, a race in every lane, the sides an offset apart, without waiting for each other's outcome."""
     table = seats(context, len(races))
     place = table[worker.index].place
     for some in rounds(races, table):
@@ -364,14 +364,14 @@ def _race_across_the_cut(races: Sequence[Race], worker: Worker, context: Context
 
 
 def _take_part(race: Race, worker: Worker, side: int | None) -> Iterator[Step]:
-    """A side's statements and, without waiting for anybody, rows through the same coordinator; no side: rows alone."""
+    """Yield a side's statements and, without a barrier, rows through the same coordinator; without a side, rows alone."""
     if side is not None:
         yield from race.sides[side]
     yield from _rows_while_racing(race, worker, () if side is None else (side,))
 
 
 def _rows_while_racing(race: Race, worker: Worker, sides: Collection[int]) -> Iterator[Step]:
-    """The rows of these sides, then those that every coordinator writes."""
+    """Yield the rows of these sides, then those that every coordinator writes."""
     probes = list(_probes(race, "racing"))
     for number, probe in [p for p in probes if p[1].side is not None] + [p for p in probes if p[1].side is None]:
         if probe.side is None or probe.side in sides:
@@ -380,7 +380,7 @@ def _rows_while_racing(race: Race, worker: Worker, sides: Collection[int]) -> It
 
 
 def _racers(race: Race, context: Context) -> list[int]:
-    """The nodes' indices, in the order of the sides they take.
+    """Return the nodes' indices in the order of the sides they take.
 
     Every ordered pair of coordinators takes the first two sides once before any does so again.
     """
@@ -395,7 +395,7 @@ def _racers(race: Race, context: Context) -> list[int]:
 
 
 def _order(race: Race, context: Context) -> list[int]:
-    """The sides that race under a partition, in the order in which they begin."""
+    """Return the sides that race under a partition, in the order in which they begin."""
     order = list(range(len(race.sides)))
     if not damaging_order(race.number):
         order[:2] = reversed(order[:2])
@@ -407,8 +407,8 @@ def _statements(sides: Iterable[Sequence[Invoke | Wait]]) -> list[Invoke]:
 
 
 def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]) -> Note:
-    """What is about to race, as a reader of the history would write it; `sides` in the order in which they begin."""
-    told = {
+    """Return the note that describes the next race; `sides` in the order in which they begin."""
+    facts = {
         "workload": race.workload,
         "variant": race.variant,
         "number": race.number,
@@ -416,8 +416,8 @@ def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]
         "sides": [[statement(change.f, change.value) for change in _statements([side])] for side in sides if side],
     }
     if _has_canaries(context):
-        told["canary"] = f"{canary_keyspace(context)}.{_canary_name(race, context)}"
-    return Note("race", race.keyspace, told)
+        facts["canary"] = f"{canary_keyspace(context)}.{_canary_name(race, context)}"
+    return Note("race", race.keyspace, facts)
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -433,17 +433,17 @@ def _has_canaries(context: Context) -> bool:
 
 
 def _canary_name(race: Race, context: Context) -> str:
-    """The race's keyspace without the prefix that all keyspaces of the run have."""
+    """Return the race's keyspace without the prefix that all keyspaces of the run have."""
     return race.keyspace.removeprefix(f"{context.keyspace_prefix}_")
 
 
 def _probes(race: Race, phase: RowPhase) -> Iterator[tuple[int, RowProbe]]:
-    """The race's probes with rows in this phase, each with its number in the race."""
+    """Return the race's probes with rows in this phase, each with its number in the race."""
     return ((number, probe) for number, probe in enumerate(race.tables) if phase in probe.phases)
 
 
 def _row_phase(phase_label: str) -> RowPhase:
-    """The label of a probe as the phase of its rows."""
+    """Return the phase of a probe's rows for its label."""
     match phase_label:
         case "settled" | "restarted":
             return phase_label
@@ -453,7 +453,7 @@ def _row_phase(phase_label: str) -> RowPhase:
 def _row(
     race: Race, number: int, probe: RowProbe, phase: RowPhase, worker: Worker, *, consistency: str, n: int = 0
 ) -> Invoke:
-    """An INSERT of a key that no other row of the race has: phase, probe, worker and row, readable in decimal."""
+    """Return an INSERT of a key that no other row of the race has: phase, probe, worker and row, readable in decimal."""
     assert number < 100
     assert worker.index < 10_000
     assert n < 100

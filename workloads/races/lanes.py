@@ -1,8 +1,8 @@
-"""Lanes: who races whom, and when, while the cluster is cut in two.
+"""Lanes: the assignment of races to workers, and their timing, while the cluster is cut in two.
 
 On the minority side of a system with consensus a statement takes ten seconds to fail, so several races are in flight at
 once, each in a lane of its own: one worker pinned to side A's coordinator and up to two to the other side's. The crew
-goes in rounds, one race a lane; inside a round nobody waits for anybody's outcome:
+goes in rounds, one race a lane; inside a round no worker waits for another's outcome:
 
     lane 0   A ├──                     A: the first statement, at 0.3 s × lane
              B   ├──                   B: the second, 0.2 s later, by the clock alone
@@ -34,21 +34,21 @@ _LANES_MAX: Final = 16
 _RACES_A_LANE: Final = 8
 
 RACERS_MAX: Final = 3
-"""How many coordinators race each other in a lane: one of side A, the others of the other side."""
+"""The number of coordinators that race each other in a lane: one of side A, the others of the other side."""
 
 Race = TypeVar("Race")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker races: `racer` 0 is side A's coordinator, 1 and 2 are its opponents."""
+    """The place of a worker in a lane: `racer` 0 is side A's coordinator, 1 and 2 are its opponents."""
 
     lane: int
     racer: int
 
     @property
     def start_s(self) -> float:
-        """When its statement leaves, in seconds after the round began."""
+        """The moment at which the statement leaves, in seconds after the round began."""
         return STAGGER_S * self.lane + (OFFSET_S if self.racer else 0)
 
 
@@ -61,7 +61,7 @@ class Seat:
 
 
 def seats(context: Context, races: int) -> tuple[Seat, ...]:
-    """Every worker's part: the first are one a node in the order of `context.nodes`, whatever else they do.
+    """Return every worker's part: the first workers are one a node in the order of `context.nodes`.
 
     Raises PlanError if no node is cut off, or all are, or the option `lanes` is no positive number.
     """
@@ -78,14 +78,14 @@ def seats(context: Context, races: int) -> tuple[Seat, ...]:
 
 
 def rounds(races: Sequence[Race], table: Sequence[Seat]) -> Iterator[Sequence[Race]]:
-    """The races in order, as many at a time as there are lanes: the n-th of a round belongs to lane n."""
+    """Yield the races in order, as many at a time as there are lanes: the n-th of a round belongs to lane n."""
     lanes = 1 + max(seat.place.lane for seat in table if seat.place is not None)
     for begin in range(0, len(races), lanes):
         yield races[begin : begin + lanes]
 
 
 def _sides(context: Context) -> tuple[str, list[str]]:
-    """Side A's coordinator, and the nodes of the other side in an order that the seed fixes."""
+    """Return side A's coordinator, and the nodes of the other side in an order that the seed fixes."""
     isolated = isolated_nodes(racing_options(context.options), context)
     others = [node for node in context.nodes if node not in isolated]
     if not isolated or not others:
@@ -98,7 +98,7 @@ def _sides(context: Context) -> tuple[str, list[str]]:
 
 
 def _lane_count(context: Context, races: int) -> int:
-    """Four lanes for a few races, more for many, so that ten-second failures do not fill the time limit."""
+    """Return the number of lanes: four for a few races, more for many, so that ten-second failures fit the time limit."""
     lanes = racing_options(context.options).lanes
     if lanes is None:
         lanes = max(_LANES_MIN, min(_LANES_MAX, -(-races // _RACES_A_LANE)))

@@ -17,7 +17,7 @@ from schemaquake.workloads.races.options import racing_options
 
 __all__ = ["heard_by_all", "one_at_a_time", "one_by_one", "rest"]
 
-# An idle peer has a migration in about that time: most changes are then taken when they are asked for first.
+# About the time in which an idle peer has a migration: most changes are then accepted at the first attempt.
 _ARRIVES_S: Final = 0.03
 # Long against the milliseconds a migration takes to reach an idle peer, short against a run.
 _REST_S: Final = 0.4
@@ -25,12 +25,12 @@ _TAKEN_WITHIN_S: Final = 20.0
 
 
 def one_at_a_time(context: Context) -> bool:
-    """Whether only one change may be active in this era's clusters: up to 1.1, when there were no collections yet."""
+    """Return True if only one change may be active at a time in this era's clusters: up to 1.1, before collections."""
     return not {"collections", "types"} & context.features
 
 
 def one_by_one(changes: Iterable[Invoke], context: Context) -> Iterator[Step]:
-    """The changes in order; where the era needs it each is required, and has time to reach every node."""
+    """Yield the changes in order; where the era needs it each is required, and has time to reach every node."""
     if not one_at_a_time(context):
         yield from changes
         return
@@ -40,7 +40,7 @@ def one_by_one(changes: Iterable[Invoke], context: Context) -> Iterator[Step]:
 
 
 def rest(context: Context) -> Iterator[Wait]:
-    """The pause between two changes that must not meet and may not be repeated; none where coordinators act alone."""
+    """Yield the pause between two changes that must not meet and may not be repeated; none where coordinators act alone."""
     if one_at_a_time(context):
         yield Wait(_REST_S)
 

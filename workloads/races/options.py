@@ -1,4 +1,4 @@
-"""Options of every workload made of races: how many, how they are run, and who is cut off."""
+"""Options of every workload made of races: their number, their mode, and the nodes that are cut off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemaquake.harness.model.protocols import Context
 __all__ = ["CutOptions", "Mode", "RacingOptions", "racing_options"]
 
 Mode: TypeAlias = Literal["barrier", "partition", "single"]
-"""How races are run: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
+"""The mode of races: all sides in one instant; across a cut; or, as the control, all sides in turn through one coordinator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class CutOptions:
     def check(self, context: Context) -> None:
         """Refuse a cut without two sides, and company in mode `single`. Raises PlanError."""
         if self.mode == "partition" and len(context.nodes) == 1:
-            raise PlanError("--mode partition needs at least two nodes to part")
+            raise PlanError("--mode partition needs at least two nodes")
         if self.mode == "single":
             _refuse_company(context)
 
@@ -45,27 +45,29 @@ class RacingOptions(CutOptions):
 
     races: int = option(10, "the number of races of each kind, 1 or more", parse=whole_number(least=1), shorthand=True)
     first_race: int = option(0, "the number of the first race, 0 or more", parse=whole_number(least=0), shorthand=True)
-    """The same seed on a fresh cluster can go on where another run ended."""
+    """A run with the same seed on a fresh cluster can continue where another run ended."""
     until_poisoned: bool = option(
         False,
         "true to race no further on a cluster that takes no schema change any more, or false",
         parse=truth,
         shorthand=True,
     )
-    """Before each race a canary: what does not succeed in time ends the main phase."""
+    """A canary runs before each race; its failure within the limit ends the main phase."""
     variant: tuple[str, ...] = option((), "the variants to race, with commas; by default all in turn", parse=names)
     lanes: int | None = option(
         None, "the number of races in flight while the cluster is cut, 1 or more", parse=whole_number(least=1)
     )
     patience: float = option(1.0, "the seconds between two statements of mode single, such as 1", parse=seconds)
-    """What drivers and manuals ask of a lone client: agreement before the next change. An idle peer has it long before."""
+    """Drivers and manuals ask a single client to wait for agreement before the next change; an idle peer agrees long before."""
 
     def check(self, context: Context) -> None:
-        """Refuse what no races could be run with. Raises PlanError."""
+        """Refuse options that exclude each other. Raises PlanError."""
         CutOptions.check(self, context)
         if self.until_poisoned:
             if self.mode == "partition" or context.under_faults:
-                raise PlanError("--until-poisoned takes any fault for poison: leave out --nemesis and --mode partition")
+                raise PlanError(
+                    "--until-poisoned cannot distinguish a fault from a poisoned cluster: leave out --nemesis and --mode partition"
+                )
             _refuse_company(context)
 
 
@@ -77,5 +79,5 @@ def racing_options(given: Mapping[str, str]) -> RacingOptions:
 def _refuse_company(context: Context) -> None:
     if len(context.workloads) > 1:
         raise PlanError(
-            "several workloads would race one another, canaries too: with --mode single or --until-poisoned give one"
+            "several workloads, and their canaries, would race each other: with --mode single or --until-poisoned give one workload"
         )

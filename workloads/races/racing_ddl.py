@@ -66,7 +66,7 @@ class RacingDdlOptions(RacingOptions):
     only: tuple[str, ...] = option((), "the racing workloads to run, with commas; by default all that fit", parse=names)
 
     def check(self, context: Context) -> None:
-        """Refuse what no races could be run with, and an unknown name in `only`. Raises PlanError."""
+        """Refuse options that exclude each other, and an unknown name in `only`. Raises PlanError."""
         RacingOptions.check(self, context)
         _refuse_unknown(self.only)
 
@@ -83,17 +83,17 @@ class RacingDdl:
         return requested_cuts(racing_options(context.options), context)
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """As for one workload (`schemaquake.workloads.races.engine`). Raises PlanError for an unknown name in `only`."""
+        """Return the crew of all races (`schemaquake.workloads.races.engine`). Raises PlanError for an unknown name in `only`."""
         return races.crew(_races(context), context)
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """What this worker does in this phase of every race."""
+        """Return the steps of one worker in one phase of every race."""
         return races.steps(_races(context), phase, worker, context, phase_label=phase_label)
 
 
 def _races(context: Context) -> tuple[Race, ...]:
-    """Every race of the run, in order: the first of each workload, the second of each …, then the poisonous ones."""
-    # `variant` belongs to one workload; here it would be unknown to all the others.
+    """Return every race of the run in order: the first of each workload, the second of each …, then the poisonous ones."""
+    # `variant` belongs to one workload; all the others would refuse it.
     everyone = replace(context, options={k: v for k, v in context.options.items() if k != "variant"})
     chosen = _chosen(context)
     made = {workload.name: workload.races(everyone) for workload in chosen}
@@ -108,7 +108,7 @@ def _races(context: Context) -> tuple[Race, ...]:
 
 
 def _chosen(context: Context) -> list[RacingWorkload]:
-    """The workloads of this run. Raises PlanError for an unknown name, NotApplicable if none can be run here."""
+    """Return the workloads of this run. Raises PlanError for an unknown name, NotApplicable if none can be run here."""
     only = configured(RacingDdl.options, context.options).only
     _refuse_unknown(only)
     chosen = [workload for workload in RACING if not only or workload.name in only]

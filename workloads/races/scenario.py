@@ -4,7 +4,7 @@ A file is one JSON object:
 
     {"requires": ["tables", "types"],            features without which it cannot be run
      "races": [{
-       "workload": "drop-type", "variant": "table", "number": 0,     what it was made of; the number fixes who races whom
+       "workload": "drop-type", "variant": "table", "number": 0,     its origin; the number fixes the coordinators of its sides
        "keyspace": "k",                          the name of its keyspace, wherever the rest uses it
        "setup": [{"f": "create-type", "key": "k.u", "value": {…}}],  operations as a history has them
        "sides": [[…], [… {"wait": 0.2} …]],      a list of operations for each coordinator
@@ -12,9 +12,9 @@ A file is one JSON object:
        "disturbance": 0}]}
 
 `--races` is how often all of them are run, each time in keyspaces of their own. The same engine runs them as runs the
-workloads they come from (`schemaquake.workloads.races.engine`), so what it shows, they showed. `schemaquake shrink` writes such files.
+workloads they come from (`schemaquake.workloads.races.engine`), so anomalies of those workloads can be repeated. `schemaquake shrink` writes such files.
 
-Must hold: whatever the workload that a race comes from demands.
+Must hold: the guarantees of the workload that a race comes from.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _STRIDE: Final = 42
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFile:
-    """What a scenario's file holds: races, in the order in which they are run, and what a system must have for them."""
+    """The content of a scenario's file: races, in the order in which they are run, and the features they need."""
 
     races: tuple[Race, ...]
     requires: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        """The file's content."""
+        """Return the content as JSON."""
         return {"requires": sorted(self.requires), "races": [race_to_json(race) for race in self.races]}
 
     @classmethod
     def from_json(cls, document: Any) -> ScenarioFile:
-        """Read back what `to_json` wrote, or somebody wrote by hand. Raises PlanError that says what is wrong with it."""
+        """Read a file written by `to_json` or by hand. Raises PlanError that names the mistake."""
         try:
             races = tuple(race_from_json(race) for race in document["races"])
             requires = frozenset(document.get("requires", ()))
@@ -74,7 +74,7 @@ class ScenarioOptions(RacingOptions):
     scenario: str = option("", "the path of the file that holds the races", parse=str)
 
     def check(self, context: Context) -> None:
-        """Refuse what no races could be run with, and a run without a file. Raises PlanError."""
+        """Refuse options that exclude each other, and a run without a file. Raises PlanError."""
         RacingOptions.check(self, context)
         _file(self)
 
@@ -91,20 +91,20 @@ class Scenario:
         return requested_cuts(configured(self.options, context.options), context)
 
     def races(self, context: Context) -> tuple[Race, ...]:
-        """Every race of the run, in order: all of the file, once and again. Raises PlanError, NotApplicable."""
+        """Return every race of the run in order: all of the file, repeated. Raises PlanError, NotApplicable."""
         return _races(context)
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """As for any races. Raises PlanError for a file that holds none, NotApplicable for a system that lacks what it needs."""
+        """Return the crew. Raises PlanError for a file without races, NotApplicable for a system that lacks a feature."""
         return crew(_races(context), context)
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """What this worker does in this phase of every race."""
+        """Return the steps of one worker in one phase of every race."""
         return steps(_races(context), phase, worker, context, phase_label=phase_label)
 
 
 def race_to_json(race: Race) -> dict[str, Any]:
-    """A race as a scenario's file holds it."""
+    """Return a race as a scenario's file holds it."""
     return {
         "workload": race.workload,
         "variant": race.variant,
@@ -143,7 +143,7 @@ def race_from_json(document: Mapping[str, Any]) -> Race:
 
 
 def in_keyspace(race: Race, keyspace: str, number: int) -> Race:
-    """The same race elsewhere: whatever names its keyspace names that one."""
+    """Return the same race with every name of its keyspace replaced."""
 
     def moved(value: Any) -> Any:
         match value:
@@ -171,7 +171,7 @@ def in_keyspace(race: Race, keyspace: str, number: int) -> Race:
 
 
 def _races(context: Context) -> tuple[Race, ...]:
-    """Every race of the run, in order: all of the file, once and again."""
+    """Return every race of the run in order: all of the file, repeated."""
     options = configured(Scenario.options, context.options)
     file = _file(options)
     lacking = file.requires - context.features
@@ -189,7 +189,7 @@ def _races(context: Context) -> tuple[Race, ...]:
 
 def _file(options: ScenarioOptions) -> ScenarioFile:
     if not options.scenario:
-        raise PlanError("the workload scenario runs what a file says: name it with -O scenario=PATH")
+        raise PlanError("the workload scenario needs a file: name it with -O scenario=PATH")
     return _read(Path(options.scenario).resolve())
 
 

@@ -281,7 +281,7 @@ def test_every_racing_field_of_0_1_becomes_an_option():
 REFUSED = [
     ("no race", {"options": {"races": "0"}}, "--races 0: the number of races"),
     ("a mode there is not", {"options": {"mode": "chaos"}}, '--mode chaos: "barrier"'),
-    ("a cut through one node", {"options": {"mode": "partition"}, "nodes": 1}, "needs at least two nodes to part"),
+    ("a cut through one node", {"options": {"mode": "partition"}, "nodes": 1}, "needs at least two nodes"),
     ("races before the first", {"options": {"first-race": "-1"}}, "--first-race -1"),
     ("poison that is half true", {"options": {"until-poisoned": "half"}}, "--until-poisoned half: true"),
     ("poison across a cut", {"options": {"until-poisoned": "true", "mode": "partition"}}, "leave out --nemesis"),
