@@ -1,15 +1,16 @@
-"""Counters: is every read within what was surely added and what may have been?
+"""Counters: every read lies between the certain additions and the possible ones.
 
 Judges, key by key, `add` (an integer), `increment` and `decrement` (by one, or by their value) and `read` (an integer).
 A read lies between the sum of the additions that were answered before it began and of those that may have taken effect
 before it ended; subtractions the other way round. In O(n log n): cumulative sums and binary search.
 Finds: `counter-out-of-bounds`. Source: the counter test of the field (Kingsbury).
-"""  # noqa: D400 - the question it answers
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -17,17 +18,19 @@ import numpy.typing as npt
 
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.values.data_calls import calls_by_key, key_of
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.values.data_calls import group_calls_by_key, list_objects
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Counter"]
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _ADDING: Final = ("add", "increment", "decrement")
-_TOLD_MOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,35 +47,30 @@ class Counter:
         """Judge every counter. Raises HistoryError for an addition that is no integer."""
         counters = {
             key: calls
-            for key, calls in calls_by_key(records.history, (*_ADDING, "read"), defining=_ADDING).items()
+            for key, calls in group_calls_by_key(records.history, (*_ADDING, "read"), defining=_ADDING).items()
             if _is_counter(calls)
         }
         if not counters:
             nothing = Doubt("nothing-to-judge", "no counter was added to and read")
             return Verdict.unknown(self.name, nothing)
         operations = OperationLines(records.history)
-        anomalies: list[Anomaly] = []
+        tally = Tally(self.name, keep=LIMITS.findings)
         out_of_bounds = reads = additions = 0
         for key, calls in counters.items():
             bounds = _Bounds(calls, self.start)
             wrong = np.flatnonzero((bounds.values < bounds.lowest) | (bounds.values > bounds.highest))
-            told = wrong[: _TOLD_MOST - len(anomalies)]
-            anomalies += [bounds.told(key, int(at), len(wrong), operations) for at in told]
+            for at in wrong:
+                tally.find("counter-out-of-bounds", partial(bounds.report, key, int(at), len(wrong), operations))
             out_of_bounds += len(wrong)
             reads += len(bounds.reads)
             additions += len(calls) - len(bounds.reads)
-        counts = {"counters": len(counters), "reads": reads, "additions": additions, "out_of_bounds": out_of_bounds}
-        return Verdict(
-            valid=False if anomalies else True if reads else "unknown",
-            checker=self.name,
-            anomalies=tuple(anomalies),
-            stats=make_stats(counts),
-            doubts=() if reads else (Doubt("undecided", "no read of a counter was answered"),),
-        )
+        if not reads:
+            tally.doubt(Doubt("undecided", "no read of a counter was answered"))
+        return tally.verdict(counters=len(counters), reads=reads, additions=additions, out_of_bounds=out_of_bounds)
 
 
 def _is_counter(calls: Sequence[PairedOperation]) -> bool:
-    """Whether what was read of this key are integers, and what was added: a set is added to and read, too."""
+    """Check that the reads of this key are of integers: a set has `add` and `read`, too."""
     answers = [call.value for call in calls if call.f == "read" and call.type == "ok"]
     if any(type(value) is not int for value in answers if value is not None):
         return False
@@ -80,43 +78,47 @@ def _is_counter(calls: Sequence[PairedOperation]) -> bool:
 
 
 class _Bounds:
-    """The bounds of every read of one counter."""
+    """The reads of one counter, and the lowest and highest value that each may have."""
 
     def __init__(self, calls: Sequence[PairedOperation], start: int) -> None:
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok" and call.value is not None]
-        self.values = _exact([read.value for read in self.reads])
+        self.values = _exact_array([read.value for read in self.reads])
         possible = [call for call in calls if call.f in _ADDING and call.possible]
-        amounts = _exact([start, *(_amount(call) for call in possible)])[1:]
+        amounts = _exact_array([start, *(_amount(call) for call in possible)])[1:]
         begun = np.array([call.invoked for call in possible], np.int64)
         certain = np.array([call.type == "ok" for call in possible], bool)
         ended = np.array([call.completed if call.type == "ok" else 0 for call in possible], np.int64)
         read_from = np.array([read.invoked for read in self.reads], np.int64)
         read_to = np.array([read.completed for read in self.reads], np.int64)
         ups, downs = amounts > 0, amounts < 0
-        # Intervals are closed: what ends in the instant in which a read begins need not have come before it.
-        surely = [_sums(ended[certain & some], amounts[certain & some], read_from, "left") for some in (ups, downs)]
-        possibly = [_sums(begun[some], amounts[some], read_to, "right") for some in (ups, downs)]
+        # Intervals are closed: an addition that ends in the instant in which a read begins need not precede it.
+        surely = [_sums(ended[certain & sign], amounts[certain & sign], read_from, "left") for sign in (ups, downs)]
+        possibly = [_sums(begun[sign], amounts[sign], read_to, "right") for sign in (ups, downs)]
         self.lowest = start + surely[0] + possibly[1]
         self.highest = start + possibly[0] + surely[1]
 
-    def told(self, key: str | None, at: int, count: int, operations: OperationLines) -> Anomaly:
+    def report(self, key: str | None, at: int, count: int, operations: OperationLines) -> Anomaly:
         read = self.reads[at]
         (line,) = operations.lines([read.index])
         low, high = int(self.lowest[at]), int(self.highest[at])
-        more = f" So are {count - 1} more reads." if count > 1 else ""
+        more = f" The same holds for {count - 1} more reads." if count > 1 else ""
         return anomaly(
             "counter-out-of-bounds",
-            objects=key_of(key),
+            objects=list_objects(key),
             nodes=[] if read.node is None else [read.node],
             ops=[read.index],
             evidence={"read": read.value, "lowest": low, "highest": high, "reads": count},
-            explanation=f"Let  T1 = {line}\nThen what was surely added when it began, and what may have been when it ended, make "
-            f"it at least {low} and at most {high}.\n     But it read {read.value}, which is out of bounds.{more}",
+            explanation=Argument(
+                label([line]),
+                "the additions that had certainly ended when T1 began, and those that may have begun before it ended, bound "
+                f"its value: at least {low} and at most {high}.",
+                f"T1 read {read.value}, which is out of bounds.{more}",
+            ).render(),
         )
 
 
-def _exact(numbers: Sequence[int]) -> npt.NDArray[Any]:
-    """Numbers whose sums are exact: Python's own, slow and of any size, where machine words might run over."""
+def _exact_array(numbers: Sequence[int]) -> npt.NDArray[Any]:
+    """Make an array whose sums are exact: of Python integers, which are slow, where 64 bits may overflow."""
     return np.array(numbers, np.int64 if sum(map(abs, numbers)) < 1 << 62 else object)
 
 
@@ -128,7 +130,7 @@ def _amount(call: PairedOperation) -> int:
 
 
 def _sums(times: _Numbers, amounts: npt.NDArray[Any], until: _Numbers, side: Literal["left", "right"]) -> Any:
-    """For each moment of `until`, the sum of the amounts whose time lies before it (with `right`: or in it)."""
+    """Sum, for each time of `until`, the amounts with an earlier time (`right`: or the same time)."""
     order = np.argsort(times, kind="stable")
     sums = np.concatenate([[0], np.cumsum(amounts[order])])
     return sums[np.searchsorted(times[order], until, side=side)]

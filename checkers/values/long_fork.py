@@ -1,38 +1,39 @@
-"""Long fork: did two reads see two writes in opposite orders?
+"""Long fork: no two reads see two writes in opposite orders.
 
 Judges reads of the same group of keys (`[["r", key, value], …]`), each key of which is written once. Under parallel
 snapshot isolation one read may see x and not y, and another y and not x: the fork. Within a group the reads must form a
 chain by inclusion, so sorting them by how much they saw, and comparing neighbours, decides in O(n log n).
 Finds: `long-fork`. Source: Sovran and others, Transactional storage for geo-replicated systems (2011); Cerone and Gotsman.
-"""  # noqa: D400 - the question it answers
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["LongFork"]
-
-_TOLD_MOST: Final = 10
-_KEYS_MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One read of a group: which of its keys had a value, as positions in the group."""
+    """One read of a group of keys; `seen` are the positions in the group of the keys that had a value."""
 
     index: int
     node: str | None
@@ -41,7 +42,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongFork:
-    """Reads of one group of keys saw its writes in one order."""
+    """All reads of a group of keys see its writes in one order."""
 
     name: str = "long-fork"
     scope: Literal["run", "keyspace"] = "run"
@@ -50,33 +51,29 @@ class LongFork:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
         """Judge every group of two or more keys that was read more than once. Raises HistoryError."""
-        groups, rewritten = _groups(records.history)
+        groups, rewritten = _group_reads(records.history)
         judged = {keys: reads for keys, reads in groups.items() if len(reads) > 1}
         if not judged:
             nothing = Doubt("nothing-to-judge", "no group of keys, each written once, was read twice")
             return Verdict.unknown(self.name, nothing)
         names = orjson.loads((records.history.schema.metadata or {}).get(b"names", b"{}"))
         operations = OperationLines(records.history)
-        anomalies: list[Anomaly] = []
+        tally = Tally(self.name, keep=LIMITS.findings)
         forks = 0
         for keys, reads in judged.items():
-            for one, other in _forks(reads):
+            for first_read, second_read in _find_forks(reads):
                 forks += 1
-                if len(anomalies) < _TOLD_MOST:
-                    anomalies.append(_told(keys, one, other, operations, names))
-        text = "written more than once, which is not for this check"
-        return Verdict(
-            valid=False if anomalies else "unknown" if rewritten else True,
-            checker=self.name,
-            anomalies=tuple(anomalies),
-            stats=make_stats({"groups": len(judged), "reads": sum(map(len, judged.values())), "forks": forks}),
-            doubts=(Doubt("undecided", text, (str(rewritten[0]),)),) if rewritten else (),
-        )
+                tally.find("long-fork", partial(_report, keys, first_read, second_read, operations, names))
+        if rewritten:
+            tally.doubt(
+                Doubt("undecided", "written more than once, which this check cannot judge", (str(rewritten[0]),))
+            )
+        return tally.verdict(groups=len(judged), reads=sum(map(len, judged.values())), forks=forks)
 
 
-def _groups(history: pa.Table) -> tuple[Mapping[tuple[int, ...], Sequence[_Read]], Sequence[int]]:
-    """(the reads of each group, keys that had two values). Transactions that write more than one key are not this test's."""
-    operations = pair(history)  # first, for a completion need not repeat what its invocation said
+def _group_reads(history: pa.Table) -> tuple[Mapping[tuple[int, ...], Sequence[_Read]], Sequence[int]]:
+    """Group the reads by their keys; also list the keys that had two values."""
+    operations = pair(history)  # pairing first: a completion need not repeat the argument of its invocation
     transactions = operations.filter(pc.is_valid(operations["mops"]))
     groups: dict[tuple[int, ...], list[_Read]] = defaultdict(list)
     values: dict[int, int] = {}
@@ -89,8 +86,8 @@ def _groups(history: pa.Table) -> tuple[Mapping[tuple[int, ...], Sequence[_Read]
             _note_values(mops, values, rewritten, only_writes=row["type"] == "info")
         keys = sorted({mop["k"] for mop in mops})
         if row["type"] == "ok" and len(keys) > 1 and all(mop["f"] == "r" for mop in mops):
-            place = {key: at for at, key in enumerate(keys)}
-            seen = frozenset(place[mop["k"]] for mop in mops if mop["v"] is not None)
+            positions = {key: position for position, key in enumerate(keys)}
+            seen = frozenset(positions[mop["k"]] for mop in mops if mop["v"] is not None)
             groups[tuple(keys)].append(_Read(row["index"], row["node"], seen))
     return groups, rewritten
 
@@ -105,30 +102,36 @@ def _note_values(
             rewritten.append(mop["k"])
 
 
-def _forks(reads: Sequence[_Read]) -> Iterator[tuple[_Read, _Read]]:
-    """Neighbours, by how much they saw, of which neither saw all that the other did."""
+def _find_forks(reads: Sequence[_Read]) -> Iterator[tuple[_Read, _Read]]:
+    """Yield neighbours in order of the number of keys seen, of which the first saw a key that the second did not."""
     distinct = list({read.seen: read for read in reads}.values())
     distinct.sort(key=lambda read: len(read.seen))
-    for one, other in pairwise(distinct):
-        if not one.seen <= other.seen:
-            yield one, other
+    for first_read, second_read in pairwise(distinct):
+        if not first_read.seen <= second_read.seen:
+            yield first_read, second_read
 
 
-def _told(
-    keys: Sequence[int], one: _Read, other: _Read, operations: OperationLines, names: Mapping[str, str]
+def _report(
+    keys: Sequence[int], first_read: _Read, second_read: _Read, operations: OperationLines, names: Mapping[str, str]
 ) -> Anomaly:
-    first, second = operations.lines([one.index, other.index])
-    x, y = (names.get(str(keys[min(seen)]), keys[min(seen)]) for seen in (one.seen - other.seen, other.seen - one.seen))
+    first, second = operations.lines([first_read.index, second_read.index])
+    x, y = (
+        names.get(str(keys[min(seen)]), keys[min(seen)])
+        for seen in (first_read.seen - second_read.seen, second_read.seen - first_read.seen)
+    )
     return anomaly(
         "long-fork",
-        objects=[names.get(str(key), str(key)) for key in keys[:_KEYS_MOST]],
-        nodes=[read.node for read in (one, other) if read.node is not None],
-        ops=[one.index, other.index],
+        objects=[names.get(str(key), str(key)) for key in keys[: LIMITS.members]],
+        nodes=[read.node for read in (first_read, second_read) if read.node is not None],
+        ops=[first_read.index, second_read.index],
         evidence={
-            "keys": list(keys[:_KEYS_MOST]),
-            "one": sorted(keys[at] for at in one.seen)[:_KEYS_MOST],
-            "other": sorted(keys[at] for at in other.seen)[:_KEYS_MOST],
+            "keys": list(keys[: LIMITS.members]),
+            "one": sorted(keys[position] for position in first_read.seen)[: LIMITS.members],
+            "other": sorted(keys[position] for position in second_read.seen)[: LIMITS.members],
         },
-        explanation=f"Let  T1 = {first}\n     T2 = {second}\nThen T1 saw the write of {x} and not that of {y}: {x} was written first."
-        f"\n     But T2 saw the write of {y} and not that of {x}: {y} was written first.",
+        explanation=Argument(
+            label([first, second]),
+            f"T1 saw the write of {x} and not that of {y}: {x} was written first.",
+            f"T2 saw the write of {y} and not that of {x}: {y} was written first.",
+        ).render(),
     )

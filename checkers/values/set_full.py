@@ -1,7 +1,7 @@
-"""Sets: what became of every element that was added?
+"""Sets: every element that was added stays in the set, once.
 
-Judges, key by key, `add` of one element and `read` of all of them (a list). For each element: when it was *known*
-(its add was answered, or a read showed it), the last read that showed it, and the last that did not.
+Judges, key by key, `add` of one element and `read` of all of them (a list). For each element, it finds the time at which
+it was *known* (its add was answered, or a read showed it), the last read that showed it, and the last that did not.
 Finds: `lost-element`, `stale-element` (only where every read must be fresh), `duplicated-element`, `unexpected-element`.
 Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 
@@ -11,8 +11,8 @@ Source: CASSANDRA-12126 and the set tests of the field (Kingsbury).
 | stale | a read that began after it was known lacks it, and a later one shows it |
 | stable | no read that began after it was known lacks it, and at least one shows it |
 | never read | it was added for certain, and no read began after that |
-| recovered | nobody knew whether its add succeeded, and a read showed it |
-"""  # noqa: D400 - the question it answers
+| recovered | the outcome of its add is unknown, and a read showed it |
+"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,22 +28,21 @@ import orjson
 
 from schemaquake.checkers.evidence.operation_lines import OperationLines, shortened
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.values.data_calls import calls_by_key, key_of
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.values.data_calls import group_calls_by_key, list_objects
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["SetFull"]
-
-_TOLD_MOST: Final = 10  # of one kind in one set
-_ALL_MOST: Final = 100  # in all sets; of those beyond nothing is told
-_EVIDENCE_MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFull:
-    """Elements that were added stay, and are there once only.
+    """Added elements stay in the set, once each.
 
     `fresh`: a read must show every element known before it began (a linearizable set); otherwise a late element is
     counted as stale, and only one that never comes back is lost.
@@ -60,50 +59,41 @@ class SetFull:
         deadline = time.monotonic() + limit_s
         sets = {
             key: calls
-            for key, calls in calls_by_key(records.history, ("add", "read"), defining=("add",)).items()
+            for key, calls in group_calls_by_key(records.history, ("add", "read"), defining=("add",)).items()
             if _is_set(calls)
         }
         if not sets:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no set was added to and read"))
         operations = OperationLines(records.history)
-        anomalies: list[Anomaly] = []
-        doubts: list[Doubt] = []
+        tally = Tally(self.name)
         unread: list[str] = []
         never_read = 0
         stats: Counter[str] = Counter()
         latencies: list[int] = []
         for number, (key, calls) in enumerate(sets.items()):
             if time.monotonic() > deadline:
-                doubts.append(
-                    Doubt("time", f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets")
-                )
+                tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {number} of {len(sets)} sets"))
                 break
             timeline = _Timeline(calls)
-            if len(anomalies) < _ALL_MOST:
-                anomalies += timeline.findings(key, operations, fresh=self.fresh)
+            if len(tally.anomalies) < LIMITS.findings_of_all:
+                tally.add(*timeline.findings(key, operations, fresh=self.fresh))
             stats.update(timeline.counts())
             latencies += timeline.latencies()
             if not timeline.reads:
                 unread += [] if key is None else [key]
                 never_read += 1
         if never_read:
-            doubts.append(Doubt("undecided", f"{never_read} of {len(sets)} sets were never read", tuple(unread)))
-        return Verdict(
-            valid=False if anomalies else "unknown" if doubts else True,
-            checker=self.name,
-            anomalies=tuple(anomalies),
-            stats=make_stats({"sets": len(sets), **stats, **_quantiles(latencies)}),
-            doubts=tuple(doubts),
-        )
+            tally.doubt(Doubt("undecided", f"{never_read} of {len(sets)} sets were never read", tuple(unread)))
+        return tally.verdict(sets=len(sets), **stats, **_compute_quantiles(latencies))
 
 
 def _is_set(calls: Sequence[PairedOperation]) -> bool:
-    """Whether reads of this key are of elements; a counter is added to and read, too."""
+    """Check that the reads of this key are lists of elements: a counter has `add` and `read`, too."""
     return all(isinstance(call.value, list | None) for call in calls if call.f == "read" and call.type == "ok")
 
 
-def _quantiles(latencies: Sequence[int]) -> Mapping[str, Stat]:
-    """How long it took until every read showed an element, in ms."""
+def _compute_quantiles(latencies: Sequence[int]) -> Mapping[str, Stat]:
+    """Compute quantiles of the time (ms) until every read showed an element."""
     if not latencies:
         return {}
     found = np.quantile(np.array(latencies), [0.5, 0.99, 1.0]) / 1e6
@@ -113,15 +103,15 @@ def _quantiles(latencies: Sequence[int]) -> Mapping[str, Stat]:
 
 @dataclass(slots=True)
 class _Element:
-    """What is known of one element. Times are ns; runs are stretches of reads, by position, that show it."""
+    """One element of a set. Times are ns; `runs` are the stretches of reads, by position, that show it."""
 
     value: JSON
     adds: list[PairedOperation] = field(default_factory=list)
     known: int | None = None
     runs: list[tuple[int, int]] = field(default_factory=list)
     outcome: str = ""
-    lacking: int | None = None  # the last read that began after it was known and lacks it
-    shown: int | None = None  # the last read that shows it
+    lacking: int | None = None  # position of the last read that began after it was known and lacks it
+    shown: int | None = None  # position of the last read that shows it
 
     @property
     def certain(self) -> bool:
@@ -129,7 +119,7 @@ class _Element:
 
 
 class _Timeline:
-    """Every element of one set, and the reads that do and do not show it."""
+    """The elements of one set, with the reads that show and lack each."""
 
     def __init__(self, calls: Sequence[PairedOperation]) -> None:
         self.reads = [call for call in calls if call.f == "read" and call.type == "ok"]
@@ -140,32 +130,35 @@ class _Timeline:
         for call in calls:
             if call.f == "add" and call.possible:
                 self.elements.setdefault(_hashable(call.argument), _Element(call.argument)).adds.append(call)
-        self._run_through()
+        self._find_runs()
         self._invoked = np.array([read.invoked for read in self.reads], np.int64)
         ends = np.array([_end(read) for read in self.reads], np.int64)
         self._latest_end = _RangeMaximum(ends)
         self._earliest_end = _RangeMaximum(-ends)
         for element in self.elements.values():
-            self._place(element)
+            self._classify(element)
 
-    def _run_through(self) -> None:
-        """Reads as differences to the read before: a set that only grows costs no more than its last reading."""
+    def _find_runs(self) -> None:
+        """Find the runs of reads that show each element.
+
+        Each read is compared with the one before: a set that only grows costs no more than its last read.
+        """
         before: frozenset[Hashable] = frozenset()
         since: dict[Hashable, int] = {}
         for position, read in enumerate(self.reads):
             values = [_hashable(value) for value in read.value or ()]
-            here = frozenset(values)
-            if len(here) < len(values):
+            seen = frozenset(values)
+            if len(seen) < len(values):
                 for value, count in Counter(values).items():
                     if count > 1:
                         self.duplicated.setdefault(value, read)
-            for value in here - before:
+            for value in seen - before:
                 since[value] = position
                 if value not in self.elements:
                     self.unexpected.setdefault(value, read)
-            for value in before - here:
+            for value in before - seen:
                 self._end_run(value, since.pop(value), position)
-            before = here
+            before = seen
         for value, begin in since.items():
             self._end_run(value, begin, len(self.reads))
 
@@ -174,10 +167,10 @@ class _Timeline:
         if element is not None:
             element.runs.append((begin, end))
 
-    def _place(self, element: _Element) -> None:
-        """When it was known, the last reads that show it and lack it, and what that makes of it."""
+    def _classify(self, element: _Element) -> None:
+        """Set when the element was known, the last reads that show and lack it, and its outcome."""
         answers = [add.completed for add in element.adds if add.type == "ok" and add.completed is not None]
-        answers += [-self._earliest_end.of(begin, end) for begin, end in element.runs]
+        answers += [-self._earliest_end.between(begin, end) for begin, end in element.runs]
         element.known = min(answers, default=None)
         element.runs.sort()
         last = element.runs[-1][1] - 1 if element.runs else None
@@ -192,11 +185,11 @@ class _Timeline:
             element.outcome = "stable" if read_after else "never-read"
             return
         began = int(self._invoked[element.lacking])
-        shown_later = any(self._latest_end.of(begin, end) >= began for begin, end in element.runs)
+        shown_later = any(self._latest_end.between(begin, end) >= began for begin, end in element.runs)
         element.outcome = "stale" if shown_later else "lost"
 
     def _last_lacking(self, element: _Element, after: int) -> int | None:
-        """The last read from position `after` on that lacks the element."""
+        """Find the last read from position `after` on that lacks the element; None: there is none."""
         candidate = len(self.reads) - 1
         for begin, end in reversed(element.runs):
             if candidate >= end:
@@ -220,7 +213,7 @@ class _Timeline:
         }
 
     def latencies(self) -> list[int]:
-        """For each element that is there to stay, how long after it was known a read still lacked it (ns)."""
+        """List, for each stable or stale element, the time (ns) after it was known at which a read still lacked it."""
         found = []
         for element in self.elements.values():
             if element.outcome in {"stable", "stale"} and element.known is not None:
@@ -228,7 +221,7 @@ class _Timeline:
                 found.append(max(0, late))
         return found
 
-    # ── what is told ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── findings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def findings(self, key: str | None, operations: OperationLines, *, fresh: bool) -> Sequence[Anomaly]:
         found: list[Anomaly] = []
@@ -236,15 +229,16 @@ class _Timeline:
         stale = [element for element in self.elements.values() if element.outcome == "stale"] if fresh else []
         for kind, elements in (("lost-element", lost), ("stale-element", stale)):
             found += [
-                self._of_element(kind, key, element, len(elements), operations) for element in elements[:_TOLD_MOST]
+                self._report_element(kind, key, element, len(elements), operations)
+                for element in elements[: LIMITS.findings]
             ]
-        for value, read in list(self.duplicated.items())[:_TOLD_MOST]:
-            found.append(self._of_read("duplicated-element", key, value, read, operations))
-        for value, read in list(self.unexpected.items())[:_TOLD_MOST]:
-            found.append(self._of_read("unexpected-element", key, value, read, operations))
+        for value, read in list(self.duplicated.items())[: LIMITS.findings]:
+            found.append(self._report_read("duplicated-element", key, value, read, operations))
+        for value, read in list(self.unexpected.items())[: LIMITS.findings]:
+            found.append(self._report_read("unexpected-element", key, value, read, operations))
         return found
 
-    def _of_element(
+    def _report_element(
         self, kind: str, key: str | None, element: _Element, count: int, operations: OperationLines
     ) -> Anomaly:
         assert element.lacking is not None
@@ -252,30 +246,32 @@ class _Timeline:
         add = next((add for add in element.adds if add.type == "ok"), element.adds[0])
         lacking = self.reads[element.lacking]
         shown = None if element.shown is None else self.reads[element.shown]
-        told = [add, *([shown] if shown is not None else []), lacking]
-        lines = operations.lines([call.index for call in told])
-        last = f"T{len(told)}"
+        calls = [add, *([shown] if shown is not None else []), lacking]
+        lines = operations.lines([call.index for call in calls])
+        last = f"T{len(calls)}"
         seen = "no read ever showed it" if shown is None else "T2 is the last that shows it"
-        more = f" {count - 1} more elements fared alike." if count > 1 else ""
-        let = "\n".join(f"{'Let ' if n == 0 else '    '} T{n + 1} = {line}" for n, line in enumerate(lines))
+        more = f" The same holds for {count - 1} more elements." if count > 1 else ""
         return anomaly(
             kind,
-            objects=key_of(key),
-            nodes=[call.node for call in told if call.node is not None],
-            ops=[call.index for call in told],
+            objects=list_objects(key),
+            nodes=[call.node for call in calls if call.node is not None],
+            ops=[call.index for call in calls],
             evidence={
                 "element": element.value,
                 "known_ns": element.known,
                 "last_lacking_ns": lacking.invoked,
                 "last_shown_ns": None if shown is None else shown.invoked,
-                "runs": element.runs[-_EVIDENCE_MOST:],
+                "runs": element.runs[-LIMITS.members :],
                 "elements": count,
             },
-            explanation=f"{let}\nThen {shortened(_json(element.value))} was in the set from {element.known / 1e9:.6f} s on.\n"
-            f"     But {last} began after that and lacks it; {seen}.{more}",
+            explanation=Argument(
+                label(lines),
+                f"{shortened(_json(element.value))} was in the set from {element.known / 1e9:.6f} s on.",
+                f"{last} began after that and lacks it; {seen}.{more}",
+            ).render(),
         )
 
-    def _of_read(
+    def _report_read(
         self, kind: str, key: str | None, value: Hashable, read: PairedOperation, operations: OperationLines
     ) -> Anomaly:
         (line,) = operations.lines([read.index])
@@ -283,19 +279,19 @@ class _Timeline:
         if kind == "duplicated-element":
             but = f"T1 shows {element} more than once."
         else:
-            but = f"T1 shows {element}, and no add of it may have succeeded."
+            but = f"T1 shows {element}, and no add of it can have succeeded."
         return anomaly(
             kind,
-            objects=key_of(key),
+            objects=list_objects(key),
             nodes=[] if read.node is None else [read.node],
             ops=[read.index],
             evidence={"element": _original(value)},
-            explanation=f"Let  T1 = {line}\nThen it shows a set: what was added, and each of it once.\n     But {but}",
+            explanation=Argument(label([line]), "T1 must show each added element once, and no others.", but).render(),
         )
 
 
 class _RangeMaximum:
-    """The greatest of any stretch, in two look-ups (a sparse table)."""
+    """A sparse table: the greatest value of any stretch of an array, in two look-ups."""
 
     def __init__(self, values: npt.NDArray[np.int64]) -> None:
         self._levels = [values]
@@ -305,7 +301,7 @@ class _RangeMaximum:
             self._levels.append(np.maximum(level[:-width], level[width:]))
             width *= 2
 
-    def of(self, begin: int, end: int) -> int:
+    def between(self, begin: int, end: int) -> int:
         level = (end - begin).bit_length() - 1
         values = self._levels[level]
         return int(max(values[begin], values[end - (1 << level)]))
@@ -317,7 +313,7 @@ def _end(read: PairedOperation) -> int:
 
 
 def _hashable(value: JSON) -> Hashable:
-    """Equal where the JSON is: 1 and true are two elements."""
+    """Make a hashable key of a JSON value: 1 and true have different keys."""
     if type(value) is int or type(value) is str:
         return value
     return (orjson.dumps(value, option=orjson.OPT_SORT_KEYS),)

@@ -68,8 +68,8 @@ def test_a_write_that_shows_up_after_a_read_without_it_is_late() -> None:
         f"Let  T1 = op 2: p1 n1 write 7 -> info ({TIMEOUT}) at 0.020 s\n"
         "     T2 = op 4: p2 n2 read -> ok, 5 at 0.032 s\n"
         "     T3 = op 6: p3 n3 read -> ok, 7 at 0.042 s\n"
-        "Then T1's coordinator had given up before T2 began, and T2, a serial read, did not show it: what was left of T1 "
-        "was to be dropped.\n"
+        "Then T1's coordinator had given up before T2 began, and T2, a serial read, did not show T1's value: so T1 "
+        "must never take effect.\n"
         "     But T3, which began after T2 was answered, shows 7, which T1 alone wrote."
     )
     assert verdict.figures == {"given_up": 1, "seen_later": 1, "late": 1}
