@@ -23,9 +23,20 @@ from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
 from schemaquake.harness.faults.ledger import Ledger
+from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.machine_time import ThreadTasks
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Cluster, Context, Fault, FaultRequest, Guarded, Nemesis, Node, Undoable
+from schemaquake.harness.model.protocols import (
+    Cluster,
+    Context,
+    Fault,
+    FaultRequest,
+    Guarded,
+    Nemesis,
+    Node,
+    TopologyNemesis,
+    Undoable,
+)
 from schemaquake.harness.model.runtime import Sleep, Task, Tasks, TaskSteps
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load
@@ -73,8 +84,10 @@ class _Open:
 class FaultExecutor:
     """Injects and heals single faults of one run; safe to call from several threads."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, *, note: Note) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, *, note: Note, roster: Roster | None = None) -> None:
+        """`roster` says which nodes are members; None: all of them, for ever."""
         self._cluster = cluster
+        self._roster = roster
         self._ledger = ledger
         self._note = note
         self._guarded = cluster if isinstance(cluster, Guarded) else None
@@ -137,7 +150,7 @@ class FaultExecutor:
             self._ledger.healing(opened.entry)
         try:
             expired = self._expired_before(opened)
-            effect = opened.nemesis.heal(self._cluster, opened.fault)
+            effect = self._undo(opened)
             if expired is None:
                 expired = self._expired(opened)
         except BaseException as error:
@@ -209,6 +222,22 @@ class FaultExecutor:
         self._tell("fault-skipped", fault, reason=reason)
         log.info("fault skipped", extra={"fault": fault.id, "nemesis": fault.nemesis, "reason": reason})
         raise FaultSkipped(f"{_called(fault)} was skipped: {reason}")
+
+    def _undo(self, opened: _Open) -> JSON:
+        """Have the nemesis undo the fault, but start no server of a node that has left since; such a one is woken only."""
+        fault = opened.fault
+        gone = [] if _disturbs(opened.nemesis) != _PROCESS else [name for name in fault.nodes if self._is_gone(name)]
+        if not gone:
+            return opened.nemesis.heal(self._cluster, fault)
+        for node in self._cluster.nodes:
+            if node.name in gone:
+                node.resume()
+        left = tuple(name for name in fault.nodes if name not in gone)
+        effect = opened.nemesis.heal(self._cluster, replace(fault, nodes=left)) if left else None
+        return {**(effect if isinstance(effect, dict) else {"healed": effect}), "gone": gone}
+
+    def _is_gone(self, name: str) -> bool:
+        return self._roster is not None and self._roster.is_gone(name)
 
     def _arm(self, opened: _Open) -> None:
         """Set the guards of a fault that is about to be injected. Raises FaultFailed: then it is not."""
@@ -296,6 +325,8 @@ class FaultExecutor:
         that each spare a majority must not take one down together, so that what a run does to its cluster is what was
         asked of it.
         """
+        if gone := [name for name in fault.nodes if self._is_gone(name)]:
+            return f"{', '.join(gone)} is no member of the cluster"
         disturbed = _disturbs(nemesis)
         rivals = [opened.fault for opened in self._open.values() if _disturbs(opened.nemesis) == disturbed]
         for rival in rivals:
@@ -304,7 +335,8 @@ class FaultExecutor:
         if disturbed != _PROCESS:
             return None
         together = {name for rival in rivals for name in rival.nodes} | set(fault.nodes)
-        if rivals and len(together) > len(self._cluster.nodes) // 2:
+        members = [node for node in self._cluster.nodes if not self._is_gone(node.name)]
+        if rivals and len(together) > len(members) // 2:
             return f"with fault {rivals[0].id} it would take down {', '.join(sorted(together))}, a majority, at once"
         for node in self._cluster.nodes:
             if node.name in fault.nodes and (reason := _not_running(node)) is not None:
@@ -312,13 +344,13 @@ class FaultExecutor:
         return None
 
 
-def refuse_unguardable(cluster: Cluster, nemesis: Nemesis, faults: Sequence[Fault]) -> None:
+def refuse_unguardable(cluster: Cluster, nemesis: Nemesis | TopologyNemesis, faults: Sequence[Fault]) -> None:
     """On a cluster whose nodes outlive the run: raises FaultNotAllowed, naming nemesis and fault, unless guards can undo all.
 
     A nemesis that does not say how each node undoes its faults has none there, nor has a fault that would still be
-    wanted when its guards undo it.
+    wanted when its guards undo it. An operation on the topology needs no guard: nothing of it is ever undone.
     """
-    if not isinstance(cluster, Guarded):
+    if not isinstance(cluster, Guarded) or isinstance(nemesis, TopologyNemesis):
         return
     if not isinstance(nemesis, Undoable):
         raise FaultNotAllowed(
@@ -370,25 +402,32 @@ class FaultSchedule:
     def __init__(
         self,
         cluster: Cluster,
-        nemeses: Sequence[str | Nemesis],
+        nemeses: Sequence[str | Nemesis | TopologyNemesis],
         context: Context,
         *,
         ledger: Ledger,
         note: Note,
         tasks: Tasks = _THREADS,
         requested: Sequence[FaultRequest] = (),
+        topology: TopologyOperations | None = None,
     ) -> None:
         """`nemeses` are registered names or the nemeses themselves; the schedule runs on the clock of `tasks`.
 
-        `requested` faults are in place from start to stop.
+        `requested` faults are in place from start to stop. `topology` carries out the operations of topology nemeses.
 
         Raises PlanError as their schedules do, and as `refuse_unguardable` does.
         """
-        self._nemeses = [load("nemeses", known) if isinstance(known, str) else known for known in nemeses]
+        self._topology = topology
+        self._nemeses: list[Nemesis | TopologyNemesis] = [
+            load("nemeses", known) if isinstance(known, str) else known for known in nemeses
+        ]
         self.faults = compose(self._nemeses, context)
         """Every planned fault, in order of `begins_s`."""
         for nemesis in self._nemeses:
             refuse_unguardable(cluster, nemesis, [fault for fault in self.faults if fault.nemesis == nemesis.name])
+        changing = {nemesis.name for nemesis in self._nemeses if isinstance(nemesis, TopologyNemesis)}
+        self.operations = [fault for fault in self.faults if fault.nemesis in changing]
+        """Those of `faults` that are operations on the topology."""
         self._numbers = count(len(self.faults))
         self._requested = [
             (load("nemeses", each.nemesis), each.fault(id=next(self._numbers), ends_s=context.time_limit_s))
@@ -396,11 +435,12 @@ class FaultSchedule:
         ]
         for nemesis, fault in self._requested:
             refuse_unguardable(cluster, nemesis, [fault])
-        self.executor = FaultExecutor(cluster, ledger, note=note)
+        self.executor = FaultExecutor(cluster, ledger, note=note, roster=None if topology is None else topology.roster)
         self._tasks = tasks
         self._began_ns = 0
         self._errors: list[Exception] = []
         self._running: list[Task] = []
+        self._operating: list[Task] = []
 
     @property
     def failures(self) -> Sequence[str]:
@@ -417,23 +457,30 @@ class FaultSchedule:
         self._began_ns = self._tasks.clock.now_ns()
         for nemesis in self._nemeses:
             faults = [fault for fault in self.faults if fault.nemesis == nemesis.name]
-            self._running.append(self._tasks.spawn(f"nemesis {nemesis.name}", self._carry_out(nemesis, faults)))
+            if isinstance(nemesis, TopologyNemesis):
+                self._operating.append(self._tasks.spawn(f"nemesis {nemesis.name}", self._operate(nemesis, faults)))
+            else:
+                self._running.append(self._tasks.spawn(f"nemesis {nemesis.name}", self._carry_out(nemesis, faults)))
 
     def stop(self) -> None:
         """Begin no more faults, wait for the one each nemesis may be working on, and undo everything still in place.
 
-        May be called again, and before `start`. Raises an ExceptionGroup of what could not be undone and of what went
+        Operations under way are waited for at the end, since a fault may be what holds them up. May be called again, and before `start`. Raises an ExceptionGroup of what could not be undone and of what went
         wrong in the tasks.
         """
-        for task in self._running:
+        for task in (*self._running, *self._operating):
             task.stop()
         for task in self._running:
             task.join()
-        errors, self._errors = self._errors, []
+        errors: list[Exception] = []
         try:
             self.executor.heal_all()
         except ExceptionGroup as group:
             errors += group.exceptions
+        for task in self._operating:
+            task.join()
+        failed, self._errors = self._errors, []
+        errors = [*failed, *errors]
         if errors:
             raise ExceptionGroup("some faults could not be carried out or undone", errors)
 
@@ -460,6 +507,22 @@ class FaultSchedule:
         except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
             self._errors.append(error)
 
+    def _operate(self, nemesis: TopologyNemesis, operations: Sequence[Fault]) -> TaskSteps:
+        """Carry out one operation after another; one whose time has passed when its turn comes is skipped."""
+        topology = self._topology
+        try:
+            if topology is None:
+                raise PlanError(f'nemesis "{nemesis.name}" changes the topology, and this schedule cannot')  # noqa: TRY301
+            for operation in operations:
+                if not (yield self._until(operation.begins_s)):
+                    return
+                if self._elapsed_s() >= operation.ends_s:
+                    topology.skip(operation, "the one before it took until after this one should have begun")
+                else:
+                    topology.carry_out(nemesis, operation)
+        except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
+            self._errors.append(error)
+
     def _inject(self, nemesis: Nemesis, fault: Fault) -> bool:
         try:
             if self._elapsed_s() >= fault.ends_s:
@@ -476,7 +539,7 @@ class FaultSchedule:
         return (self._tasks.clock.now_ns() - self._began_ns) / _S
 
 
-def compose(nemeses: Sequence[Nemesis], context: Context) -> Sequence[Fault]:
+def compose(nemeses: Sequence[Nemesis | TopologyNemesis], context: Context) -> Sequence[Fault]:
     """The faults of all nemeses in order of `begins_s`, numbered anew from 0; the same seed gives the same faults.
 
     Raises PlanError if a nemesis is named twice, or plans a fault that does not fit the run.
@@ -494,7 +557,7 @@ def compose(nemeses: Sequence[Nemesis], context: Context) -> Sequence[Fault]:
     return [replace(fault, id=number) for number, fault in enumerate(faults)]
 
 
-def _checked(fault: Fault, nemesis: Nemesis, context: Context) -> Fault:
+def _checked(fault: Fault, nemesis: Nemesis | TopologyNemesis, context: Context) -> Fault:
     if fault.nemesis != nemesis.name:
         raise PlanError(f'nemesis "{nemesis.name}" planned a fault in the name of "{fault.nemesis}"')
     if not 0 <= fault.begins_s < fault.ends_s <= context.time_limit_s:
@@ -502,6 +565,6 @@ def _checked(fault: Fault, nemesis: Nemesis, context: Context) -> Fault:
             f"{fault.nemesis}: a fault from {fault.begins_s:g} s to {fault.ends_s:g} s does not lie within the "
             f"{context.time_limit_s:g} s of the main phase"
         )
-    if unknown := sorted(set(fault.nodes) - set(context.nodes)):
+    if unknown := sorted(set(fault.nodes) - set(context.nodes) - set(context.spares)):
         raise PlanError(f"{fault.nemesis}: no such node: {', '.join(unknown)}")
     return fault

@@ -16,7 +16,7 @@ from schemaquake.harness.model.protocols import Cluster, Guarded, LedgerHealer, 
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_process import still_running
 
-__all__ = ["Mended", "heal", "heal_ledger", "heal_open"]
+__all__ = ["Mended", "close_operations", "heal", "heal_ledger", "heal_open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ def heal(folder: Path) -> Sequence[str]:
     provider: Provider = load("clusters", plan.cluster)
     done = list(provider.heal(folder))
     ledger = Ledger(folder / FILE_NAME)
+    done += close_operations(ledger)
     for entry in (*ledger.open_faults(), *ledger.open_resources()):
         what = (
             entry.kind
@@ -71,13 +72,24 @@ def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
     return provider.heal_ledger(ledger, cluster_file)
 
 
+def close_operations(ledger: Ledger) -> list[str]:
+    """Close the operations on the topology that a dead run left without an outcome: it is unknown, and nothing is undone."""
+    done = []
+    for entry in ledger.open_operations():
+        assert entry.fault is not None, "open_operations lists nothing else"
+        ledger.concluded(entry.id, "info", {"by": "schemaquake heal"})
+        nodes = ", ".join(entry.fault.nodes) or "the cluster"
+        done.append(f"{entry.fault.nemesis} of {nodes}: its outcome is unknown, and it is not undone")
+    return done
+
+
 def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
     """Undo what a dead run left in place on nodes that outlived it, the latest first; all of it is tried.
 
     Only what its nemesis has undone, and read back, is marked as healed; then its guards go. A server that was started
     and does not serve is a finding: nothing is left that another healing would undo.
     """
-    done, left = [], []
+    done, left = close_operations(ledger), []
     for entry in reversed(ledger.open_faults()):
         fault = entry.fault
         assert fault is not None, "open_faults lists nothing else"

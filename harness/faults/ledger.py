@@ -6,7 +6,8 @@
      "fault": {"id": 3, "begins_s": 5.1, "ends_s": 12.0, "nodes": ["n1"], "parameters": {…}}, "effect": null}
 
 States: `planned → injected → healing → healed`, with `failed` (an injection or a healing that raised; still to be
-undone) and `skipped` (never injected; nothing to undo). Every line is complete by itself: the last one of an id says
+undone) and `skipped` (never injected; nothing to undo). An operation on the topology is an entry of kind `operation`:
+`planned → begun → ok | fail | info`; it is closed by its outcome, and never undone. Every line is complete by itself: the last one of an id says
 where that thing stands. Resources that a run created (processes, namespaces) are entries of kind `resource`; one of kind
 `run`, with nothing to undo, says by what name the nodes of a deployed cluster know the run.
 SIGKILL of the harness at any instant leaves either no fault or a fault that `open_faults` lists.
@@ -25,6 +26,7 @@ import orjson
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.machine_time import MachineClock
+from schemaquake.harness.model.membership import ChangeOutcome
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Fault
 from schemaquake.harness.model.runtime import Clock
@@ -33,9 +35,13 @@ __all__ = ["FILE_NAME", "Entry", "Ledger", "State", "read_ledger"]
 
 FILE_NAME: Final = "ledger.jsonl"
 
-State: TypeAlias = Literal["planned", "injected", "healing", "healed", "failed", "skipped"]
+State: TypeAlias = Literal[
+    "planned", "injected", "healing", "healed", "failed", "skipped", "begun", "ok", "fail", "info"
+]
 _STATES: Final[Mapping[str, State]] = {state: state for state in get_args(State)}
-_CLOSED: Final = frozenset({"healed", "skipped"})
+_CLOSED: Final = frozenset({"healed", "skipped", "ok", "fail", "info"})
+_FAULTS: Final = frozenset({"fault", "operation"})
+"""Kinds of entries that have a `fault`."""
 _MACHINE: Final = MachineClock()
 
 
@@ -88,6 +94,18 @@ class Ledger:
         """Say that this fault is about to be injected; returns the entry's id. On disk before this returns."""
         return self._add("fault", fault=fault)
 
+    def plan_operation(self, operation: Fault) -> int:
+        """Say that this operation on the topology is about to begin; returns the entry's id. On disk before this returns."""
+        return self._add("operation", fault=operation)
+
+    def begun(self, entry: int) -> None:
+        """Say that the operation is asked of the cluster now."""
+        self._move(entry, "begun", None)
+
+    def concluded(self, entry: int, outcome: ChangeOutcome, effect: JSON = None) -> None:
+        """Close an operation by its outcome; `effect` is what it brought back, or the error in words."""
+        self._move(entry, outcome, effect)
+
     def record(self, kind: str, what: Mapping[str, JSON]) -> int:
         """Say that something else is about to be made that a crash would leave behind; returns the entry's id.
 
@@ -117,7 +135,11 @@ class Ledger:
 
     def open_faults(self) -> Sequence[Entry]:
         """Faults that may still be in place, oldest first, from a fresh read of the file."""
-        return [entry for entry in self._open() if entry.fault is not None]
+        return [entry for entry in self._open() if entry.kind == "fault"]
+
+    def open_operations(self) -> Sequence[Entry]:
+        """Operations on the topology without an outcome, oldest first, from a fresh read of the file."""
+        return [entry for entry in self._open() if entry.kind == "operation"]
 
     def open_resources(self) -> Sequence[Entry]:
         """Other things that may still be there, oldest first, from a fresh read of the file."""
@@ -179,7 +201,7 @@ def _entry(path: Path, number: int, line: bytes) -> Entry:
     try:
         document = orjson.loads(line)
         fault = None
-        if document["kind"] == "fault":
+        if document["kind"] in _FAULTS:
             fields = document["fault"]
             fault = Fault(**(fields | {"nemesis": document["nemesis"], "nodes": tuple(fields["nodes"])}))
         return Entry(

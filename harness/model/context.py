@@ -20,6 +20,9 @@ class Context:
     replication_factor: int = 3
     keyspace_prefix: str = "sq"
     features: frozenset[str] = frozenset()
+    spares: tuple[str, ...] = ()
+    """Nodes that are prepared and no members yet. A workload may pin workers to them, which begin their main phase when
+    the node has joined, without its meetings."""
     crew: int = 3
     time_limit_s: float = 60
     rate: float | None = None

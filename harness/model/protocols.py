@@ -14,6 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.harness.model.context import Context
+from schemaquake.harness.model.membership import Member, MemberState
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.steps import Invoke, Step
@@ -42,6 +43,7 @@ __all__ = [
     "Guarded",
     "HistoryFormat",
     "LedgerHealer",
+    "MemberListing",
     "Nemesis",
     "Node",
     "OwnLack",
@@ -49,6 +51,7 @@ __all__ = [
     "Provider",
     "Shortenable",
     "TakesOptions",
+    "TopologyNemesis",
     "Undo",
     "UndoVerb",
     "Undoable",
@@ -199,7 +202,7 @@ class Connector(Protocol):
 class Cluster(Protocol):
     """A running system: nodes, and a way for workers to reach them.
 
-    May declare `schemaquake.harness.model.traits.ClusterTraits`, and be `CatchingUp` or `Guarded`.
+    May declare `schemaquake.harness.model.traits.ClusterTraits`, and be `CatchingUp`, `Guarded` or `MemberListing`.
     """
 
     nodes: Sequence[Node]
@@ -243,6 +246,19 @@ class CatchingUp(Protocol):
 
     def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
         """Have these nodes catch up before a final reading; by node `{"passed": bool, "seconds": float, "why": str}`."""
+        ...
+
+
+@runtime_checkable
+class MemberListing(Protocol):
+    """A cluster whose membership can change. The nodes of any other are members from its start to its end."""
+
+    def members(self) -> Mapping[str, Member]:
+        """Read the state of every node in `nodes`, spares included, by name.
+
+        Before `start` it is the plan: spares are absent, all others normal. Read from the system wherever it can say.
+        Raises ClusterError if no node can be asked.
+        """
         ...
 
 
@@ -394,6 +410,29 @@ class Nemesis(Protocol):
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
         """Undo it; idempotent, also when the fault was never injected. Returns what was read back. Raises HealError."""
+        ...
+
+
+@runtime_checkable
+class TopologyNemesis(Protocol):
+    """A kind of change of the cluster's membership: an operation with an outcome, which is never undone.
+
+    It stands in the history as a pair of events of process −1 with f = `name`, and in the ledger as an entry that its
+    outcome closes. May declare `schemaquake.harness.model.traits.NemesisTraits`, and be `OwnLack` or `AllowedByOptions`.
+    """
+
+    name: str
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """As `Nemesis.schedule`. An operation begins at `begins_s` or, if the one before it takes long, until `ends_s`."""
+        ...
+
+    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
+        """Return the states to which the operation leads if it is ok, by node; a node that it leaves as it is, is absent."""
+        ...
+
+    def operate(self, cluster: Cluster, operation: Fault) -> Completion:
+        """Carry it out and wait for its outcome, within a limit of its own. What it raises counts as an unknown outcome."""
         ...
 
 

@@ -96,6 +96,17 @@ class Crew(Protocol):
         """
         ...
 
+    def admit(self, nodes: Iterable[str]) -> None:
+        """Open the sessions of the workers of these nodes, which have joined; in a main phase that goes on they begin.
+
+        Raises NodeUnreachable. May be called while a phase goes on, as `dismiss` may.
+        """
+        ...
+
+    def dismiss(self, nodes: Iterable[str]) -> None:
+        """End the phase of the workers of these nodes, which have left, after the operation each is at; meetings go on."""
+        ...
+
     def run(self, phase: Phase, *, label: str = "", nodes: Iterable[str], time_limit_s: float | None = None) -> bool:
         """Let the workers of these nodes do one phase, and wait for all of them.
 
@@ -114,6 +125,13 @@ class Observer(Protocol):
 
     def connect(self, nodes: Iterable[str]) -> None:
         """Open (or open anew) a session to each of these nodes, and observe only these from now on."""
+        ...
+
+    def follow(self, nodes: Iterable[str]) -> None:
+        """Observe these nodes from now on: close sessions to others, and open those that there are none to yet.
+
+        Raises NodeUnreachable for a node that accepts none; the others are observed all the same.
+        """
         ...
 
     def sample(self, phase: str | None) -> None:

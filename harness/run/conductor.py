@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +22,7 @@ from schemaquake.harness.console import configure_logging, progress
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
 from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
+from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.faults.requests import nemeses_of, requested_faults
 from schemaquake.harness.history.journal import Journal, start_clock
 from schemaquake.harness.model.operation import JSON
@@ -29,6 +31,7 @@ from schemaquake.harness.model.protocols import Cluster, Context, Provider, Work
 from schemaquake.harness.model.runtime import Runtime, RuntimeProvider
 from schemaquake.harness.model.traits import cluster_traits, lack
 from schemaquake.harness.registry import load
+from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.notes import Notes, Progress
 from schemaquake.harness.run.phases import Phases
 from schemaquake.harness.run.process_runtime import ProcessRuntime
@@ -103,11 +106,13 @@ class Conductor:
             stack.enter_context(runtime.waiting())
             cluster = self._provider.create(plan, self._folder)
             stack.callback(cluster.stop)
-            context = plan.context(cluster.features)
+            roster = Roster(cluster)
+            context = replace(plan.context(cluster.features), spares=roster.spares)
             self._refuse_what_cannot_be(cluster, context)
             ledger = Ledger(self._folder / FILE_NAME, clock=runtime.clock)
             stack.callback(ledger.close)
             self._name_in(ledger, cluster)
+            following = Following(roster, notes)
             faults = FaultSchedule(
                 cluster,
                 plan.nemeses,
@@ -116,6 +121,9 @@ class Conductor:
                 note=notes.write_fault,
                 tasks=runtime,
                 requested=requested_faults(plan),
+                topology=TopologyOperations(
+                    cluster, roster, ledger, note=notes.write_operation, changed=following.changed
+                ),
             )
             stack.callback(faults.heal_everything)
             with notes.phase("boot"):
@@ -137,6 +145,7 @@ class Conductor:
                 request_timeout_s=plan.request_timeout_s,
             )
             stack.callback(observer.stop)
+            following.begin(crew, observer)
             Phases(
                 plan,
                 cluster,
@@ -145,6 +154,7 @@ class Conductor:
                 observer=observer,
                 faults=faults,
                 notes=notes,
+                following=following,
             ).run()
 
     def _name_in(self, ledger: Ledger, cluster: Cluster) -> None:

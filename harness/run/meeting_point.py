@@ -23,7 +23,7 @@ class MeetingPoint:
     """Where `parties` workers wait for each other, any number of times in a phase. Handed to processes as they are spawned."""
 
     def __init__(self, spawn: SpawnContext, parties: int) -> None:
-        self._parties = parties
+        self._parties: Any = spawn.RawValue("q", parties)
         self._lock = spawn.Lock()
         self._arrived: Any = spawn.RawValue("q", 0)
         self._held: Any = spawn.RawValue("q", 0)
@@ -31,8 +31,9 @@ class MeetingPoint:
         # Two, in turn: whoever hurries on to the next meeting cannot take a token that was left for another one here.
         self._tokens = (spawn.Semaphore(0), spawn.Semaphore(0))
 
-    def reset(self) -> None:
-        """Begin a phase anew; nobody may be at work."""
+    def reset(self, parties: int) -> None:
+        """Begin a phase anew, with so many workers; none may be at work."""
+        self._parties.value = parties
         self._arrived.value = self._held.value = self._gone.value = 0
         for tokens in self._tokens:
             while tokens.acquire(block=False):
@@ -46,18 +47,17 @@ class MeetingPoint:
         with self._lock:
             number = self._held.value
             self._arrived.value += 1
-            everybody = self._arrived.value == self._parties
-            if everybody:
-                self._arrived.value = 0
-                self._held.value += 1
+            if self._arrived.value == self._parties.value:
+                self._hold(self._parties.value - 1)
+                return True
         tokens = self._tokens[number % 2]
-        if everybody:
-            for _ in range(self._parties - 1):
-                tokens.release()
-            return True
         ends = time.monotonic() + limit_s
         while not tokens.acquire(timeout=_LOOK_EVERY_S):
             if called_off():
+                with self._lock:
+                    if self._held.value > number:
+                        continue
+                    self._arrived.value -= 1
                 return False
             if self._held.value > number:
                 continue  # our token is on its way
@@ -66,6 +66,21 @@ class MeetingPoint:
             if time.monotonic() >= ends:
                 raise NobodyElseComes(f"they did not meet within {limit_s:g} s")
         return True
+
+    def withdraw(self) -> None:
+        """Say that one party is no party any more: the others meet without it."""
+        with self._lock:
+            self._parties.value -= 1
+            if 0 < self._arrived.value == self._parties.value:
+                self._hold(self._parties.value)
+
+    def _hold(self, waiting: int) -> None:
+        """Hold the present meeting, with the lock held: leave a token for each party that waits at it."""
+        tokens = self._tokens[self._held.value % 2]
+        self._arrived.value = 0
+        self._held.value += 1
+        for _ in range(waiting):
+            tokens.release()
 
     def leave(self) -> None:
         """Say that one party comes to no more meetings of this phase."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
+from typing import Final, Literal
 
 from schemaquake.harness.history.journal import Journal
 from schemaquake.harness.model.operation import JSON, NEMESIS
@@ -33,6 +33,18 @@ class Notes:
     def write(self, f: str, value: JSON, *, node: str | None = None) -> None:
         """Record one event of process −1."""
         self._journal.event(NEMESIS, "info", f, node, None, value)
+
+    def write_operation(
+        self,
+        type: Literal["invoke", "ok", "fail", "info"],  # noqa: A002 - the column's name
+        f: str,
+        value: JSON,
+        *,
+        node: str | None,
+        error: str | None = None,
+    ) -> None:
+        """Record one end of an operation on the topology."""
+        self._journal.event(NEMESIS, type, f, node, None, value, error)
 
     def write_fault(self, f: str, value: JSON) -> None:
         """Record what became of a fault, and log its begin and end."""

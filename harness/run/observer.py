@@ -52,6 +52,10 @@ class ProcessObserver:
         """Open (or open anew) a session to each of these nodes, and observe only these from now on."""
         self._ask("connect", tuple(nodes))
 
+    def follow(self, nodes: Iterable[str]) -> None:
+        """Observe these nodes from now on, with the sessions that there are. Raises NodeUnreachable."""
+        self._ask("follow", tuple(nodes))
+
     def sample(self, phase: str | None) -> None:
         """Begin to sample under that phase's name, or stop (None)."""
         self._ask("sample", phase)
@@ -151,6 +155,14 @@ class _SchemaReader:
             self._clients = {}
             for node in nodes:
                 self._clients[node] = self._connector.connect(node, request_timeout_s=self._timeout_s)
+
+    def follow(self, nodes: Sequence[str]) -> None:
+        with self._lock:
+            for node in self._clients.keys() - set(nodes):
+                self._clients.pop(node).close()
+            for node in nodes:
+                if node not in self._clients:
+                    self._clients[node] = self._connector.connect(node, request_timeout_s=self._timeout_s)
 
     def sample(self, phase: str | None) -> None:
         self._phase = phase

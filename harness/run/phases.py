@@ -19,6 +19,7 @@ from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node
 from schemaquake.harness.model.runtime import Clock, Crew, Observer
 from schemaquake.harness.model.traits import cluster_traits, workload_traits
 from schemaquake.harness.registry import load
+from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.notes import Notes
 
 __all__ = ["Phases", "main_limit_s"]
@@ -58,6 +59,7 @@ class Phases:
         observer: Observer,
         faults: FaultSchedule,
         notes: Notes,
+        following: Following,
     ) -> None:
         self._plan = plan
         self._cluster = cluster
@@ -66,11 +68,12 @@ class Phases:
         self._observer = observer
         self._faults = faults
         self._notes = notes
+        self._following = following
         self._nodes = {node.name: node for node in cluster.nodes}
 
     def run(self) -> None:
         """Go from the crew's first session to the last final readings."""
-        everybody = list(self._nodes)
+        everybody = self._following.look("boot")
         self._crew.connect(everybody)
         self._observer.connect(everybody)
         self._observer.sample("running")
@@ -82,17 +85,24 @@ class Phases:
             self._crew.run("prepare", nodes=everybody)
             self._refuse_half_a_setup()
         with self._notes.phase("main", limit_s=main_limit_s(self._plan)):
-            self._main(everybody)
+            # The workers of spares begin when their node has joined.
+            self._main([*everybody, *self._following.spares])
         with self._notes.phase("heal"):
-            serving = self._bring_back(everybody)
+            self._faults.heal_everything()
+            serving = self._bring_back(self._following.look("heal"))
         self._judge("settled", serving)
         if self._plan.restart != "none":
             with self._notes.phase("restart"):
                 serving = self._restart(serving)
+                self._following.look("restart")
             self._judge("restarted", serving)
 
     def _main(self, nodes: Sequence[str]) -> None:
-        self._notes.write("faults-planned", {"count": len(self._faults.faults)})
+        operations = len(self._faults.operations)
+        self._notes.write(
+            "faults-planned",
+            {"count": len(self._faults.faults) - operations} | ({"operations": operations} if operations else {}),
+        )
         self._faults.start()
         try:
             in_time = self._crew.run("main", nodes=nodes, time_limit_s=main_limit_s(self._plan))
@@ -114,8 +124,7 @@ class Phases:
         log.warning("phase cut short: the cluster answers too slowly", extra={"phase": phase})
 
     def _bring_back(self, nodes: Sequence[str]) -> list[str]:
-        """After the faults: every node serves again, or is known not to."""
-        self._faults.heal_everything()
+        """Have every node that should serve do so again, after the faults; return those that do."""
         serving = []
         for name in nodes:
             node = self._nodes[name]

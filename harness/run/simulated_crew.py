@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -70,15 +71,21 @@ class SimulatedCrew:
         *,
         connect: Callable[[Script], Client],
         journal: Callable[[Script], EventJournal],
+        absent: Iterable[str] = (),
     ) -> None:
+        """`absent` are nodes whose workers begin no phase until they are admitted."""
         self._heap = heap
+        self._absent = set(absent)
+        self._gone: set[str] = set()
+        self._order: PhaseOrder | None = None
+        self._latecomers: set[str] = set()
         self.ended_early: str | None = None
         self._over = False
         self._ends_at_ns: int | None = None
         self._working = 0
         self._failures: list[SchemaquakeError] = []
         crews = [script.assignment.workload for script in scripts]
-        self._meetings = {name: _Meeting(heap, crews.count(name), self.is_over) for name in dict.fromkeys(crews)}
+        self._meetings = {name: _Meeting(heap, self.is_over) for name in dict.fromkeys(crews)}
         self._workers = [
             _SimulatedWorker(
                 heap,
@@ -98,23 +105,47 @@ class SimulatedCrew:
                 if worker.node == node:
                     worker.connect()
 
+    def admit(self, nodes: Iterable[str]) -> None:
+        """Open the sessions of the workers of these nodes; those that wait to begin a main phase begin it."""
+        nodes = tuple(nodes)
+        self.connect(nodes)
+        self._absent -= set(nodes)
+        self._gone -= set(nodes)
+        for worker in self._workers:
+            if self._order is not None and worker.node in nodes and worker.node in self._latecomers:
+                self._working += 1
+                self._heap.at(self._heap.now_ns, partial(worker.begin, replace(self._order, meetings=False)))
+        self._latecomers -= set(nodes)
+
+    def dismiss(self, nodes: Iterable[str]) -> None:
+        """End the phase of the workers of these nodes, after the operation each is at."""
+        nodes = tuple(nodes)
+        self._gone |= set(nodes)
+        for worker in self._workers:
+            if worker.node in nodes:
+                worker.dismiss()
+
     def run(self, phase: Phase, *, label: str = "", nodes: Iterable[str], time_limit_s: float | None = None) -> bool:
         """Let the workers of these nodes do one phase, and run the heap until all have; as `Crew.run`."""
         heap = self._heap
         nodes = tuple(nodes)
-        workers = [worker for worker in self._workers if worker.node in nodes]
+        present = [worker for worker in self._workers if worker.node not in self._absent | self._gone]
+        workers = [worker for worker in present if worker.node in nodes]
+        self._latecomers = self._absent & set(nodes)
         self.ended_early = None
         self._over = False
         self._failures = []
         self._working = len(workers)
         for meeting in self._meetings.values():
-            meeting.reset()
+            meeting.reset(sum(worker.meets_at(meeting) for worker in present))
         self._ends_at_ns = None if time_limit_s is None else heap.now_ns + int(time_limit_s * _S)
-        order = PhaseOrder(phase, label, self._ends_at_ns, len(workers) == len(self._workers))
+        order = PhaseOrder(phase, label, self._ends_at_ns, len(workers) == len(present))
+        self._order = order
         limit = None if self._ends_at_ns is None else heap.at(self._ends_at_ns, self._halt)
         for worker in workers:
             heap.at(heap.now_ns, partial(worker.begin, order))
         heap.run(lambda: self._working == 0 or bool(self._failures))
+        self._order = None
         if self._failures:
             heap.run(lambda: self._working == 0, until_ns=heap.now_ns + _PATIENCE_NS)
             raise self._failures[0]
@@ -123,6 +154,10 @@ class SimulatedCrew:
         if limit is not None:
             limit.cancel()
         return self._ends_at_ns is None or heap.now_ns < self._ends_at_ns
+
+    def is_gone(self, node: str) -> bool:
+        """Return whether the workers of that node were dismissed."""
+        return node in self._gone
 
     def is_over(self) -> bool:
         """Whether no worker may take another step."""
@@ -190,6 +225,7 @@ class _SimulatedWorker:
         self._calling: Client | None = None
         self._effects: Generator[Effect, Any, Ending] | None = None
         self._pause: Event | None = None
+        self._meets = False
 
     def connect(self) -> None:
         """Open the session anew; an operation under way ends in the former one."""
@@ -204,8 +240,23 @@ class _SimulatedWorker:
     def begin(self, order: PhaseOrder) -> None:
         """Do one phase."""
         heap = self._heap
-        self._effects = self._script.begin(order, now_ns=lambda: heap.now_ns, is_over=self._crew.is_over)
+        self._meets = order.meetings
+        self._effects = self._script.begin(order, now_ns=lambda: heap.now_ns, is_over=self._is_over)
         self._go_on(self._effects, None)
+
+    def meets_at(self, meeting: _Meeting) -> bool:
+        """Return whether that is where this worker's crew meets."""
+        return self._meeting is meeting
+
+    def dismiss(self) -> None:
+        """Take no step after the present one, which a pause or a meeting ends at once."""
+        if self._effects is not None and self._meets:
+            self._meets = False
+            self._meeting.withdraw(self)
+        self.wake()
+
+    def _is_over(self) -> bool:
+        return self._crew.is_over() or self._crew.is_gone(self.node)
 
     def wake(self) -> None:
         """Cut a pause short."""
@@ -244,12 +295,12 @@ class _SimulatedWorker:
             case Sleep(until_ns):
                 if until_ns <= heap.now_ns:
                     return False, True
-                if self._crew.is_over():
+                if self._is_over():
                     return False, False
                 self._pause = heap.at(until_ns, partial(self._go_on, effects, True))
                 return True, None
             case Meet():
-                self._meeting.arrive(partial(self._go_on, effects))
+                self._meeting.arrive(self, partial(self._go_on, effects))
                 return True, None
 
     def _call(self, effects: Generator[Effect, Any, Ending], operation: Invoke) -> None:
@@ -273,7 +324,7 @@ class _SimulatedWorker:
 
     def _finish(self, ending: Ending) -> None:
         self._effects = None
-        if ending.how == "finished":
+        if ending.how == "finished" and not self._crew.is_gone(self.node):
             self._meeting.leave()
         self._crew.end(ending)
 
@@ -292,28 +343,41 @@ class _SimulatedWorker:
 class _Meeting:
     """Where the workers of one crew wait for each other."""
 
-    def __init__(self, heap: EventHeap, parties: int, is_over: Callable[[], bool]) -> None:
+    def __init__(self, heap: EventHeap, is_over: Callable[[], bool]) -> None:
         self._heap = heap
-        self._parties = parties
+        self._parties = 0
         self._is_over = is_over
-        self._waiting: list[tuple[Callable[[object], None], Event]] = []
+        self._waiting: list[tuple[object, Callable[[object], None], Event]] = []
         self._gone = 0
 
-    def reset(self) -> None:
-        """Begin a phase anew."""
+    def reset(self, parties: int) -> None:
+        """Begin a phase anew, with so many workers."""
+        self._parties = parties
         self._gone = 0
         self._release(False)
 
-    def arrive(self, go_on: Callable[[object], None]) -> None:
+    def arrive(self, party: object, go_on: Callable[[object], None]) -> None:
         """Wait; `go_on` gets True when all are there, False when the meeting is called off, or NobodyElseComes."""
         limit = self._heap.at(self._heap.now_ns + int(MEETING_LIMIT_S * _S), self._give_up)
-        self._waiting.append((go_on, limit))
+        self._waiting.append((party, go_on, limit))
         if len(self._waiting) == self._parties:
             self._release(True)
         elif self._is_over():
             self._release(False)
         elif self._gone:
             self._release(NobodyElseComes(ONE_HAS_LEFT))
+
+    def withdraw(self, party: object) -> None:
+        """Send one party home, and count it no more: the others meet without it."""
+        self._parties -= 1
+        for index, (waiting, go_on, limit) in enumerate(self._waiting):
+            if waiting is party:
+                del self._waiting[index]
+                limit.cancel()
+                self._heap.at(self._heap.now_ns, partial(go_on, False))
+                break
+        if 0 < len(self._waiting) == self._parties:
+            self._release(True)
 
     def leave(self) -> None:
         """Say that one party comes to no more meetings of this phase."""
@@ -329,6 +393,6 @@ class _Meeting:
 
     def _release(self, answer: object) -> None:
         waiting, self._waiting = self._waiting, []
-        for go_on, limit in waiting:
+        for _, go_on, limit in waiting:
             limit.cancel()
             self._heap.at(self._heap.now_ns, partial(go_on, answer))

@@ -47,6 +47,16 @@ class SimulatedObserver:
         for node in nodes:
             self._clients[node] = self._connector.connect(node, request_timeout_s=self._timeout_s)
 
+    def follow(self, nodes: Iterable[str]) -> None:
+        """Observe these nodes from now on, with the sessions that there are. Raises NodeUnreachable."""
+        self._await(lambda: not self._looking)
+        wanted = tuple(nodes)
+        for node in [node for node in self._clients if node not in wanted]:
+            self._clients.pop(node).close()
+        for node in wanted:
+            if node not in self._clients:
+                self._clients[node] = self._connector.connect(node, request_timeout_s=self._timeout_s)
+
     def sample(self, phase: str | None) -> None:
         """Begin to sample under that phase's name, or stop (None)."""
         self._phase = phase

@@ -92,6 +92,7 @@ class SimulatedRuntime:
             journal=lambda script: Journal(
                 journals / f"events-{script.assignment.process:04d}.jsonl", started_ns, clock=self.clock
             ),
+            absent=context.spares,
         )
 
     def observer(

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -55,6 +55,9 @@ _LOOK_EVERY_NS: Final = 250_000_000
 
 _S: Final = 1_000_000_000
 
+_ABSENT, _PRESENT, _GONE = range(3)
+"""Where the workers of one node stand: not yet begun, taking part, or dismissed."""
+
 _Verb: TypeAlias = Literal["connect", "phase"]
 
 
@@ -74,10 +77,8 @@ class ProcessCrew:
         spawn = multiprocessing.get_context("spawn")
         self._stopped = spawn.RawValue("b", 0)
         self._connecting = threading.Lock()
-        assignments = assign(workloads, context)
-        self._meeting_points = {
-            name: MeetingPoint(spawn, sum(one.workload == name for one in assignments)) for name in workloads
-        }
+        self._assignments = assignments = assign(workloads, context)
+        self._meeting_points = {name: MeetingPoint(spawn, 0) for name in workloads}
         self.ended_early: str | None = None
         self._processes = {
             node: _WorkerProcess(
@@ -93,9 +94,9 @@ class ProcessCrew:
                     request_timeout_s=request_timeout_s,
                 ),
                 self._meeting_points,
-                self._stopped,
+                _Signals(self._stopped, spawn.RawValue("b", _ABSENT if node in context.spares else _PRESENT)),
             )
-            for node in context.nodes
+            for node in (*context.nodes, *context.spares)
             if any(one.member.node == node for one in assignments)
         }
 
@@ -106,6 +107,20 @@ class ProcessCrew:
         """
         with self._connecting:
             self._command("connect", None, nodes)
+
+    def admit(self, nodes: Iterable[str]) -> None:
+        """Open the sessions of the workers of these nodes; those that wait to begin a main phase begin it."""
+        nodes = tuple(nodes)
+        self.connect(nodes)
+        for node in nodes:
+            if node in self._processes:
+                self._processes[node].signals.place.value = _PRESENT
+
+    def dismiss(self, nodes: Iterable[str]) -> None:
+        """End the phase of the workers of these nodes, after the operation each is at."""
+        for node in nodes:
+            if node in self._processes:
+                self._processes[node].signals.place.value = _GONE
 
     def run(
         self,
@@ -123,10 +138,11 @@ class ProcessCrew:
         nodes = tuple(nodes)
         self._stopped.value = 0
         self.ended_early = None
-        for point in self._meeting_points.values():
-            point.reset()
+        present = {node for node, process in self._processes.items() if process.is_at(_PRESENT)}
+        for name, point in self._meeting_points.items():
+            point.reset(sum(one.workload == name and one.member.node in present for one in self._assignments))
         ends_at_ns = None if time_limit_s is None else time.monotonic_ns() + int(time_limit_s * _S)
-        everybody = set(self._processes) <= set(nodes)
+        everybody = present <= set(nodes)
         order = PhaseOrder(phase, label, ends_at_ns, everybody)
         return self._command("phase", order, nodes, ends_at=None if ends_at_ns is None else ends_at_ns / _S)
 
@@ -138,6 +154,8 @@ class ProcessCrew:
         failures: list[SchemaquakeError] = []
         in_time = True
         while waiting:
+            if verb == "phase" and all(process.is_at(_ABSENT) for process in waiting.values()):
+                self._halt()  # none of them has begun, and nothing else goes on
             timeout = None if ends_at is None else max(0.0, ends_at - time.monotonic())
             ready = wait([*waiting, *(p.process.sentinel for p in waiting.values())], timeout)
             if not ready:
@@ -185,21 +203,26 @@ class _WorkerProcess:
     """One process and its pipes: one for phases, and one for sessions, which may be renewed while a phase goes on."""
 
     def __init__(
-        self, spawn: SpawnContext, config: WorkerConfig, meeting_points: Mapping[str, MeetingPoint], stopped: Any
+        self, spawn: SpawnContext, config: WorkerConfig, meeting_points: Mapping[str, MeetingPoint], signals: _Signals
     ) -> None:
         self.node = config.node
+        self.signals = signals
         phases, their_phases = spawn.Pipe()
         sessions, their_sessions = spawn.Pipe()
         self.pipes: Mapping[_Verb, Connection] = {"phase": phases, "connect": sessions}
         self.process: SpawnProcess = spawn.Process(
             target=_serve,
-            args=(their_phases, their_sessions, config, dict(meeting_points), stopped),
+            args=(their_phases, their_sessions, config, dict(meeting_points), signals),
             name=f"workers-{config.node}",
             daemon=True,
         )
         self.process.start()
         their_phases.close()
         their_sessions.close()
+
+    def is_at(self, place: int) -> bool:
+        """Return whether the workers of this node stand there."""
+        return bool(self.signals.place.value == place)
 
     def reply(self, verb: _Verb) -> tuple[SchemaquakeError | None, str | None]:
         """Receive the answer to the last such command: why it failed, and why one of its workers ended the phase."""
@@ -233,6 +256,20 @@ class _WorkerProcess:
 # ── inside a worker process ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True)
+class _Signals:
+    """What the conductor shows to worker processes while they work, in shared memory."""
+
+    stopped: Any
+    """1: the phase is over for all."""
+    place: Any
+    """Where the workers of this node stand."""
+
+    def is_over(self) -> bool:
+        """Return whether the workers of this node take no more steps."""
+        return bool(self.stopped.value) or self.place.value == _GONE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
     """Everything that one worker process is given when it is spawned."""
@@ -252,14 +289,14 @@ def _serve(
     sessions: Connection,
     config: WorkerConfig,
     meeting_points: Mapping[str, MeetingPoint],
-    stopped: Any,
+    signals: _Signals,
 ) -> None:
     """Obey one command after another, until the pipes end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the conductor's to answer
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()
     workers = [
-        _ThreadedWorker(assignment, config, meeting_points[assignment.workload], stopped)
+        _ThreadedWorker(assignment, config, meeting_points[assignment.workload], signals)
         for assignment in config.assignments
     ]
     threading.Thread(target=_serve_sessions, args=(sessions, workers), name="sessions", daemon=True).start()
@@ -270,7 +307,7 @@ def _serve(
             return
         if order is None:
             break
-        phases.send(_do_each(workers, partial(_ThreadedWorker.run, order=order), stopped))
+        phases.send(_do_each(workers, partial(_ThreadedWorker.run, order=order), signals.stopped))
     for worker in workers:
         worker.close()
 
@@ -316,10 +353,12 @@ def _do_each(
 class _ThreadedWorker:
     """One worker: its script, its session and its journal. Carries out effects by blocking its thread."""
 
-    def __init__(self, assignment: Assignment, config: WorkerConfig, meeting_point: MeetingPoint, stopped: Any) -> None:
+    def __init__(
+        self, assignment: Assignment, config: WorkerConfig, meeting_point: MeetingPoint, signals: _Signals
+    ) -> None:
         self._config = config
         self._meeting_point = meeting_point
-        self._stopped = stopped
+        self._signals = signals
         workload: Workload = load("workloads", assignment.workload)
         self._script = Script(workload, assignment, config.context, worker_count=config.worker_count)
         self._client: Client | None = None
@@ -341,13 +380,26 @@ class _ThreadedWorker:
 
     def run(self, order: PhaseOrder) -> str | None:
         """Do one phase; returns why it has to end early, if it was this worker that had to end it."""
-        stopped, ends_at_ns = self._stopped, order.ends_at_ns
+        stopped, place, ends_at_ns = self._signals.stopped, self._signals.place, order.ends_at_ns
 
         def is_over() -> bool:
-            return bool(stopped.value) or (ends_at_ns is not None and time.monotonic_ns() >= ends_at_ns)
+            return (
+                bool(stopped.value)
+                or place.value == _GONE
+                or (ends_at_ns is not None and time.monotonic_ns() >= ends_at_ns)
+            )
 
+        if place.value == _ABSENT:
+            order = replace(order, meetings=False)
+            while place.value == _ABSENT:
+                if is_over():
+                    return None
+                pause_for(_LOOK_EVERY_NS / _S)
         ending = self._drive(self._script.begin(order, now_ns=time.monotonic_ns, is_over=is_over), is_over)
-        if ending.how == "finished":
+        if place.value == _GONE:
+            if order.meetings:
+                self._meeting_point.withdraw()
+        elif ending.how == "finished":
             self._meeting_point.leave()
         if ending.how == "unmet":
             stopped.value = 1
@@ -379,7 +431,7 @@ class _ThreadedWorker:
             return _sleep(effect.until_ns, is_over)
         assert isinstance(effect, Meet)
         try:
-            return self._meeting_point.meet(limit_s=MEETING_LIMIT_S, called_off=lambda: bool(self._stopped.value))
+            return self._meeting_point.meet(limit_s=MEETING_LIMIT_S, called_off=self._signals.is_over)
         except NobodyElseComes as why:
             effects.throw(why)  # raises WorkerFailed
             raise

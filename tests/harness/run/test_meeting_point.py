@@ -54,7 +54,7 @@ def test_after_a_reset_nothing_of_the_broken_meeting_is_left():
     point = point_of(2)
     assert point.meet(limit_s=30, called_off=lambda: True) is False
     point.leave()
-    point.reset()
+    point.reset(2)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda _: point.meet(limit_s=30, called_off=never), range(2))) == [True, True]
     with pytest.raises(NobodyElseComes, match=r"did not meet within 0\.1 s"):
@@ -66,7 +66,7 @@ def test_a_token_nobody_took_lets_nobody_through_after_a_reset():
     point = point_of(2)
     point._tokens[0].release()
     point._tokens[1].release()
-    point.reset()
+    point.reset(2)
     with pytest.raises(NobodyElseComes):
         point.meet(limit_s=0.1, called_off=never)
 

@@ -1,0 +1,163 @@
+"""Membership under faults: who belongs to the cluster by now, and the operations that change it.
+
+`Roster` knows the states of all nodes: as planned, as the operations of this run were acknowledged, and as the cluster
+shows them. `TopologyOperations` carries out what topology nemeses planned: an entry in the ledger, a pair of events of
+process −1 in the history (`invoke`, then `ok`, `fail` or `info`, both with the entry's `operation` number), and the
+roster read again. Nothing of this is ever healed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.faults.ledger import Ledger
+from schemaquake.harness.model.membership import (
+    GONE,
+    Member,
+    MemberState,
+    TopologyChange,
+    expected_states,
+    serving,
+)
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing, TopologyNemesis
+
+__all__ = ["OperationNote", "Roster", "TopologyOperations", "members_of"]
+
+log = logging.getLogger(__name__)
+
+
+class OperationNote(Protocol):
+    """Writes one end of an operation of process −1 into the history."""
+
+    def __call__(
+        self,
+        type: Literal["invoke", "ok", "fail", "info"],  # noqa: A002 - the column's name
+        f: str,
+        value: JSON,
+        *,
+        node: str | None,
+        error: str | None = None,
+    ) -> None:
+        """Record the event now."""
+        ...
+
+
+def members_of(cluster: Cluster) -> Mapping[str, Member]:
+    """Read the members; of a cluster that cannot list them every node is a normal one. Raises ClusterError."""
+    if isinstance(cluster, MemberListing):
+        return cluster.members()
+    return {node.name: Member(node=node.name, address=node.address, state="normal") for node in cluster.nodes}
+
+
+class Roster:
+    """The states of a cluster's nodes, for everyone in the harness who asks, starts or spares them. Safe in threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.RLock()
+        self._shown = members_of(cluster)
+        self._initial: Mapping[str, MemberState] = {name: member.state for name, member in self._shown.items()}
+        self._changes: dict[int, TopologyChange] = {}
+
+    def refresh(self) -> Mapping[str, Member]:
+        """Read the members anew; where the cluster cannot be asked, what it showed last stands."""
+        try:
+            shown = members_of(self._cluster)
+        except (ClusterError, OSError) as error:
+            log.warning("the members could not be read", extra={"error": str(error)})
+            shown = self._shown
+        with self._lock:
+            self._shown = shown
+        return shown
+
+    def note(self, number: int, change: TopologyChange) -> None:
+        """Take note of where an operation stands."""
+        with self._lock:
+            self._changes[number] = change
+
+    @property
+    def states(self) -> Mapping[str, MemberState]:
+        """The state that each node should have now."""
+        with self._lock:
+            shown: dict[str, MemberState] = {name: member.state for name, member in self._shown.items()}
+            return expected_states(self._initial, self._changes.values(), shown)
+
+    @property
+    def serving(self) -> tuple[str, ...]:
+        """The nodes that should serve now, in the order of the cluster's nodes."""
+        return serving(self.states)
+
+    @property
+    def spares(self) -> tuple[str, ...]:
+        """The nodes that were prepared, and were no members when the run began."""
+        return tuple(name for name, member in self._shown.items() if member.spare)
+
+    def is_gone(self, node: str) -> bool:
+        """Return whether the node is no member: nothing may start it."""
+        return self.states.get(node, "normal") in GONE
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the value of a `membership` note: by node what the cluster shows, and the state that is `expected`."""
+        states = self.states
+        with self._lock:
+            return {name: {**member.to_json(), "expected": states[name]} for name, member in self._shown.items()}
+
+
+def _unnoticed() -> None:
+    """Do nothing after a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOperations:
+    """Carries out operations on the topology, one call an operation; safe to call from several threads."""
+
+    cluster: Cluster
+    roster: Roster
+    ledger: Ledger
+    note: OperationNote
+    changed: Callable[[], None] = _unnoticed
+    """Called after each operation, when the roster was read again."""
+
+    def carry_out(self, nemesis: TopologyNemesis, operation: Fault) -> Completion:
+        """Begin the operation, wait for its outcome, and record both. What the nemesis raises is an unknown outcome."""
+        becomes = dict(nemesis.becomes(operation))
+        number = self.ledger.plan_operation(operation)
+        node = operation.nodes[0] if operation.nodes else None
+        value = {
+            "operation": number,
+            "nodes": list(operation.nodes),
+            "parameters": dict(operation.parameters),
+            "becomes": becomes,
+        }
+        self.ledger.begun(number)
+        self.roster.note(number, TopologyChange(becomes=becomes, outcome=None))
+        self.note("invoke", nemesis.name, value, node=node)
+        log.info("operation begins", extra={"operation": nemesis.name, "nodes": ",".join(operation.nodes)})
+        interrupted: BaseException | None = None
+        try:
+            completion = nemesis.operate(self.cluster, operation)
+        except BaseException as error:  # noqa: BLE001 - its outcome is recorded, and what is no Exception is raised below
+            completion = Completion(type="info", error=f"{type(error).__name__}: {error}")
+            interrupted = None if isinstance(error, Exception) else error
+        effect = completion.value if completion.error is None else {"error": completion.error}
+        self.roster.note(number, TopologyChange(becomes=becomes, outcome=completion.type))
+        self.ledger.concluded(number, completion.type, effect)
+        ended = {**value, "effect": completion.value}
+        self.note(completion.type, nemesis.name, ended, node=node, error=completion.error)
+        log.info("operation ends", extra={"operation": nemesis.name, "outcome": completion.type})
+        if interrupted is not None:
+            raise interrupted
+        self.roster.refresh()
+        self.changed()
+        return completion
+
+    def skip(self, operation: Fault, reason: str) -> None:
+        """Say in the ledger that this operation will not begin."""
+        self.ledger.skipped(self.ledger.plan_operation(operation), reason)
+        log.info("operation skipped", extra={"operation": operation.nemesis, "reason": reason})
