@@ -70,7 +70,7 @@ class Evidence:
     @cached_property
     def readings(self) -> FinalReadings:
         """The final reading of every node that the history or an observation names."""
-        return final_readings(self.observations, nodes=self.nodes, parse=self._definitions)
+        return final_readings(self.observations, nodes=self.nodes, gone=self.notes.gone, parse=self._definitions)
 
     @cached_property
     def notes(self) -> Notes:

@@ -223,15 +223,21 @@ class Sighting(NamedTuple):
 
 
 _Parse: TypeAlias = Callable[[str], JSON]
+_Gone: TypeAlias = Callable[[str, frozenset[str]], frozenset[str]]
 
 
 def final_readings(
-    observations: pa.Table, *, nodes: frozenset[str] = frozenset(), parse: _Parse = orjson.loads
+    observations: pa.Table,
+    *,
+    nodes: frozenset[str] = frozenset(),
+    gone: _Gone = lambda _phase, _nodes: frozenset(),
+    parse: _Parse = orjson.loads,
 ) -> FinalReadings:
     """Read the last complete reading of each node in each final phase.
 
     `nodes` are names known from the history: one without a row in a phase in which others were read is listed as unread,
-    as is any node that was observed in another phase. A phase without any row did not take place.
+    as is any node that was observed in another phase, unless it was `gone` by then (`Notes.gone`). A phase without any
+    row did not take place.
     """
     of_schemas = observations.filter(pc.not_equal(observations["kind"], "data-directory"))
     known = nodes | frozenset(pc.unique(of_schemas["node"]).to_pylist())
@@ -243,12 +249,13 @@ def final_readings(
         for row in rows:
             if row["phase"] == phase:
                 readings.setdefault(row["node"], {}).setdefault(row["sample"], []).append(row)
+        excused = gone(phase, known)
         for node in sorted(known) if readings else ():
             samples = sorted(readings.get(node, {}).values(), key=lambda sample: max(row["time"] for row in sample))
             complete = [sample for sample in samples if _is_complete(sample)]
             if complete:
                 schemas.append(_schema(phase, node, complete[-1], parse))
-            else:
+            elif node not in excused:
                 errors = [row["error"] for sample in samples for row in sample if row["error"] is not None]
                 unread.append(Unread(phase, node, errors[-1] if errors else "no reading of it was recorded"))
     return FinalReadings(tuple(schemas), tuple(unread))

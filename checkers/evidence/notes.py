@@ -1,12 +1,12 @@
 """Notes: events of process −1 that the conductor writes into the history beside the operations.
 
-They are of type `info`: the phases of the run, every start of a node and how it ended, node processes that died, and
+They are of type `info`, but for operations on the topology: the phases of the run, every start of a node and how it ended, node processes that died, and
 the faults. A node is down from a failed start, or from its death, until a start that served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.membership import Membership
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
@@ -64,7 +65,7 @@ class Fault:
 
 def read_notes(history: pa.Table) -> list[Note]:
     """Read every note, in order."""
-    columns = history.select(["index", "time", "process", "f", "node", "value"])
+    columns = history.select(["index", "time", "process", "type", "f", "node", "value"])
     events = plain(columns.filter(pc.equal(columns["process"], NEMESIS)))
     return [Note(row, _value(row)) for row in events.to_pylist()]
 
@@ -78,6 +79,8 @@ class Notes:
         self.starts: Sequence[NodeStart] = [_start(row, value) for row, value in values if row["f"] == "node-start"]
         self.deaths: Sequence[NodeDeath] = [_death(row, value) for row, value in values if row["f"] == "node-died"]
         self.faults: Sequence[Fault] = _faults(values)
+        self.membership = Membership(values)
+        """The nodes that should serve, by time."""
         self.caught_up: frozenset[tuple[str, str]] = frozenset(
             (value.get("phase", ""), node)
             for row, value in values
@@ -95,6 +98,15 @@ class Notes:
     def began(self, phase: str) -> int | None:
         """Return the time (ns) at which a phase of the conductor began first; null if it never did."""
         return next((time for time, name, state in self._phases if name == phase and state == "begins"), None)
+
+    def gone(self, phase: str, nodes: Iterable[str]) -> frozenset[str]:
+        """Return those of the nodes that need not serve in that final phase: they left before it, or have not joined."""
+        began = self.began(f"final-{phase}")
+        return (
+            frozenset()
+            if began is None
+            else frozenset(node for node in nodes if not self.membership.serves(node, began))
+        )
 
     def down(self, time: int) -> frozenset[str]:
         """Return the nodes that were down at `time` (ns)."""

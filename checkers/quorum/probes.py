@@ -47,9 +47,12 @@ class Probed:
 
 
 def find_under_replicated(operations: Operations, order: Versions, notes: Notes, *, copies: int) -> Probed:
-    """Find the puts on too few replicas. With more nodes than copies a coordinator may be no replica: no key is judged."""
+    """Find the puts on too few replicas. With more nodes than copies a coordinator may be no replica: no key is judged.
+
+    Nor is one where nodes joined or left: the replicas of a key are then not the same all the time.
+    """
     nodes = sorted({start.node for start in notes.starts if start.phase == "boot"} or set(operations.nodes))
-    if len(nodes) != copies or not len(operations.probes):
+    if len(nodes) != copies or notes.membership.changes or not len(operations.probes):
         return Probed(found=(), doubts=(), judged=0)
     found: list[UnderReplicated] = []
     undecided: dict[str, list[str]] = {}

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
@@ -21,11 +22,12 @@ __all__ = ["find_nodes_without_service"]
 
 
 def find_nodes_without_service(history: pa.Table) -> Mapping[str, frozenset[str]]:
-    """Map each final phase to the nodes whose last start by then failed."""
+    """Map each final phase to the nodes whose last start by then failed; one that has left is missed by none."""
     events = plain(history)
     starts = events.filter(
         pc.and_(pc.equal(events["process"], NEMESIS), pc.equal(events["f"], "node-start"))
     ).to_pylist()
+    notes = Notes(history)
     served: dict[str, bool] = {}
     absent: dict[str, frozenset[str]] = {}
     for phase in PHASES:
@@ -34,5 +36,6 @@ def find_nodes_without_service(history: pa.Table) -> Mapping[str, frozenset[str]
             after_restart = value.get("phase") == "restart"
             if start["node"] is not None and after_restart == (phase == "restarted"):
                 served[start["node"]] = bool(value.get("served"))
-        absent[phase] = frozenset(node for node, serves in served.items() if not serves)
+        fallen = frozenset(node for node, serves in served.items() if not serves)
+        absent[phase] = fallen - notes.gone(phase, fallen)
     return absent

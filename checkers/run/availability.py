@@ -146,6 +146,7 @@ class _Whole:
                 *(time for time, _, _ in changes),
                 *(start.time for start in notes.starts),
                 *(d.time for d in notes.deaths),
+                *notes.membership.times,
             }
         )
         self._parts: list[tuple[int, int]] = []
@@ -156,8 +157,9 @@ class _Whole:
                 if time <= begins and node in harmed:
                     harmed[node] += change
             down = notes.down(begins)
-            whole = sum(count == 0 and node not in down for node, count in harmed.items())
-            if 2 * whole > len(nodes) or not nodes:
+            members = [node for node in nodes if notes.membership.serves(node, begins)]
+            whole = sum(harmed[node] == 0 and node not in down for node in members)
+            if 2 * whole > len(members) or not nodes:
                 self._parts.append((begins, int(until)))
 
     def within(self, window: tuple[int, int]) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from schemaquake.checkers.evidence.notes import read_notes
+from schemaquake.checkers.evidence.notes import Notes, read_notes
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 
@@ -34,6 +34,10 @@ class Faults:
         counts = Counter(f for f, _ in notes)
         planned = sum(note["count"] for f, note in notes if f == "faults-planned")
         doubts = [Doubt("undecided", text) for text in _list_shortcomings(notes, planned, counts["fault-skipped"])]
+        operations = sum(note.get("operations", 0) for f, note in notes if f == "faults-planned")
+        if operations and not Notes(records.history).membership.operations:
+            text = f"the main phase ended before the first of {operations} planned operations on the topology began"
+            doubts.append(Doubt("undecided", text))
         stats = make_stats({name: counts[name] for name in _NOTES[1:] if counts[name]})
         return Verdict(valid="unknown" if doubts else True, checker=self.name, stats=stats, doubts=tuple(doubts))
 

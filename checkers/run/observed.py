@@ -99,7 +99,8 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
     The nodes of a run are the booted ones, and in a history without notes of boots its coordinators. After the restart
     they are the ones that served again.
     """
-    starts = Notes(records.history).starts
+    notes = Notes(records.history)
+    starts = notes.starts
     history = plain(records.history.select(["process", "node"]))
     workers = history.filter(pc.not_equal(history["process"], NEMESIS))["node"].drop_null()
     expected = {
@@ -107,13 +108,15 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
         or frozenset(pc.unique(workers).to_pylist()),
         "restarted": frozenset(start.node for start in starts if start.phase == "restart" and start.served),
     }
+    if (began := notes.began("final-settled")) is not None:
+        expected["settled"] |= notes.membership.serving(began)
     readings = final_readings(records.observations, nodes=expected["settled"] | expected["restarted"])
     if not readings.of("settled"):
         yield Doubt("unread", "no node was read after the cluster settled")
         return
     errors = {(unread.phase, unread.node): unread.error for unread in readings.unread}
     for phase, nodes in expected.items():
-        for node in sorted(nodes - {schema.node for schema in readings.of(phase)}):
+        for node in sorted(nodes - notes.gone(phase, nodes) - {schema.node for schema in readings.of(phase)}):
             reason = errors.get((phase, node), "no reading of it was recorded")
             yield Doubt("unread", f"{node} was not read {phase_text(phase)}: {reason}")
 

@@ -51,8 +51,10 @@ class Restart:
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """Judge every start but the first, and every death. Unknown if no node was started again. Raises HistoryError."""
         notes = Notes(records.history)
-        restarts = [start for start in notes.starts if start.phase in _STARTED_AGAIN]
-        ends: list[_End] = [*(start for start in restarts if not start.served), *notes.deaths]
+        serves = notes.membership.serves
+        restarts = [start for start in notes.starts if start.phase in _STARTED_AGAIN and serves(start.node, start.time)]
+        deaths = [death for death in notes.deaths if serves(death.node, death.time)]
+        ends: list[_End] = [*(start for start in restarts if not start.served), *deaths]
         unexplained = [end for end in ends if _find_machine_cause(end) is None]
         anomalies = _report_ends(unexplained, records) if unexplained else []
         doubts = [
@@ -60,7 +62,7 @@ class Restart:
             for end in ends
             if (text := _find_machine_cause(end)) is not None
         ]
-        doubts += _list_doubts(notes.starts, ends)
+        doubts += _list_doubts(notes, ends)
         valid: Validity = False if anomalies else "unknown" if doubts else True
         return Verdict(
             valid=valid,
@@ -81,13 +83,16 @@ def _find_machine_cause(end: _End) -> str | None:
     return None
 
 
-def _list_doubts(starts: Sequence[NodeStart], ends: Sequence[_End]) -> list[Doubt]:
-    """List the reasons why the nodes without a failed start are not cleared either."""
+def _list_doubts(notes: Notes, ends: Sequence[_End]) -> list[Doubt]:
+    """List the reasons why the nodes without a failed start are not cleared either; one that had left needs no clearing."""
+    starts = notes.starts
     if all(start.phase not in _STARTED_AGAIN for start in starts):
         return [] if ends else [Doubt("nothing-to-judge", "no node was restarted")]
     restarted = {start.node for start in starts if start.phase == "restart"}
     booted = {start.node for start in starts if start.phase == "boot" and start.served}
-    not_restarted = sorted(booted - restarted - {end.node for end in ends})
+    began = notes.began("restart")
+    members = booted if began is None else {node for node in booted if notes.membership.serves(node, began)}
+    not_restarted = sorted(members - restarted - {end.node for end in ends})
     if not restarted or not not_restarted:
         return []
     text = f"{listing(not_restarted)} served once and {'was' if len(not_restarted) == 1 else 'were'} never restarted"

@@ -9,6 +9,9 @@ The script of a run is its plan's options (`-O`), so that every process of it kn
     tremor = 0.1-0.4 n1                       the nemesis `tremor` shakes n1 from 0.1 s to 0.4 s
     tremor inject = raises                    … and cannot be injected; the same for heal
     tremor takes = 0.2                        how long its injection blocks, in seconds
+    spares = n4                               nodes that are prepared, and join if an operation has them join
+    moves = 0.1 n3 left ok; 0.5 n4 normal ok  operations of the nemesis `moves`: when, which node, what it becomes, and the outcome
+    moves takes = 0.2                         how long each takes, in seconds
 
 An operation's name says what becomes of it: `ok`, `fail`, `info`; `take S` is ok after S seconds; `explode` is a defect
 of the client; `later N` fails N times, then is ok; `fail WORDS` in these words; `die` ends the worker's process, `fell NODE` the node; `hang` never returns. Beside operations: `meet NAME`,
@@ -24,6 +27,7 @@ import time
 from pathlib import Path
 
 from schemaquake.harness.errors import HealError, NodeUnreachable
+from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Boot, Executed, Fault, Worker
@@ -40,7 +44,7 @@ ENTRY_POINTS = {
         "scripted": "scripted_cluster:ScriptedProvider",
         "simulated-scripted": "simulated_scripts:SimulatedProvider",
     },
-    "nemeses": {"tremor": "scripted_cluster:Tremor"},
+    "nemeses": {"tremor": "scripted_cluster:Tremor", "moves": "scripted_cluster:Moves"},
 }
 
 
@@ -219,13 +223,27 @@ class ScriptedCluster:
     def __init__(self, plan, folder):
         self.folder = folder
         self.options = plan.options
-        self.nodes = [ScriptedNode(name, folder, plan.options) for name in plan.node_names]
+        spares = plan.options.get("spares", "").split()
+        self.nodes = [ScriptedNode(name, folder, plan.options) for name in (*plan.node_names, *spares)]
+        self.states = dict.fromkeys(plan.node_names, "normal") | dict.fromkeys(spares, "absent")
+        self.spares = frozenset(spares)
+        for name in spares:
+            set_state(folder, name, "stopped")
+
+    def members(self):
+        return {
+            node.name: Member(
+                node=node.name, address=node.address, state=self.states[node.name], spare=node.name in self.spares
+            )
+            for node in self.nodes
+        }
 
     def start(self):
         call(self.folder, "cluster start")
-        for node in self.nodes:
+        first = [node for node in self.nodes if node.name not in self.spares]
+        for node in first:
             node.start()
-        return [node.await_serving(deadline_s=1) for node in self.nodes]
+        return [node.await_serving(deadline_s=1) for node in first]
 
     def await_whole(self, names, *, deadline_s):
         return None
@@ -344,6 +362,49 @@ class Tremor:
         if cluster.options.get("tremor heal") == "raises":
             raise HealError("the ground goes on shaking")
         return {"shaking": []}
+
+
+class Moves:
+    """Operations that change membership as they are scripted; a node that becomes normal is started, and one that leaves ends."""
+
+    name = "moves"
+
+    def schedule(self, context, *, random):
+        operations = []
+        for number, text in enumerate(filter(None, context.options.get("moves", "").split(";"))):
+            begins_s, node, becomes, outcome = text.split()
+            operations.append(
+                Fault(
+                    id=number,
+                    nemesis=self.name,
+                    begins_s=float(begins_s),
+                    ends_s=context.time_limit_s,
+                    nodes=(node,),
+                    parameters={"becomes": becomes, "outcome": outcome},
+                )
+            )
+        return operations
+
+    def becomes(self, operation):
+        return {operation.nodes[0]: operation.parameters["becomes"]}
+
+    def operate(self, cluster, operation):
+        (name,), becomes = operation.nodes, operation.parameters["becomes"]
+        outcome = operation.parameters["outcome"]
+        call(cluster.folder, f"moves {name}")
+        pause_for(float(cluster.options.get("moves takes", 0)))
+        node = next(node for node in cluster.nodes if node.name == name)
+        if outcome == "raises":
+            raise RuntimeError("the road is closed")
+        if outcome == "ok":
+            cluster.states[name] = becomes
+            if becomes == "normal":
+                node.start()
+        if outcome in {"ok", "falls"} and becomes != "normal":
+            set_state(cluster.folder, name, "stopped")
+        if outcome != "ok":
+            return Completion(type="fail", error="Scripted: the road is closed")
+        return Completion(type="ok", value={"moved": name})
 
 
 def phases(events):

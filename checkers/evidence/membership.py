@@ -1,0 +1,104 @@
+"""Membership: which nodes should serve at which time, by the conductor's notes and the operations on the topology.
+
+From notes `membership` (the first one holds the states before any change, the last one those in the end) and the pairs
+of process −1 whose values have `becomes` (`schemaquake.harness.faults.membership`). A history without such notes, as of
+runs of 0.1, has a membership that never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from schemaquake.harness.model.membership import (
+    MEMBER_STATES,
+    SERVING,
+    ChangeOutcome,
+    MemberState,
+    TopologyChange,
+    expected_states,
+)
+
+__all__ = ["Membership"]
+
+_Note: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+_OUTCOMES: Final[Mapping[str, ChangeOutcome]] = {"ok": "ok", "fail": "fail", "info": "info"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operation:
+    """One operation; `completed` is None while it goes on."""
+
+    invoked: int
+    completed: int | None
+    becomes: Mapping[str, MemberState]
+    outcome: ChangeOutcome | None
+
+    def by(self, time: int) -> TopologyChange | None:
+        """Return what may have come of it by then.
+
+        A node may have left from the invocation on, and need not serve before its joining was acknowledged.
+        """
+        if time < self.invoked:
+            return None
+        ended = self.completed is not None and self.completed <= time
+        becomes = {node: state for node, state in self.becomes.items() if ended or state not in SERVING}
+        return TopologyChange(becomes=becomes, outcome=self.outcome)
+
+
+class Membership:
+    """The nodes that should serve, by time."""
+
+    def __init__(self, notes: Iterable[_Note]) -> None:
+        """Take all notes of process −1, in order, as (event, value)."""
+        shown: list[Mapping[str, MemberState]] = []
+        self.times: list[int] = []
+        """When anything changed or was noted (ns)."""
+        invoked: dict[int, tuple[int, Mapping[str, MemberState]]] = {}
+        ended: dict[int, tuple[int, ChangeOutcome]] = {}
+        for event, value in notes:
+            if event["f"] == "membership":
+                shown.append(_states({node: one.get("state") for node, one in value.get("members", {}).items()}))
+            elif "becomes" in value and event["type"] == "invoke":
+                invoked[value["operation"]] = event["time"], _states(value["becomes"])
+            elif "becomes" in value and event["type"] in _OUTCOMES:
+                ended[value["operation"]] = event["time"], _OUTCOMES[event["type"]]
+            else:
+                continue
+            self.times.append(event["time"])
+        self._initial: Mapping[str, MemberState] = shown[0] if shown else {}
+        self._shown: Mapping[str, MemberState] = shown[-1] if shown else {}
+        self._operations: Sequence[_Operation] = [
+            _Operation(invoked=time, completed=completed, becomes=becomes, outcome=outcome)
+            for number, (time, becomes) in invoked.items()
+            for completed, outcome in [ended.get(number, (None, None))]
+        ]
+
+    @property
+    def operations(self) -> int:
+        """The number of operations that were begun."""
+        return len(self._operations)
+
+    @property
+    def changes(self) -> bool:
+        """Whether any node was asked to join or to leave."""
+        return any(operation.becomes for operation in self._operations)
+
+    def serving(self, time: int) -> frozenset[str]:
+        """Return the nodes of which anything was noted and that should serve at `time` (ns)."""
+        return frozenset(node for node in self._initial if self.serves(node, time))
+
+    def serves(self, node: str, time: int) -> bool:
+        """Return whether the node should serve at `time` (ns); one of which nothing was noted always should."""
+        if node not in self._initial:
+            return True
+        changes = [change for one in self._operations if (change := one.by(time)) is not None]
+        return expected_states(self._initial, changes, self._shown)[node] in SERVING
+
+
+def _states(states: Mapping[str, Any]) -> dict[str, MemberState]:
+    """Keep the states that are known; a node of any other is one that always should serve."""
+    known: dict[str, MemberState] = {state: state for state in MEMBER_STATES}
+    return {node: known[state] for node, state in states.items() if state in known}

@@ -1,0 +1,118 @@
+"""Checkers and membership: a node that left is not accused, and one that should serve is."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.rows.serving import find_nodes_without_service
+from schemaquake.checkers.run.availability import Availability
+from schemaquake.checkers.run.faults import Faults
+from schemaquake.checkers.run.restart import Restart
+
+S = 1_000_000_000
+NODES = ("n1", "n2", "n3")
+
+
+def note(at, f, value, *, node="--", kind="info"):
+    return f"@{at} -- {node} {kind} {f} {orjson.dumps(value).decode()}".replace("-- -- ", "-- ")
+
+
+def members(at, when="boot", **states):
+    shown = {node: {"state": states.get(node, "normal"), "expected": states.get(node, "normal")} for node in NODES}
+    return note(at, "membership", {"at": when, "members": shown})
+
+
+def start(at, node, phase, *, served=True):
+    value = {"phase": phase, "served": served, "seconds": 1, "exit_code": None if served else 3, "first_error": None}
+    return note(at, "node-start", value, node=node)
+
+
+def leaving(outcome):
+    value = {"operation": 0, "nodes": ["n3"], "parameters": {}, "becomes": {"n3": "left"}}
+    pair = [note(2000, "decommission", value, node="n3", kind="invoke")]
+    return pair if outcome is None else [*pair, note(3000, "decommission", value, node="n3", kind=outcome)]
+
+
+def run(outcome, *more, shown="normal", restarted=("n1", "n2")):
+    """n3 is asked to leave at 2 s, with this outcome at 3 s, and is shown in this state in the end."""
+    return judged(
+        (
+            members(0),
+            *(start(1, node, "boot") for node in NODES),
+            *leaving(outcome),
+            *more,
+            note(5000, "phase", {"phase": "final-settled", "state": "begins"}),
+            note(6000, "phase", {"phase": "restart", "state": "begins"}),
+            *(start(6001, node, "restart") for node in restarted),
+            note(7000, "phase", {"phase": "final-restarted", "state": "begins"}),
+            members(8000, "restart", n3=shown),
+        )
+    )
+
+
+DIED = note(4000, "node-died", {"exit_code": 3, "first_error": None}, node="n3")
+
+
+@pytest.mark.parametrize(("outcome", "shown"), [("ok", "left"), ("ok", "normal"), ("info", "left"), (None, "left")])
+def test_a_node_that_left_is_not_called_dead(outcome, shown):
+    verdict = Restart().check(run(outcome, DIED, shown=shown), limit_s=5)
+    assert verdict.valid is True
+    assert verdict.doubts == ()
+
+
+@pytest.mark.parametrize(("outcome", "shown"), [("fail", "normal"), ("fail", "left"), ("info", "normal")])
+def test_a_node_that_should_serve_is_called_dead(outcome, shown):
+    (found,) = Restart().check(run(outcome, DIED, shown=shown), limit_s=5).anomalies
+    assert (found.type, found.nodes) == ("node-died", ("n3",))
+
+
+def test_a_member_that_was_not_restarted_is_a_doubt_and_one_that_left_is_none():
+    assert [doubt.kind for doubt in Restart().check(run("fail"), limit_s=5).doubts] == ["undecided"]
+    assert Restart().check(run("ok"), limit_s=5).doubts == ()
+
+
+def test_without_notes_of_membership_every_node_should_serve():
+    notes = Notes(judged((start(1, "n1", "boot"), start(2, "n2", "boot"))).history)
+    assert notes.membership.serves("n1", 5 * S)
+    assert notes.gone("settled", {"n1", "n2"}) == frozenset()
+
+
+def test_a_node_serves_until_it_may_have_left_and_from_when_its_joining_was_acknowledged():
+    value = {"operation": 1, "nodes": ["n3"], "parameters": {}, "becomes": {"n3": "normal"}}
+    joining = [
+        note(2000, "bootstrap", value, node="n3", kind="invoke"),
+        note(3000, "bootstrap", value, node="n3", kind="ok"),
+    ]
+    joined = Notes(judged((members(0, n3="absent"), *joining, members(9000))).history).membership
+    left = Notes(run("ok").history).membership
+    times = [second * S for second in (1, 2.5, 4)]
+    assert [joined.serves("n3", time) for time in times] == [False, False, True]
+    assert [left.serves("n3", time) for time in times] == [True, False, False]
+
+
+def test_a_node_that_left_is_missed_by_no_probe():
+    fallen = start(4500, "n3", "fault", served=False)
+    assert find_nodes_without_service(run("fail", fallen).history)["settled"] == {"n3"}
+    assert find_nodes_without_service(run("ok", fallen).history)["settled"] == frozenset()
+
+
+@pytest.mark.parametrize(("outcome", "valid"), [("ok", True), ("fail", False)])
+def test_a_majority_is_one_of_the_members(outcome, valid):
+    """With n2 under a fault n1 and n3 are two of three; when n3 has left, n1 is one of two."""
+    down = note(3500, "fault-begins", {"id": 0, "nemesis": "kill", "nodes": ["n2"], "parameters": {}})
+    asked = [
+        line
+        for at in range(4000, 44000, 2000)
+        for line in (f"@{at} p{at} n1 invoke read", f"@{at + 1} p{at} n1 info Timeout")
+    ]
+    verdict = Availability().check(run(outcome, down, *asked), limit_s=5)
+    assert verdict.valid is valid
+
+
+def test_operations_that_were_planned_and_never_begun_are_a_doubt():
+    planned = note(1, "faults-planned", {"count": 0, "operations": 1})
+    assert [doubt.kind for doubt in Faults().check(judged((planned,)), limit_s=5).doubts] == ["undecided"]
+    assert Faults().check(judged((planned, *leaving("ok"))), limit_s=5).doubts == ()
