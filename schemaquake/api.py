@@ -82,8 +82,8 @@ from schemaquake.harness.wait import until
 
 if TYPE_CHECKING:
     from schemaquake.checkers.evidence.operations import operations
+    from schemaquake.checkers.findings.argument import Argument
     from schemaquake.checkers.findings.catalogue import anomaly
-    from schemaquake.checkers.findings.explanation import explain
     from schemaquake.clusters.systems.dialect import Barrier, CqlDialect, ReadBarrier, SchemaReading
     from schemaquake.clusters.systems.outcome import Outcome
     from schemaquake.clusters.systems.system import Container, System, SystemFamily, parse_system, split_system
@@ -103,6 +103,7 @@ __all__ = [
     "Activities",
     "AllowedByOptions",
     "Anomaly",
+    "Argument",
     "Barrier",
     "Boot",
     "CatchingUp",
@@ -164,7 +165,6 @@ __all__ = [
     "WorkloadTraits",
     "anomaly",
     "configured",
-    "explain",
     "make_stats",
     "named",
     "on_every",
@@ -183,8 +183,8 @@ __all__ = [
 
 _LATER: Final = {
     "schemaquake.checkers.evidence.operations": ("operations",),
+    "schemaquake.checkers.findings.argument": ("Argument",),
     "schemaquake.checkers.findings.catalogue": ("anomaly",),
-    "schemaquake.checkers.findings.explanation": ("explain",),
     "schemaquake.clusters.systems.dialect": ("Barrier", "CqlDialect", "ReadBarrier", "SchemaReading"),
     "schemaquake.clusters.systems.outcome": ("Outcome",),
     "schemaquake.clusters.systems.system": ("Container", "System", "SystemFamily", "parse_system", "split_system"),

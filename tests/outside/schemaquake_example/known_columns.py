@@ -6,7 +6,7 @@ Judges the reads of the final phases. A node that refuses a column as unknown, a
 import re
 import time
 
-from schemaquake.api import Anomaly, Doubt, Records, Verdict, anomaly, explain, make_stats, operations
+from schemaquake.api import Anomaly, Argument, Doubt, Records, Verdict, anomaly, make_stats, operations
 
 
 class KnownColumns:
@@ -58,7 +58,7 @@ def forgotten(addition, read, column: str) -> Anomaly:
         nodes=[read.node],
         ops=[addition.index, read.index],
         evidence={"column": column, "phase": read.argument["phase"]},
-        explanation=explain(
+        explanation=Argument(
             [addition, read],
             f"T1 was acknowledged, so once the cluster has settled every node must know {column} of {read.key}.",
             f"{read.node} refuses it in T2.",
