@@ -14,8 +14,8 @@ from pathlib import Path
 
 import orjson
 
-from schemaquake.results.matrix.markdown import matrix_markdown
-from schemaquake.results.matrix.page import matrix_html
+from schemaquake.results.matrix.markdown import render_matrix_markdown
+from schemaquake.results.matrix.page import render_matrix_html
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Cell
 
@@ -34,11 +34,11 @@ def publish(folder: Path) -> None:
     page = _DOCS / "matrix.md"
     said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
     page.write_text(
-        said + (mark or _MARK) + matrix_markdown(alone, title="Fifteen years, one matrix"), encoding="utf-8"
+        said + (mark or _MARK) + render_matrix_markdown(alone, title="Fifteen years, one matrix"), encoding="utf-8"
     )
     beside = _DOCS / "matrix"
     beside.mkdir(exist_ok=True)
-    (beside / "matrix.html").write_text(matrix_html(alone), encoding="utf-8")
+    (beside / "matrix.html").write_text(render_matrix_html(alone), encoding="utf-8")
     for name in ("cells.parquet", "races.parquet"):
         shutil.copyfile(folder / name, beside / name)
 

@@ -26,7 +26,7 @@ from schemaquake.results.report.markdown import code_block, code_span, escaped
 from schemaquake.results.summary.cell import Cell
 from schemaquake.results.wording import joined
 
-__all__ = ["matrix_markdown"]
+__all__ = ["render_matrix_markdown"]
 
 _STATES: Final = {"broke": "**broke** {n}/{m}", "held": "held {n}/{m}"}
 _CONTROL_STATES: Final = {"broke": "**loud** {n}/{m}", "held": "quiet {n}/{m}"}
@@ -38,7 +38,7 @@ _LEGEND: Final = (
 )
 
 
-def matrix_markdown(matrix: Matrix, *, title: str = "Schema changes, version by version") -> str:
+def render_matrix_markdown(matrix: Matrix, *, title: str = "Schema changes, version by version") -> str:
     """Render the whole document, ending in a newline."""
     groups = _groups(matrix.rows)
     views = eras_of(matrix, Anchors(matrix))

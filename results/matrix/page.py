@@ -30,7 +30,7 @@ __all__ = [
     "eras_of",
     "facts_of",
     "interval_in_words",
-    "matrix_html",
+    "render_matrix_html",
     "version_name",
 ]
 
@@ -53,7 +53,7 @@ _EXPLAINED: Final = frozenset({"broke", "held", "unknown"})
 """States of an anomaly's cell that have a detail; others are explained in the row of their workload."""
 
 
-def matrix_html(matrix: Matrix) -> str:
+def render_matrix_html(matrix: Matrix) -> str:
     """Render the whole page."""
     return render("matrix.html.j2", charts=False, more="matrix", page=_page(matrix))
 

@@ -16,10 +16,10 @@ from schemaquake.results.matrix.assembly import matrix_of
 from schemaquake.results.matrix.conducting import Ending, conduct
 from schemaquake.results.matrix.display import shown
 from schemaquake.results.matrix.executor import Executor, Processes
-from schemaquake.results.matrix.markdown import matrix_markdown
+from schemaquake.results.matrix.markdown import render_matrix_markdown
 from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
 from schemaquake.results.matrix.matrix_plan import MatrixPlan
-from schemaquake.results.matrix.page import matrix_html
+from schemaquake.results.matrix.page import render_matrix_html
 from schemaquake.results.matrix.schedule import Schedule
 from schemaquake.results.matrix.tables import write_tables
 from schemaquake.results.matrix.tally import Matrix
@@ -97,5 +97,5 @@ class Session:
         self._drawn = time.monotonic()
         path = self.folder.path
         write_bytes(path / "tally.json", orjson.dumps(matrix.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
-        write_bytes(path / "matrix.html", matrix_html(matrix).encode())
-        write_bytes(path / "matrix.md", matrix_markdown(matrix).encode())
+        write_bytes(path / "matrix.html", render_matrix_html(matrix).encode())
+        write_bytes(path / "matrix.md", render_matrix_markdown(matrix).encode())

@@ -15,7 +15,7 @@ from schemaquake.results.report.html import CheckerView, FindingView, checker_vi
 from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
 from schemaquake.results.wording import VERDICT_MARK, counted, joined, shortened, verdict_name, verdict_word
 
-__all__ = ["checked_html"]
+__all__ = ["render_checked_html"]
 
 _FACTS: Final[Mapping[str, str]] = {
     "transactions": "Transactions",
@@ -45,7 +45,7 @@ class _Page:
     command: str
 
 
-def checked_html(verdict: Verdict, file: Path, *, version: str, command: Sequence[str]) -> str:
+def render_checked_html(verdict: Verdict, file: Path, *, version: str, command: Sequence[str]) -> str:
     """Render the page of one history file. `command` is the command line that judges the file again."""
     material = Material(run=file.name, plan={}, verdict=verdict)
     name = verdict_name(verdict.valid)

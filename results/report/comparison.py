@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.results.mode import mode_of
-from schemaquake.results.report.findings import findings_of, workloads_of
+from schemaquake.results.report.findings import group_findings, summarise_workloads
 from schemaquake.results.report.html import render
-from schemaquake.results.report.markdown import code_block, code_span, escaped, recipe_sql
+from schemaquake.results.report.markdown import code_block, code_span, escaped, render_recipe
 from schemaquake.results.report.material import Material, Race
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.reproduce import command_line
@@ -31,9 +31,9 @@ __all__ = [
     "Example",
     "Row",
     "compare",
-    "comparison_html",
-    "comparison_markdown",
     "recipes_of",
+    "render_comparison_html",
+    "render_comparison_markdown",
 ]
 
 EXPLAINED: Final[frozenset[CellState]] = frozenset({"unknown", "not applicable", "not run"})
@@ -264,11 +264,11 @@ def _without_races(plan: Mapping[str, Any]) -> str:
 
 def recipes_of(material: Material) -> Mapping[str, Recipe]:
     """Map each broken workload to the recipe of its first broken race, from the run's history."""
-    summaries = workloads_of(material)
+    summaries = summarise_workloads(material)
     if summaries:
         found = {summary.workload: _first_recipe(material, summary.broken) for summary in summaries}
     else:
-        recipes = (finding.recipe for finding in findings_of(material) if finding.recipe)
+        recipes = (finding.recipe for finding in group_findings(material) if finding.recipe)
         found = {_without_races(material.plan): next(recipes, None)}
     return {workload: recipe for workload, recipe in found.items() if recipe is not None}
 
@@ -326,7 +326,7 @@ def _titles(runs: Sequence[ComparedRun]) -> Mapping[str, str]:
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def comparison_html(comparison: Comparison, *, title: str = "Comparison") -> str:
+def render_comparison_html(comparison: Comparison, *, title: str = "Comparison") -> str:
     """Render a self-contained page with links to each run's report beside it."""
     return render(
         "comparison.html.j2",
@@ -338,7 +338,7 @@ def comparison_html(comparison: Comparison, *, title: str = "Comparison") -> str
     )
 
 
-def comparison_markdown(comparison: Comparison, *, title: str = "Comparison") -> str:
+def render_comparison_markdown(comparison: Comparison, *, title: str = "Comparison") -> str:
     """Render the comparison as Markdown for an issue or a job summary."""
     head = ["Race", *(escaped(system_name(system)) for system in comparison.systems)]
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
@@ -352,7 +352,7 @@ def comparison_markdown(comparison: Comparison, *, title: str = "Comparison") ->
             if compared.cell.state == "broke" and compared.example:
                 parts += [
                     f"## {code_span(row.workload)} on {escaped(system_name(system))}: {escaped(compared.words())}",
-                    code_block(recipe_sql(compared.example.recipe), "sql"),
+                    code_block(render_recipe(compared.example.recipe), "sql"),
                     code_block(compared.example.command, "sh"),
                 ]
     return "\n\n".join(parts) + "\n"

@@ -24,10 +24,10 @@ __all__ = [
     "Reference",
     "Standing",
     "WorkloadSummary",
-    "findings_of",
+    "group_findings",
     "headline",
     "races_begun",
-    "workloads_of",
+    "summarise_workloads",
 ]
 
 
@@ -96,7 +96,7 @@ class WorkloadSummary:
         )
 
 
-def findings_of(material: Material) -> tuple[Finding, ...]:
+def group_findings(material: Material) -> tuple[Finding, ...]:
     """Group a run's anomalies by type: the most prominent first; at equal prominence the type that broke most races."""
     by_type: dict[str, list[Anomaly]] = {}
     for anomaly in anomalies_of(material.verdict):
@@ -110,7 +110,7 @@ def _place(finding: Finding) -> tuple[int, int, int, str]:
     return -prominence_of(finding.type), -len(finding.races), -len(finding.anomalies), finding.type
 
 
-def workloads_of(material: Material) -> tuple[WorkloadSummary, ...]:
+def summarise_workloads(material: Material) -> tuple[WorkloadSummary, ...]:
     """Summarise the racing workloads, in order of name."""
     races = races_of(material.races)
     by_workload = {name: [race for race in races if race.workload == name] for name in {r.workload for r in races}}

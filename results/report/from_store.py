@@ -14,11 +14,11 @@ import orjson
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.journal import STARTED
 from schemaquake.results.report.github import publish_to_github
-from schemaquake.results.report.html import report_html
-from schemaquake.results.report.junit import report_junit
-from schemaquake.results.report.markdown import report_markdown
+from schemaquake.results.report.html import render_report_html
+from schemaquake.results.report.junit import render_report_junit
+from schemaquake.results.report.markdown import render_report_markdown
 from schemaquake.results.report.material import Material, RunFile
-from schemaquake.results.report.reproduce import reproduce_script
+from schemaquake.results.report.reproduce import render_reproduce_script
 from schemaquake.results.store.store import FILES
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def write_all(store: Store, *, environment: Mapping[str, str] = os.environ) -> M
     Returns the material of the reports. Raises HistoryError.
     """
     material = material_of(store)
-    store.write_text("report.html", report_html(material))
-    store.write_text("report.md", report_markdown(material))
-    store.write_text("junit.xml", report_junit(material))
-    store.write_text("reproduce.sh", reproduce_script(material))
+    store.write_text("report.html", render_report_html(material))
+    store.write_text("report.md", render_report_markdown(material))
+    store.write_text("junit.xml", render_report_junit(material))
+    store.write_text("reproduce.sh", render_reproduce_script(material))
     script = store.path("reproduce.sh")
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     publish_to_github(material, environment, sys.stderr)

@@ -9,34 +9,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from schemaquake.results.report.findings import findings_of, headline
-from schemaquake.results.report.markdown import report_markdown
+from schemaquake.results.report.findings import group_findings, headline
+from schemaquake.results.report.markdown import render_report_markdown
 from schemaquake.results.report.material import Material
 from schemaquake.results.wording import system_name
 
-__all__ = ["annotation_lines", "publish_to_github", "step_summary"]
+__all__ = ["publish_to_github", "render_annotations", "render_step_summary"]
 
 ANNOTATIONS_MAX: Final = 10
 SUMMARY_BYTES_MAX: Final = 1_000_000
 
 
-def step_summary(material: Material) -> str:
+def render_step_summary(material: Material) -> str:
     """Render the Markdown report, cut at the last line below GitHub's size limit."""
-    text = report_markdown(material)
+    text = render_report_markdown(material)
     if len(text.encode()) <= SUMMARY_BYTES_MAX:
         return text
     kept = text.encode()[:SUMMARY_BYTES_MAX].decode(errors="ignore")
     return kept[: kept.rfind("\n")] + "\n\nThe rest is in report.md in the run's folder.\n"
 
 
-def annotation_lines(material: Material) -> list[str]:
+def render_annotations(material: Material) -> list[str]:
     """Return workflow commands, one per line: an error per anomaly type, one error for an undecided run, none for a valid run."""
     if material.verdict.valid is True:
         return []
     system = system_name(str(material.plan.get("system", "")))
     if material.verdict.valid == "unknown":
         return [_command("not decided", headline(material))]
-    findings = findings_of(material)
+    findings = group_findings(material)
     shown = findings[:ANNOTATIONS_MAX] if len(findings) <= ANNOTATIONS_MAX else findings[: ANNOTATIONS_MAX - 1]
     lines = [
         _command(finding.type, f"{system}: {finding.title}, {finding.how_often()}.\n{finding.anomalies[0].explanation}")
@@ -56,9 +56,9 @@ def publish_to_github(material: Material, environment: Mapping[str, str], stream
     summary = environment.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(step_summary(material))
+            file.write(render_step_summary(material))
     if environment.get("GITHUB_ACTIONS") == "true":
-        stream.writelines(f"{line}\n" for line in annotation_lines(material))
+        stream.writelines(f"{line}\n" for line in render_annotations(material))
     return bool(summary) or environment.get("GITHUB_ACTIONS") == "true"
 
 

@@ -32,17 +32,17 @@ from schemaquake.results.report.findings import (
     Finding,
     Reference,
     WorkloadSummary,
-    findings_of,
+    group_findings,
     headline,
     races_begun,
     reasons_of,
-    workloads_of,
+    summarise_workloads,
 )
 from schemaquake.results.report.material import Material, checkers_of, counts, races_of
-from schemaquake.results.report.overview import Overview, disagreement_s, overview_of
+from schemaquake.results.report.overview import Overview, disagreement_s, draw_overview
 from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_line, command_lines
-from schemaquake.results.report.scene import Scene, scenes_of
+from schemaquake.results.report.scene import Scene, draw_scenes
 from schemaquake.results.wording import (
     VERDICT_MARK,
     counted,
@@ -64,7 +64,7 @@ __all__ = [
     "checker_view",
     "finding_views",
     "render",
-    "report_html",
+    "render_report_html",
     "safe_json",
 ]
 
@@ -78,7 +78,7 @@ LOG_ENTRIES_READ: Final = 10_000
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
 
 
-def report_html(material: Material) -> str:
+def render_report_html(material: Material) -> str:
     """Render the whole page, below 1.5 MB for an ordinary run."""
     page = _page(material)
     return render(
@@ -310,7 +310,7 @@ class _Page:
 
 def _page(material: Material) -> _Page:
     plan, name = material.plan, verdict_name(material.verdict.valid)
-    scenes, left_out = scenes_of(material)
+    scenes, left_out = draw_scenes(material)
     chronicle = material.chronicle
     return _Page(
         name=name,
@@ -326,8 +326,8 @@ def _page(material: Material) -> _Page:
         findings=finding_views(material),
         nothing_found=_nothing_found(material),
         reasons=reasons_of(material),
-        summaries=[_summary_view(summary) for summary in workloads_of(material)],
-        overview=overview_of(material),
+        summaries=[_summary_view(summary) for summary in summarise_workloads(material)],
+        overview=draw_overview(material),
         disagreement=length_of_time(disagreement_s(material)),
         undecided=bool(reasons_of(material)) or material.verdict.valid == "unknown",
         scenes=scenes,
@@ -398,7 +398,7 @@ def finding_views(material: Material) -> list[FindingView]:
     """Prepare a run's findings by type for the template macro `finding`."""
     shown: dict[Recipe, str] = {}
     views = []
-    for finding in findings_of(material):
+    for finding in group_findings(material):
         same = shown.get(finding.recipe) if finding.recipe else None
         views.append(_finding_view(material, finding, same_recipe=same))
         if finding.recipe:

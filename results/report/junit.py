@@ -15,11 +15,11 @@ from xml.etree import ElementTree as ET
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.mode import mode_of
-from schemaquake.results.report.findings import WorkloadSummary, workloads_of
+from schemaquake.results.report.findings import WorkloadSummary, summarise_workloads
 from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
 from schemaquake.results.wording import counted, shortened
 
-__all__ = ["report_junit"]
+__all__ = ["render_report_junit"]
 
 TEXT_LIMIT = 60_000
 """Maximum length of a failure's text, characters: build servers keep the whole file in memory."""
@@ -34,11 +34,11 @@ class _Case:
     text: str = ""
 
 
-def report_junit(material: Material) -> str:
+def render_report_junit(material: Material) -> str:
     """Render the document, with its XML declaration."""
     verdict = material.verdict
     suites = [("checkers", [_checker(part, counts=counts(verdict, part)) for part in checkers_of(verdict)])]
-    races = [_race(material, summary) for summary in workloads_of(material)]
+    races = [_race(material, summary) for summary in summarise_workloads(material)]
     if races:
         suites.append(("races", races))
     root = ET.Element("testsuites", {"name": "schemaquake", **_counts([case for _, cases in suites for case in cases])})

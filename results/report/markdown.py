@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.mode import mode_of
-from schemaquake.results.report.findings import Finding, findings_of, headline, races_begun, reasons_of, workloads_of
+from schemaquake.results.report.findings import (
+    Finding,
+    group_findings,
+    headline,
+    races_begun,
+    reasons_of,
+    summarise_workloads,
+)
 from schemaquake.results.report.material import Material, checkers_of, counts
 from schemaquake.results.report.recipe import Recipe, Statement
 from schemaquake.results.report.reproduce import command_lines
@@ -27,12 +34,12 @@ from schemaquake.results.wording import (
     verdict_word,
 )
 
-__all__ = ["code_block", "code_span", "escaped", "recipe_sql", "report_markdown"]
+__all__ = ["code_block", "code_span", "escaped", "render_recipe", "render_report_markdown"]
 
 EVIDENCE_LINES: Final = 30
 
 
-def report_markdown(material: Material) -> str:
+def render_report_markdown(material: Material) -> str:
     """Render the whole document, ending in a newline."""
     name = verdict_name(material.verdict.valid)
     parts = [
@@ -73,7 +80,7 @@ def code_span(text: str) -> str:
     return f"{ticks}{edge}{one_line}{edge}{ticks}"
 
 
-def recipe_sql(recipe: Recipe) -> str:
+def render_recipe(recipe: Recipe) -> str:
     """Render a recipe as a CQL script with one section per coordinator."""
     lines = []
     if recipe.before:
@@ -114,7 +121,7 @@ def _facts(material: Material) -> str:
 def _findings(material: Material) -> list[str]:
     parts: list[str] = []
     shown: dict[Recipe, str] = {}
-    for finding in findings_of(material):
+    for finding in group_findings(material):
         parts += _finding(finding, shown)
         if finding.recipe:
             shown.setdefault(finding.recipe, finding.type)
@@ -131,7 +138,7 @@ def _finding(finding: Finding, shown: dict[Recipe, str]) -> list[str]:
     if finding.recipe and finding.recipe in shown:
         parts.append(f"The statements are the same as for {code_span(shown[finding.recipe])}.")
     elif finding.recipe:
-        parts.append(code_block(recipe_sql(finding.recipe), "sql"))
+        parts.append(code_block(render_recipe(finding.recipe), "sql"))
     parts += _evidence(first)
     links = [f"[{escaped(ref.text)}]({ref.url})" for ref in finding.references if ref.url]
     if links:
@@ -161,7 +168,7 @@ def _undecided(material: Material) -> list[str]:
 
 
 def _races(material: Material) -> list[str]:
-    summaries = workloads_of(material)
+    summaries = summarise_workloads(material)
     if not summaries:
         return []
     rows = [

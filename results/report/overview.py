@@ -20,7 +20,7 @@ from schemaquake.results.report.material import Material
 from schemaquake.results.tables.chronicle import FaultWindow, NodeStart, Phase
 from schemaquake.results.wording import counted, length_of_time
 
-__all__ = ["Overview", "disagreement_s", "overview_of"]
+__all__ = ["Overview", "disagreement_s", "draw_overview"]
 
 WIDTH: Final = 1160
 PLOT_LEFT: Final = 132
@@ -75,7 +75,7 @@ class Overview:
     width: float = WIDTH
 
 
-def overview_of(material: Material) -> Overview | None:
+def draw_overview(material: Material) -> Overview | None:
     """Draw the run. None if the run recorded neither a phase nor a schema version."""
     versions = _versions(material)
     if not versions and not material.chronicle.phases:

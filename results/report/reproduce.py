@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from schemaquake.harness.model.plan import Plan
-from schemaquake.results.report.findings import findings_of, headline
+from schemaquake.results.report.findings import group_findings, headline
 from schemaquake.results.report.material import Material
 from schemaquake.results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
 
-__all__ = ["command_line", "command_lines", "one_option_per_line", "reproduce_script", "script"]
+__all__ = ["command_line", "command_lines", "one_option_per_line", "render_reproduce_script", "script"]
 
 _EXIT_CODE: Final = {"valid": 0, "invalid": 1, "unknown": 2}
 
@@ -55,7 +55,7 @@ fi
 """
 
 
-def reproduce_script(material: Material) -> str:
+def render_reproduce_script(material: Material) -> str:
     """Render a POSIX shell script that repeats the run. Exit codes as `schemaquake run`: 0 valid, 1 invalid, 2 unknown, 254 not installed."""
     plan = material.plan
     expected = verdict_name(material.verdict.valid)
@@ -66,7 +66,7 @@ def reproduce_script(material: Material) -> str:
             "",
             f"Result of the recorded run (exit code {_EXIT_CODE[expected]}):",
             f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}",
-            *(f"- {finding.title} ({finding.type}), {finding.how_often()}" for finding in findings_of(material)),
+            *(f"- {finding.title} ({finding.type}), {finding.how_often()}" for finding in group_findings(material)),
         ],
         version=str(plan.get("schemaquake_version", "")),
         commands=f"exec {command_lines(plan)}",

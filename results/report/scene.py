@@ -24,7 +24,7 @@ from schemaquake.results.report.material import Material, Race, anomalies_of, ra
 from schemaquake.results.report.recipe import Statement, belongs, contested_changes, statements
 from schemaquake.results.wording import counted, first_of, joined, shortened
 
-__all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "scenes_of"]
+__all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "draw_scenes"]
 
 OPERATIONS_DRAWN: Final = 10_000
 """Maximum number of operations drawn in a report, as in Jepsen's timeline; a longer page is unreadable."""
@@ -158,7 +158,7 @@ class Scene:
     width: float = WIDTH
 
 
-def scenes_of(material: Material) -> tuple[tuple[Scene, ...], int]:
+def draw_scenes(material: Material) -> tuple[tuple[Scene, ...], int]:
     """Draw the contested keyspaces, those with anomalies first. Also return the number of keyspaces that are not drawn."""
     subjects = _subjects(material)
     shown = subjects[:SCENES_DRAWN]

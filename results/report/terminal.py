@@ -13,7 +13,7 @@ from schemaquake.results.report.comparison import EXPLAINED, ComparedCell, Compa
 from schemaquake.results.summary.cell import CellState
 from schemaquake.results.wording import system_name
 
-__all__ = ["comparison_table", "print_comparison"]
+__all__ = ["print_comparison", "render_comparison_table"]
 
 _KINDS_MOST: Final = 3
 _COLOURS: Final[dict[CellState, str]] = {
@@ -27,7 +27,7 @@ _COLOURS: Final[dict[CellState, str]] = {
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, the shortest recipe of every cell that broke, and the headline."""
-    console.print(comparison_table(comparison))
+    console.print(render_comparison_table(comparison))
     for row in comparison.rows:
         for system, compared in row.cells.items():
             if compared.cell.state == "broke" and compared.example is not None:
@@ -35,7 +35,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     console.print(Text(comparison.headline(), style="bold"))
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def render_comparison_table(comparison: Comparison) -> Table:
     """Build a table with one row per racing workload and one column per system. Every colour has a word and a shape beside it."""
     table = Table(show_lines=True)
     table.add_column("race")

@@ -104,9 +104,9 @@ def _subject(
 
 def write_page(page: Path, file: Path, verdict: Verdict) -> None:
     """Write the page on a history file that was judged. Raises PlanError if it cannot be written there."""
-    from schemaquake.results.report.checked_page import checked_html  # noqa: PLC0415 - templates, which most checks do without
+    from schemaquake.results.report.checked_page import render_checked_html  # noqa: PLC0415 - templates, which most checks do without
 
-    text = checked_html(verdict, file, version=version("schemaquake"), command=["schemaquake", *sys.argv[1:]])
+    text = render_checked_html(verdict, file, version=version("schemaquake"), command=["schemaquake", *sys.argv[1:]])
     try:
         page.write_text(text, encoding="utf-8")
     except OSError as error:

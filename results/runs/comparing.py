@@ -19,9 +19,9 @@ from schemaquake.results.report.comparison import (
     ComparedRun,
     Comparison,
     compare,
-    comparison_html,
-    comparison_markdown,
     recipes_of,
+    render_comparison_html,
+    render_comparison_markdown,
 )
 from schemaquake.results.report.from_store import material_of
 from schemaquake.results.report.terminal import print_comparison as print_table
@@ -104,8 +104,8 @@ def compare_runs(attempts: Sequence[Attempt], runs: Path) -> ComparedRuns:
     page = runs / f"{stem}.html"
     comparison = compare([_compared(attempt, runs) for attempt in attempts])
     runs.mkdir(parents=True, exist_ok=True)
-    write_bytes(page, comparison_html(comparison).encode())
-    write_bytes(page.with_suffix(".md"), comparison_markdown(comparison).encode())
+    write_bytes(page, render_comparison_html(comparison).encode())
+    write_bytes(page.with_suffix(".md"), render_comparison_markdown(comparison).encode())
     latest = runs / f".{stem}.link"
     latest.symlink_to(page.name)
     latest.replace(runs / "comparison.html")

@@ -22,7 +22,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Checker, HistoryFormat, Nemesis
 from schemaquake.harness.registry import load
 from schemaquake.results.judging.judge import judge
-from schemaquake.results.report.findings import findings_of
+from schemaquake.results.report.findings import group_findings
 from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.runs.execution import conclude, print_summary
 from schemaquake.results.runs.pytest_plugin import Run
@@ -135,9 +135,9 @@ def test_the_example_s_anomaly_is_found_by_its_checker_and_foremost_in_a_report(
     assert finders()["forgotten-column"] == {"known-columns"}
     strange = judge(names["records"](names["HISTORY"]), checkers=["known-columns"])
     run = broken_run()
-    before = [finding.type for finding in findings_of(run)]
+    before = [finding.type for finding in group_findings(run)]
     together = replace(run.verdict, parts=(*run.verdict.parts, *strange.parts))
-    found = findings_of(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
+    found = group_findings(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
     assert [finding.type for finding in found] == ["forgotten-column", *before]
     assert found[0].worst == CATALOGUE["forgotten-column"].worst
 

@@ -35,7 +35,7 @@
     ctx.restore();
   }
 
-  // Their names, and the phases as a strip above the plot, come last, so that no grid line crosses them.
+  // The names of faults, and the strip of phases above the plot, are drawn last, so that no grid line crosses them.
   function names(chart) {
     const { ctx, bbox } = chart;
     const ratio = window.devicePixelRatio || 1;
@@ -105,7 +105,7 @@
     return { label, stroke, width: 1.8, dash: DASHES[word], word, value: (u, v) => value(v), points: { show: true, size: 5, fill: stroke }, spanGaps: false };
   }
 
-  // A line must not lead across seconds in which nothing happened: there is a point of no value in between.
+  // A null point between two distant values keeps the line from crossing seconds without operations.
   function withGaps(t, columns) {
     const found = [[], ...columns.map(() => [])];
     t.forEach((second, i) => {
@@ -145,7 +145,7 @@
     }];
   }
 
-  // One mark an operation. The shape tells the outcome as well as the colour: circle ok, triangle info, cross fail.
+  // One mark per operation. Shape and colour show the outcome: circle ok, triangle info, cross fail.
   function mark(ctx, outcome, x, y, size) {
     ctx.beginPath();
     if (outcome === 0) ctx.arc(x, y, size, 0, 2 * Math.PI);
@@ -190,7 +190,7 @@
     });
   }
 
-  // Stretches of nothing are left out, or three lines would lie on one another along the axis.
+  // Runs of zeros are left out; otherwise three lines would overlap along the axis.
   function withoutRest(counts) {
     return counts.map((count, i) => (count || counts[i - 1] || counts[i + 1] ? count : null));
   }

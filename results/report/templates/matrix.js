@@ -31,7 +31,7 @@
       event.preventDefault();
       show(detail);
     });
-    // The page hears of a closing only later, and by then another cell may be open.
+    // The close event arrives late; another cell may be open by then.
     panel.addEventListener("close", () => { if (!panel.open) putBack(); });
     panel.addEventListener("click", (event) => {
       if (event.target === panel || event.target.closest(".close")) panel.close();

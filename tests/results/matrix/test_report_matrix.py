@@ -11,8 +11,8 @@ from hostile_pages import EVIL, LOADING, Page, styles
 from matrices import COMMAND, CONTROL, FOUND, SYSTEMS, hostile_matrix, matrix
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE
-from schemaquake.results.matrix.markdown import matrix_markdown
-from schemaquake.results.matrix.page import Anchors, cell_sentence, interval_in_words, matrix_html
+from schemaquake.results.matrix.markdown import render_matrix_markdown
+from schemaquake.results.matrix.page import Anchors, cell_sentence, interval_in_words, render_matrix_html
 from schemaquake.results.matrix.promises import PROMISES
 from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.summary.cell import Cell
@@ -25,7 +25,7 @@ def made() -> Matrix:
 
 @pytest.fixture(scope="module")
 def text(made: Matrix) -> str:
-    return matrix_html(made)
+    return render_matrix_html(made)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_any_anomaly_has_the_evidence_itself_where_no_row_below_has_it(made: Mat
         if cell.workload == "drop-type"
     )
     bare = replace(made, cells=cells, rows=tuple(row for row in made.rows if row.workload == "drop-type"))
-    assert "Let T1" in part(matrix_html(bare), "article", "cell.drop-type.barrier.any.5.0.9")
+    assert "Let T1" in part(render_matrix_html(bare), "article", "cell.drop-type.barrier.any.5.0.9")
 
 
 def test_what_was_not_decided_says_why(text: str):
@@ -200,32 +200,32 @@ def test_a_broken_promise_leads_to_its_evidence(text: str):
 
 def test_a_loud_control_is_loud_everywhere(made: Matrix):
     loud = replace(made.controls[-1], state="broke", broken=1)
-    words = Page(matrix_html(replace(made, controls=(*made.controls[:-1], loud)))).words
+    words = Page(render_matrix_html(replace(made, controls=(*made.controls[:-1], loud)))).words
     assert loud.system == CONTROL
     assert "The controls were not quiet: anomalies were found on 6.0-alpha2." in words
     assert "✕ 1/14 loud" in words
 
 
 def test_an_unfinished_matrix_says_so(made: Matrix):
-    assert "Not finished." in Page(matrix_html(replace(made, finished=None))).words
-    assert "Not finished" in matrix_markdown(replace(made, finished=None))
+    assert "Not finished." in Page(render_matrix_html(replace(made, finished=None))).words
+    assert "Not finished" in render_matrix_markdown(replace(made, finished=None))
 
 
 def test_conditions_are_named_where_they_differ(made: Matrix):
     row = Row(workload="drop-type", mode="barrier", nemeses=("kill",))
     two = replace(made, rows=(*made.rows, row))
-    words = Page(matrix_html(two)).words
+    words = Page(render_matrix_html(two)).words
     assert "drop-type barrier, kill" in words
-    assert "[drop-type, barrier, kill](#drop-type-barrier-kill)" in matrix_markdown(two)
-    assert "drop-type barrier" not in Page(matrix_html(made)).words
+    assert "[drop-type, barrier, kill](#drop-type-barrier-kill)" in render_matrix_markdown(two)
+    assert "drop-type barrier" not in Page(render_matrix_html(made)).words
 
 
 def test_a_matrix_that_has_only_begun_has_a_page_too():
     nothing = Matrix(
         systems=SYSTEMS, rows=(), cells=(), started="2026-11-21T10:00:00+00:00", command="schemaquake matrix --quick"
     )
-    assert "Nothing is decided on 15 versions of Cassandra." in Page(matrix_html(nothing)).words
-    assert "Nothing is decided" in matrix_markdown(nothing)
+    assert "Nothing is decided on 15 versions of Cassandra." in Page(render_matrix_html(nothing)).words
+    assert "Nothing is decided" in render_matrix_markdown(nothing)
 
 
 def test_a_rate_of_nothing_is_said_honestly():
@@ -267,7 +267,7 @@ def test_the_policy_allows_two_scripts(page: Page):
 
 
 def test_hostile_text_stays_text():
-    page = Page(matrix_html(hostile_matrix(EVIL)))
+    page = Page(render_matrix_html(hostile_matrix(EVIL)))
     assert len(page.scripts) == 2
     assert "img" not in {tag for tag, _ in page.elements}
     assert [name for _, attributes in page.elements for name in attributes if name.startswith("on")] == []
@@ -278,7 +278,7 @@ def test_hostile_text_stays_text():
 
 
 def test_hostile_text_stays_text_in_markdown():
-    hostile = matrix_markdown(hostile_matrix(EVIL))
+    hostile = render_matrix_markdown(hostile_matrix(EVIL))
     spans = r"(?s)(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)"  # code, in a line or in a block of its own
     outside = re.sub(spans, "", hostile)
     assert "alert" in outside
@@ -290,20 +290,20 @@ def test_hostile_text_stays_text_in_markdown():
 
 
 def test_tables_of_the_markdown_are_as_wide_as_their_heads(made: Matrix):
-    for table in re.findall(r"(?:^\|.*\n)+", matrix_markdown(made), re.MULTILINE):
+    for table in re.findall(r"(?:^\|.*\n)+", render_matrix_markdown(made), re.MULTILINE):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(widths) == 1
 
 
 def test_every_command_of_a_broken_version_is_in_the_markdown(made: Matrix):
-    text = matrix_markdown(made)
+    text = render_matrix_markdown(made)
     for cell in made.cells:
         if cell.anomaly is None and cell.evidence is not None:
             assert cell.evidence.command in text
 
 
 def test_links_of_the_markdown_lead_to_headings(made: Matrix):
-    text = matrix_markdown(made)
+    text = render_matrix_markdown(made)
     headings = {
         re.sub(r"[^a-z0-9 -]", "", line[1].lower()).replace(" ", "-") for line in re.finditer(r"(?m)^#+ (.*)$", text)
     }
@@ -313,4 +313,4 @@ def test_links_of_the_markdown_lead_to_headings(made: Matrix):
 
 
 def test_markdown(made: Matrix, golden: Callable[[str, str], None]):
-    golden("matrix.md", matrix_markdown(made))
+    golden("matrix.md", render_matrix_markdown(made))

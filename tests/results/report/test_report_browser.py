@@ -13,9 +13,9 @@ from hostile_pages import EVIL, hostile_run
 from matrices import FOUND, hostile_matrix, matrix
 from synthetic_run import broken_run, compared, held_run
 
-from schemaquake.results.matrix.page import matrix_html
-from schemaquake.results.report.comparison import compare, comparison_html
-from schemaquake.results.report.html import report_html
+from schemaquake.results.matrix.page import render_matrix_html
+from schemaquake.results.report.comparison import compare, render_comparison_html
+from schemaquake.results.report.html import render_report_html
 
 pytestmark = pytest.mark.browser
 
@@ -69,7 +69,7 @@ def requested(browser: Any) -> set[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 480])
 def test_the_page_opens_without_a_word_in_the_console(browser: Any, tmp_path: Path, width: int, scheme: str):
-    page = opened(browser, tmp_path, report_html(broken_run()), width=width, scheme=scheme)
+    page = opened(browser, tmp_path, render_report_html(broken_run()), width=width, scheme=scheme)
     assert page.get_log("browser") == []
     assert page.execute_script("return document.querySelectorAll('.chart canvas').length") == 3
     # Wide pictures scroll in their own boxes; the page itself never does sideways.
@@ -77,12 +77,12 @@ def test_the_page_opens_without_a_word_in_the_console(browser: Any, tmp_path: Pa
 
 
 def test_nothing_is_asked_of_the_network(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, report_html(broken_run()))
+    page = opened(browser, tmp_path, render_report_html(broken_run()))
     assert requested(page) == {(tmp_path / "page.html").as_uri()}
 
 
 def test_charts_are_not_empty_and_follow_the_choice(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, report_html(broken_run()))
+    page = opened(browser, tmp_path, render_report_html(broken_run()))
     painted = """
       const canvas = document.querySelector(arguments[0] + ' canvas');
       const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -105,7 +105,7 @@ def test_charts_are_not_empty_and_follow_the_choice(browser: Any, tmp_path: Path
 
 
 def test_charts_are_drawn_again_in_the_other_scheme(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, report_html(broken_run()))
+    page = opened(browser, tmp_path, render_report_html(broken_run()))
     page.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     )
@@ -115,7 +115,7 @@ def test_charts_are_drawn_again_in_the_other_scheme(browser: Any, tmp_path: Path
 
 
 def test_hostile_text_runs_nothing(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, report_html(hostile_run()))
+    page = opened(browser, tmp_path, render_report_html(hostile_run()))
     assert page.get_log("browser") == []
     assert requested(page) == {(tmp_path / "page.html").as_uri()}
     assert page.execute_script("return document.querySelectorAll('img, iframe').length") == 0
@@ -123,7 +123,7 @@ def test_hostile_text_runs_nothing(browser: Any, tmp_path: Path):
 
 def test_the_comparison_opens_without_a_word_in_the_console(browser: Any, tmp_path: Path):
     runs = [compared(run.plan, run) for run in (broken_run(), held_run())]
-    page = opened(browser, tmp_path, comparison_html(compare(runs)), width=480)
+    page = opened(browser, tmp_path, render_comparison_html(compare(runs)), width=480)
     assert page.get_log("browser") == []
     assert page.execute_script("return document.documentElement.scrollWidth") == 480
 
@@ -148,7 +148,7 @@ def in_panel(page: Any) -> str:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_matrix_opens_in_silence_and_scrolls_in_its_own_box(browser: Any, tmp_path: Path, width: int, scheme: str):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=width, scheme=scheme)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=width, scheme=scheme)
     assert page.get_log("browser") == []
     assert requested(page) == {(tmp_path / "page.html").as_uri()}
     assert page.execute_script("return document.documentElement.scrollWidth") == width
@@ -169,12 +169,12 @@ def test_the_matrix_opens_in_silence_and_scrolls_in_its_own_box(browser: Any, tm
 
 
 def test_all_versions_fit_on_an_ordinary_screen(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=1280)
     assert page.execute_script("const b = document.querySelector('.box'); return b.scrollWidth <= b.clientWidth")
 
 
 def test_a_click_opens_the_evidence_and_closing_puts_it_back(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=1280)
     click(page, f".grid a[href='{BROKEN}']")
     assert "Cassandra 5.0.9: Acknowledged rows are gone" in in_panel(page)
     assert "schemaquake run --system cassandra:5.0.9 --workload create-table" in in_panel(page)
@@ -188,7 +188,7 @@ def test_a_click_opens_the_evidence_and_closing_puts_it_back(browser: Any, tmp_p
 
 
 def test_a_link_to_a_cell_opens_it_from_anywhere(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=1280)
     click(page, "#promises a[href^='#cell.']")
     assert "Cassandra 0.7.10" in in_panel(page)
     click(page, "#panel .close")
@@ -200,7 +200,7 @@ def test_a_link_to_a_cell_opens_it_from_anywhere(browser: Any, tmp_path: Path):
 
 
 def test_a_cell_opened_at_once_after_another_was_closed_stays(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=1280)
     # In one turn of the page's script: the browser tells of the closing only after the second click.
     page.execute_async_script(
         """
@@ -217,7 +217,7 @@ def test_a_cell_opened_at_once_after_another_was_closed_stays(browser: Any, tmp_
 
 
 def test_arrow_keys_walk_from_cell_to_cell(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=1280)
     walked = page.execute_script(
         """
         document.querySelector(arguments[0]).focus();
@@ -237,7 +237,7 @@ def test_arrow_keys_walk_from_cell_to_cell(browser: Any, tmp_path: Path):
 
 
 def test_anomalies_can_be_folded_away(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(matrix()), width=1280)
+    page = opened(browser, tmp_path, render_matrix_html(matrix()), width=1280)
     rows = "return [...document.querySelectorAll('#matrix tbody tr')].filter((row) => row.offsetParent).length"
     assert page.execute_script(rows) == 1 + len(FOUND) + sum(map(len, FOUND.values()))
     click(page, ".switch input")
@@ -245,7 +245,7 @@ def test_anomalies_can_be_folded_away(browser: Any, tmp_path: Path):
 
 
 def test_without_scripts_a_cell_leads_to_its_evidence_further_down(browser: Any, tmp_path: Path):
-    without = matrix_html(matrix()).partition("<script>")[0]
+    without = render_matrix_html(matrix()).partition("<script>")[0]
     page = opened(browser, tmp_path, without, width=1280)
     click(page, f".grid a[href='{BROKEN}']")
     shown = "const at = document.querySelector(':target'); return [at.id, at.getBoundingClientRect().height > 100]"
@@ -253,7 +253,7 @@ def test_without_scripts_a_cell_leads_to_its_evidence_further_down(browser: Any,
 
 
 def test_hostile_cells_run_nothing(browser: Any, tmp_path: Path):
-    page = opened(browser, tmp_path, matrix_html(hostile_matrix(EVIL)))
+    page = opened(browser, tmp_path, render_matrix_html(hostile_matrix(EVIL)))
     click(page, ".grid td a")
     assert "alert(1)" in in_panel(page)
     assert page.get_log("browser") == []

@@ -12,7 +12,13 @@ from rich.console import Console
 from synthetic_run import PLAN, broken_run, compared, held_run
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.report.comparison import ComparedRun, Comparison, compare, comparison_html, comparison_markdown
+from schemaquake.results.report.comparison import (
+    ComparedRun,
+    Comparison,
+    compare,
+    render_comparison_html,
+    render_comparison_markdown,
+)
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.terminal import print_comparison
 
@@ -57,7 +63,7 @@ def test_the_headline_counts_systems_apart(four: Comparison):
 def test_a_run_that_crashed_is_unknown_and_not_inapplicable():
     comparison = compare([ran(broken_run()), refused("cassandra:4.0.19", applicable=True, why="n1 never started")])
     assert states(comparison, "drop-type") == ["broke", "unknown"]
-    assert "n1 never started" in comparison_markdown(comparison)
+    assert "n1 never started" in render_comparison_markdown(comparison)
 
 
 def test_a_race_that_a_run_lacks_is_not_run():
@@ -112,18 +118,18 @@ def test_a_workload_without_races_is_judged_by_its_verdict():
 
 def test_an_anomaly_that_was_not_looked_for_is_not_said_to_be_absent(four: Comparison):
     assert [four.without(system) for system in four.systems] == ["held", "held", "unknown", "not run"]
-    page = Page(comparison_html(four))
+    page = Page(render_comparison_html(four))
     row = page.words.split("Anomaly by anomaly")[1].split("Acknowledged rows are gone")[0]
     assert row.split("dangling-type")[1].split() == ["✕", "5", "✓", "not", "seen", "?", "not", "decided", "–"]
 
 
 def test_the_page_links_to_the_reports_beside_it(four: Comparison):
-    links = [attributes["href"] for attributes in Page(comparison_html(four)).all("a")]
+    links = [attributes["href"] for attributes in Page(render_comparison_html(four)).all("a")]
     assert "./20261121T100211Z-drop-type-cassandra-5.0.9/report.html" in links
 
 
 def test_the_page_loads_nothing(four: Comparison):
-    text = comparison_html(four)
+    text = render_comparison_html(four)
     page = Page(text)
     assert not {"link", "img", "iframe", "image"} & {tag for tag, _ in page.elements}
     assert [a for a in page.all("script") if a] == []
@@ -131,14 +137,14 @@ def test_the_page_loads_nothing(four: Comparison):
 
 
 def test_the_shortest_statements_of_each_broken_race_are_on_the_page(four: Comparison):
-    words = Page(comparison_html(four)).words.split("How to break it")[1]
+    words = Page(render_comparison_html(four)).words.split("How to break it")[1]
     assert words.count("on Cassandra 5.0.9") == 2
     assert "CREATE TABLE sq_drop_type_000.x (k int, c frozen<u>, PRIMARY KEY (k));" in words
     assert "on Cassandra 6.0-alpha2" not in words
 
 
 def test_markdown(four: Comparison, golden: Callable[[str, str], None]):
-    golden("comparison.md", comparison_markdown(four))
+    golden("comparison.md", render_comparison_markdown(four))
 
 
 def test_terminal_says_every_state_in_words(four: Comparison):
@@ -178,7 +184,7 @@ def test_json_has_a_cell_for_every_system(four: Comparison):
 def test_hostile_text_stays_text():
     hostile = hostile_run()
     comparison = compare([replace(ran(hostile), report=EVIL), refused(EVIL, applicable=True, why=EVIL)])
-    page = Page(comparison_html(comparison, title=EVIL))
+    page = Page(render_comparison_html(comparison, title=EVIL))
     assert len(page.scripts) == 1
     assert "img" not in {tag for tag, _ in page.elements}
     assert [a["href"] for a in page.all("a") if not re.match(r"(#|\./)", str(a["href"]))] == []

@@ -15,9 +15,9 @@ from schemaquake.checkers.elle.list_append import check_list_append
 from schemaquake.checkers.elle.rw_register import check_rw_register
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.report.checked_page import checked_html
+from schemaquake.results.report.checked_page import render_checked_html
 from schemaquake.results.report.cycle_picture import CyclePicture, cycle_picture
-from schemaquake.results.report.html import report_html
+from schemaquake.results.report.html import render_report_html
 from schemaquake.results.report.material import Material
 from schemaquake.results.runs.checking import check_path, write_page
 
@@ -150,7 +150,7 @@ def test_the_cycle_in_the_verdict_has_nodes_and_edges() -> None:
 
 def page(*lines: str) -> str:
     verdict = check_list_append(history(*lines))
-    return checked_html(
+    return render_checked_html(
         Verdict(
             valid=verdict.valid, checker="all", anomalies=verdict.anomalies, parts=(verdict,), doubts=verdict.doubts
         ),
@@ -177,7 +177,7 @@ def test_a_valid_and_an_undecided_history_have_pages_too() -> None:
 def test_a_run_s_report_has_the_picture() -> None:
     verdict = check_list_append(history(*REAL_TIME))
     plan = {"system": "cassandra:5.0.9", "workloads": ["append"], "nodes": 3, "cluster": "local", "seed": 1}
-    assert report_html(Material(run="r", plan=plan, verdict=verdict)).count('class="scroll picture cycle"') == 1
+    assert render_report_html(Material(run="r", plan=plan, verdict=verdict)).count('class="scroll picture cycle"') == 1
 
 
 def test_a_page_is_written_where_one_asks_for_it(tmp_path: Path) -> None:

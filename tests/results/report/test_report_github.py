@@ -9,11 +9,16 @@ from pathlib import Path
 from synthetic_run import broken_run, held_run
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.report.github import SUMMARY_BYTES_MAX, annotation_lines, publish_to_github, step_summary
+from schemaquake.results.report.github import (
+    SUMMARY_BYTES_MAX,
+    publish_to_github,
+    render_annotations,
+    render_step_summary,
+)
 
 
 def test_one_annotation_an_anomaly_type():
-    lines = annotation_lines(broken_run())
+    lines = render_annotations(broken_run())
     assert len(lines) == 5
     assert lines[0].startswith("::error title=schemaquake%3A node-will-not-start::"), "a lost node comes first"
     (one,) = [line for line in lines if "dangling-type" in line.split("::")[1]]
@@ -22,18 +27,18 @@ def test_one_annotation_an_anomaly_type():
 
 
 def test_a_valid_run_has_none():
-    assert annotation_lines(held_run()) == []
+    assert render_annotations(held_run()) == []
 
 
 def test_an_undecided_run_is_an_error_too():
-    (line,) = annotation_lines(held_run(undecided=True))
+    (line,) = render_annotations(held_run(undecided=True))
     assert line.startswith("::error title=schemaquake%3A not decided::Not decided: schema-linearizability")
 
 
 def test_more_types_than_github_shows_are_told_in_the_last_one():
     many = tuple(Anomaly(type=f"kind-{number:02}", title="t") for number in range(30))
     run = replace(broken_run(), verdict=Verdict(valid=False, checker="all", anomalies=many))
-    lines = annotation_lines(run)
+    lines = render_annotations(run)
     assert len(lines) == 10
     assert "21 more" in lines[-1]
     assert "kind-29" in lines[-1]
@@ -45,7 +50,7 @@ def test_text_cannot_begin_a_command_of_its_own():
         broken_run(),
         verdict=Verdict(valid=False, checker="all", anomalies=(Anomaly(type=evil, title=evil, explanation=evil),)),
     )
-    (line,) = annotation_lines(run)
+    (line,) = render_annotations(run)
     assert "\n" not in line
     assert "\r" not in line
     assert line.startswith("::error title=schemaquake%3A x%0A%3A%3Aerror%3A%3Aforged")
@@ -55,7 +60,7 @@ def test_text_cannot_begin_a_command_of_its_own():
 def test_the_summary_is_cut_below_the_limit():
     long = tuple(Anomaly(type=f"kind-{n}", title="t", explanation="ä" * 5_000) for n in range(200))
     run = replace(broken_run(), verdict=Verdict(valid=False, checker="all", anomalies=long))
-    text = step_summary(run)
+    text = render_step_summary(run)
     assert len(text.encode()) < SUMMARY_BYTES_MAX + 200
     assert text.endswith("The rest is in report.md in the run's folder.\n")
 

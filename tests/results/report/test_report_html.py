@@ -21,7 +21,7 @@ from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import LOGS
 from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 from schemaquake.results.report import html
-from schemaquake.results.report.html import code_spans, relative_address, report_html, safe_json
+from schemaquake.results.report.html import code_spans, relative_address, render_report_html, safe_json
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.scene import OPERATIONS_DRAWN
 
@@ -33,7 +33,7 @@ def broken() -> Material:
 
 @pytest.fixture(scope="module")
 def page(broken: Material) -> Page:
-    return Page(report_html(broken))
+    return Page(render_report_html(broken))
 
 
 # ── what it says ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,14 +89,14 @@ def test_ids_are_unique(page: Page):
 
 
 def test_a_valid_run_says_so_and_accuses_nobody():
-    words = Page(report_html(held_run())).words
+    words = Page(render_report_html(held_run())).words
     assert "VALID" in words
     assert "Every checker judged this run, and none found an anomaly." in words
     assert "✕" not in words.split("The schema, node by node")[0]
 
 
 def test_an_undecided_run_is_nowhere_called_good():
-    words = Page(report_html(held_run(undecided=True))).words
+    words = Page(render_report_html(held_run(undecided=True))).words
     assert "UNKNOWN" in words
     assert "gave up after 120 s" in words
     assert "✓ held" not in words
@@ -107,7 +107,7 @@ def test_a_checker_with_nothing_to_judge_is_no_pass_and_no_doubt():
     run = held_run()
     silent = Verdict.unknown("views", Doubt("nothing-to-judge", "no view was made"))
     with_silent = replace(run, verdict=replace(run.verdict, parts=(*run.verdict.parts, silent)))
-    words = Page(report_html(with_silent)).words
+    words = Page(render_report_html(with_silent)).words
     assert "– nothing to judge" in words
     assert "✓ held" in words
 
@@ -123,7 +123,7 @@ def test_errors_of_one_kind_are_told_once(broken: Material):
         }
         for line in range(1, 3_000)
     ]
-    text = report_html(replace(broken, logs=pa.Table.from_pylist(rows, schema=LOGS)))
+    text = render_report_html(replace(broken, logs=pa.Table.from_pylist(rows, schema=LOGS)))
     words = Page(text).words
     assert "2,999 errors, 0 warnings" in words
     assert "2,999 times" in words
@@ -133,7 +133,7 @@ def test_errors_of_one_kind_are_told_once(broken: Material):
 def test_statistics_are_words(broken: Material):
     stats = {"agreed": {"settled": False, "epochs": {}}, "slowest_s": 0.123456, "named": ["a", 2], "lost": 0}
     verdict = replace(broken.verdict, parts=(Verdict(valid=True, checker="c", stats=make_stats(stats)),))
-    words = Page(report_html(replace(broken, verdict=verdict))).words
+    words = Page(render_report_html(replace(broken, verdict=verdict))).words
     assert "agreed (settled no), slowest s 0.1235, named (a, 2), lost 0" in words
 
 
@@ -141,7 +141,7 @@ def test_a_run_that_recorded_nothing_has_a_page_too(broken: Material):
     nothing = Material(
         run="r", plan=broken.plan, verdict=Verdict.unknown("run", Doubt("incomplete-run", "the run never began"))
     )
-    words = Page(report_html(nothing)).words
+    words = Page(render_report_html(nothing)).words
     assert "Not decided: the run never began." in words
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_recorded_nothing_has_a_page_too(broken: Material):
 
 
 def test_nothing_is_loaded(broken: Material):
-    text = report_html(broken)
+    text = render_report_html(broken)
     page = Page(text)
     loading = [(tag, name) for tag, attributes in page.elements for name in attributes if name in LOADING]
     assert loading == []
@@ -186,7 +186,7 @@ def test_our_own_styles_and_scripts_cannot_end_their_element():
 
 
 def test_an_ordinary_run_fits_into_an_e_mail(broken: Material):
-    assert len(report_html(broken).encode()) < 500_000
+    assert len(render_report_html(broken).encode()) < 500_000
 
 
 def test_a_very_busy_race_is_cut_with_a_note(broken: Material):
@@ -202,7 +202,7 @@ def test_a_very_busy_race_is_cut_with_a_note(broken: Material):
     busy = replace(
         broken, operations=pa.concat_tables([broken.operations, pa.Table.from_pylist(rows, schema=OPERATIONS)])
     )
-    text = report_html(busy)
+    text = render_report_html(busy)
     assert "operations of this race are not drawn: a report has at most 10,000." in text
     assert text.count('class="bar ok') <= OPERATIONS_DRAWN + 1  # and one in the legend
     assert 'class="bar ok contested"' in text
@@ -213,7 +213,7 @@ def test_a_very_busy_race_is_cut_with_a_note(broken: Material):
 
 
 def test_hostile_text_stays_text():
-    text = report_html(hostile_run())
+    text = render_report_html(hostile_run())
     page = Page(text)
     kinds = [attributes.get("type") for attributes in page.all("script")]
     assert kinds == ["application/json", None, None, None]
@@ -226,7 +226,7 @@ def test_hostile_text_stays_text():
 
 
 def test_no_link_runs_a_script():
-    page = Page(report_html(hostile_run()))
+    page = Page(render_report_html(hostile_run()))
     assert [a["href"] for a in page.all("a") if not re.match(r"(#|https://)", str(a["href"]))] == []
 
 

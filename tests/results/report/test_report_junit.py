@@ -9,12 +9,12 @@ import pytest
 from synthetic_run import broken_run, held_run
 
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
-from schemaquake.results.report.junit import report_junit
+from schemaquake.results.report.junit import render_report_junit
 from schemaquake.results.report.material import Material
 
 
 def read(material: Material) -> ET.Element:
-    return ET.fromstring(report_junit(material).encode())  # noqa: S314 - our own document
+    return ET.fromstring(render_report_junit(material).encode())  # noqa: S314 - our own document
 
 
 def cases(material: Material) -> dict[tuple[str, str], ET.Element | None]:
@@ -102,7 +102,7 @@ def test_characters_that_xml_cannot_hold_are_replaced():
 
 def test_a_build_server_reads_the_same():
     junitparser = pytest.importorskip("junitparser")
-    parsed = junitparser.JUnitXml.fromstring(report_junit(broken_run()).encode())
+    parsed = junitparser.JUnitXml.fromstring(render_report_junit(broken_run()).encode())
     results = {case.name: [type(result).__name__ for result in case.result] for suite in parsed for case in suite}
     assert results["references"] == ["Failure"]
     assert results["writability"] == ["Error"]

@@ -15,21 +15,21 @@ from synthetic_run import broken_run, held_run
 
 from schemaquake.harness.model.records import HISTORY
 from schemaquake.harness.model.verdict import Anomaly
-from schemaquake.results.report.html import report_html
-from schemaquake.results.report.markdown import code_block, code_span, escaped, report_markdown
+from schemaquake.results.report.html import render_report_html
+from schemaquake.results.report.markdown import code_block, code_span, escaped, render_report_markdown
 from schemaquake.results.report.material import Material
 
 
 def test_the_report_of_a_broken_run(golden: Callable[[str, str], None]):
-    golden("report-invalid.md", report_markdown(broken_run()))
+    golden("report-invalid.md", render_report_markdown(broken_run()))
 
 
 def test_the_report_of_a_run_that_held(golden: Callable[[str, str], None]):
-    golden("report-valid.md", report_markdown(held_run()))
+    golden("report-valid.md", render_report_markdown(held_run()))
 
 
 def test_the_report_of_an_undecided_run(golden: Callable[[str, str], None]):
-    golden("report-unknown.md", report_markdown(held_run(undecided=True)))
+    golden("report-unknown.md", render_report_markdown(held_run(undecided=True)))
 
 
 def with_a_main_phase_that_ended_early(run: Material) -> Material:
@@ -41,7 +41,7 @@ def with_a_main_phase_that_ended_early(run: Material) -> Material:
     return replace(run, history=pa.concat_tables([run.history, note]))
 
 
-@pytest.mark.parametrize("write", [report_markdown, report_html])
+@pytest.mark.parametrize("write", [render_report_markdown, render_report_html])
 def test_a_main_phase_that_ended_early_is_told_beside_the_number_of_races(write: Callable[[Material], str]):
     sentence = "no more were begun, because the cluster accepted no further schema changes"
     assert sentence not in write(held_run())
@@ -79,7 +79,7 @@ def test_hostile_text_opens_no_tag_and_no_mention():
     evil = "</details><img src=x> @everyone [x](javascript:y) | ```\n# heading"
     anomaly = Anomaly(type=evil, title=evil, nodes=(evil,), evidence={evil: evil}, explanation=evil)
     verdict = replace(run.verdict, anomalies=(anomaly,), parts=(), doubts=())
-    text = report_markdown(replace(run, verdict=verdict, environment={evil: evil}))
+    text = render_report_markdown(replace(run, verdict=verdict, environment={evil: evil}))
     outside = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
     outside = re.sub(r"(?<![`\\])(`+)(?!`).+?(?<!`)\1(?!`)", "", outside)  # code spans
     assert re.search(r"(?<!\\)<img", outside) is None
@@ -90,11 +90,11 @@ def test_hostile_text_opens_no_tag_and_no_mention():
 def test_evidence_is_shortened_and_says_so():
     run = broken_run()
     long = Anomaly(type="t", title="t", evidence=list(range(500)), explanation="e")
-    text = report_markdown(replace(run, verdict=replace(run.verdict, anomalies=(long,), parts=())))
+    text = render_report_markdown(replace(run, verdict=replace(run.verdict, anomalies=(long,), parts=())))
     assert "… 472 more lines in verdict.json" in text
     assert len(text) < 10_000
 
 
 @pytest.mark.parametrize("words", ["schemaquake run", "--seed 20261", "DROP TYPE sq_drop_type_000.u;  -- ok at"])
 def test_the_report_can_be_repeated_from(words: str):
-    assert words in report_markdown(broken_run())
+    assert words in render_report_markdown(broken_run())

@@ -18,8 +18,8 @@ from schemaquake.results.report.axis import Axis
 from schemaquake.results.report.charts import POINTS_DRAWN, chart_data
 from schemaquake.results.report.lanes import ObjectLanes, object_lanes
 from schemaquake.results.report.material import Material
-from schemaquake.results.report.overview import disagreement_s, overview_of
-from schemaquake.results.report.scene import FINAL_LEFT, PLOT_LEFT, PLOT_RIGHT, SCENES_DRAWN, Scene, scenes_of
+from schemaquake.results.report.overview import disagreement_s, draw_overview
+from schemaquake.results.report.scene import FINAL_LEFT, PLOT_LEFT, PLOT_RIGHT, SCENES_DRAWN, Scene, draw_scenes
 
 
 def saw(*rows: tuple[float, str, str, str, str | None, str | None, str | None]) -> Material:
@@ -169,7 +169,7 @@ def test_statements_of_memory_are_told_apart_without_their_common_options():
 
 @pytest.fixture(scope="module")
 def scenes() -> dict[str, Scene]:
-    return {scene.keyspace: scene for scene in scenes_of(broken_run())[0]}
+    return {scene.keyspace: scene for scene in draw_scenes(broken_run())[0]}
 
 
 def test_races_that_broke_come_first_and_workloads_take_turns(scenes: dict[str, Scene]):
@@ -201,7 +201,7 @@ def test_a_statement_that_never_completed_goes_on_to_the_edge():
     victim = next(row for row in rows if row["f"] == "drop-type")
     victim |= {"completed": None, "completion": None, "type": "info"}
     changed = replace(run, operations=pa.Table.from_pylist(rows, schema=run.operations.schema))
-    scene = next(one for one in scenes_of(changed)[0] if one.keyspace == victim["key"].split(".")[0])
+    scene = next(one for one in draw_scenes(changed)[0] if one.keyspace == victim["key"].split(".")[0])
     bar = next(bar for bar in scene.bars if bar.open)
     assert bar.type == "info"
     assert bar.x + bar.width == pytest.approx(PLOT_RIGHT)
@@ -250,7 +250,7 @@ def test_what_did_not_change_is_named_and_not_drawn():
     ]
     rows = sorted([*run.observations.to_pylist(), *still, *final], key=lambda row: row["time"])
     changed = replace(run, observations=pa.Table.from_pylist(rows, schema=OBSERVATIONS))
-    scene = next(scene for scene in scenes_of(changed)[0] if scene.keyspace == keyspace)
+    scene = next(scene for scene in draw_scenes(changed)[0] if scene.keyspace == keyspace)
     assert [group.text for group in scene.groups] == ["type u", "table x"]
     assert "Unchanged, and not drawn: bystander." in scene.notes
 
@@ -265,7 +265,7 @@ def test_a_few_operations_elsewhere_are_drawn_faintly_and_many_are_counted():
         )
         others = [{**racing, "index": 10_000 + number, "key": "elsewhere.t", "f": "insert"} for number in range(count)]
         table = pa.concat_tables([run.operations, pa.Table.from_pylist(others, schema=run.operations.schema)])
-        return next(one for one in scenes_of(replace(run, operations=table))[0] if one.keyspace == keyspace)
+        return next(one for one in draw_scenes(replace(run, operations=table))[0] if one.keyspace == keyspace)
 
     assert sum(not bar.own for bar in with_others(5).bars) == 5
     many = with_others(500)
@@ -292,7 +292,7 @@ def test_names_of_faults_do_not_cover_one_another():
     ]
     history = pa.Table.from_pylist(sorted([*rows, *notes], key=lambda row: row["time"]), schema=run.history.schema)
     scene = next(
-        one for one in scenes_of(replace(run, history=history))[0] if one.keyspace.endswith("create_table_000")
+        one for one in draw_scenes(replace(run, history=history))[0] if one.keyspace.endswith("create_table_000")
     )
     assert len(scene.bands) == 11
     named = [(band.x, band.x + 6.4 * len(band.label)) for band in scene.bands if band.label]
@@ -304,7 +304,7 @@ def test_no_more_scenes_than_a_reader_looks_at():
     rows = run.races.to_pylist()
     more = [row | {"keyspace": f"other_{number}", "number": 100 + number} for number, row in enumerate(rows)]
     races = pa.Table.from_pylist([*rows, *more], schema=run.races.schema)
-    drawn, left_out = scenes_of(replace(run, races=races))
+    drawn, left_out = draw_scenes(replace(run, races=races))
     assert (len(drawn), left_out) == (SCENES_DRAWN, len(rows) + len(more) - SCENES_DRAWN)
 
 
@@ -330,7 +330,7 @@ def test_nodes_that_never_agree_again_disagree_to_the_end():
 
 
 def test_a_dead_node_disagrees_with_nobody():
-    picture = overview_of(broken_run())
+    picture = draw_overview(broken_run())
     assert picture is not None
     assert picture.agreement[-1].style == "agree"
     assert picture.verdict == "At the end: 2 nodes did not start, the others agree"
@@ -338,7 +338,7 @@ def test_a_dead_node_disagrees_with_nobody():
 
 
 def test_an_agreeing_cluster_is_said_to_agree():
-    picture = overview_of(held_run())
+    picture = draw_overview(held_run())
     assert picture is not None
     assert picture.verdict == "At the end: all agree"
     assert all(mark.served for mark in picture.restarts)
@@ -346,7 +346,7 @@ def test_an_agreeing_cluster_is_said_to_agree():
 
 def test_a_thousand_versions_stay_drawable():
     rows = [answered(number / 100, "running", "n1", f"v{number}") for number in range(20_000)]
-    picture = overview_of(saw(*rows))
+    picture = draw_overview(saw(*rows))
     assert picture is not None
     assert len(picture.lanes) <= 2 * 868 + 2
 
@@ -356,13 +356,13 @@ def test_epochs_are_shown_where_there_are_epochs():
         (1.0, "running", "n1", "version", None, f"00000000-0000-0000-0000-0000000000{epoch}", f'{{"epoch":{epoch}}}')
         for epoch in (14, 15)
     ]
-    picture = overview_of(saw(*rows))
+    picture = draw_overview(saw(*rows))
     assert picture is not None
     assert picture.finals[0][1] == "epoch 15"
 
 
 def test_nothing_observed_is_no_picture():
-    assert overview_of(Material(run="r", plan=PLAN, verdict=Verdict(valid="unknown", checker="run"))) is None
+    assert draw_overview(Material(run="r", plan=PLAN, verdict=Verdict(valid="unknown", checker="run"))) is None
 
 
 # ── axes and charts ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ import pytest
 from synthetic_run import PLAN, broken_run
 
 from schemaquake.harness.model.plan import Plan
-from schemaquake.results.report.reproduce import command_line, command_lines, reproduce_script
+from schemaquake.results.report.reproduce import command_line, command_lines, render_reproduce_script
 
 ODD = {**PLAN, "options": {"comment": 'it\'s $(touch /tmp/no) `x` "y"\nand a line', "z": "-x"}, "time_limit_s": 12.5}
 
@@ -35,13 +35,13 @@ def run_script(script: str, folder: Path, *, installed: bool) -> subprocess.Comp
 
 @pytest.mark.parametrize("plan", [PLAN, ODD], ids=["ordinary plan", "plan full of quotes"])
 def test_the_script_runs_the_command_of_the_plan(tmp_path: Path, plan: dict[str, object]):
-    done = run_script(reproduce_script(replace(broken_run(), plan=plan)), tmp_path, installed=True)
+    done = run_script(render_reproduce_script(replace(broken_run(), plan=plan)), tmp_path, installed=True)
     assert done.stdout.split("\0")[:-1] == Plan.from_json(plan).command_line()
     assert done.returncode == 1  # as the run's own exit code
 
 
 def test_without_schemaquake_it_says_how_to_get_it(tmp_path: Path):
-    done = run_script(reproduce_script(broken_run()), tmp_path, installed=False)
+    done = run_script(render_reproduce_script(broken_run()), tmp_path, installed=False)
     assert done.returncode == 254
     assert "pip install schemaquake==0.1.0" in done.stderr
 
@@ -51,7 +51,7 @@ def test_a_comment_cannot_become_a_command(tmp_path: Path):
     run = broken_run()
     anomalies = tuple(replace(anomaly, type=f"t{evil}", title=evil) for anomaly in run.verdict.anomalies[:1])
     hostile = replace(run, run=evil, verdict=replace(run.verdict, anomalies=anomalies, parts=(), doubts=()))
-    script = reproduce_script(hostile)
+    script = render_reproduce_script(hostile)
     assert [line for line in script.splitlines() if line.strip().startswith("touch")] == []
     run_script(script, tmp_path, installed=True)
     assert not (tmp_path / "made").exists()
@@ -60,11 +60,11 @@ def test_a_comment_cannot_become_a_command(tmp_path: Path):
 
 def test_the_version_to_install_cannot_end_its_quotes():
     plan = {**PLAN, "schemaquake_version": '1"; touch made; "'}
-    assert "touch" not in reproduce_script(replace(broken_run(), plan=plan))
+    assert "touch" not in render_reproduce_script(replace(broken_run(), plan=plan))
 
 
 def test_the_header_says_what_to_expect():
-    script = reproduce_script(broken_run())
+    script = render_reproduce_script(broken_run())
     assert "# Result of the recorded run (exit code 1):" in script
     assert "# - A definition uses a type that does not exist (dangling-type), in 5 of 6 drop-type races" in script
 
@@ -86,7 +86,7 @@ def test_shellcheck_has_nothing_to_say(tmp_path: Path):
         pytest.skip("shellcheck is not installed")
     for number, plan in enumerate((PLAN, ODD)):
         path = tmp_path / f"{number}.sh"
-        path.write_text(reproduce_script(replace(broken_run(), plan=plan)))
+        path.write_text(render_reproduce_script(replace(broken_run(), plan=plan)))
         # SC2016 tells that nothing is expanded between single quotes: that is what they are for.
         done = subprocess.run([shellcheck, "-e", "SC2016", str(path)], capture_output=True, text=True, timeout=60)  # noqa: PLW1510
         assert done.stdout == ""
