@@ -64,7 +64,7 @@ def check_plan(plan: Plan, file: ClusterFile) -> None:
     Raises FaultNotAllowed with every refusal, a line each; PlanError for a plan that is made for another cluster.
     """
     _refuse(PlanError, _contradictions(plan, file))
-    _refuse(FaultNotAllowed, (*_not_allowed(plan, file), *_too_long(plan, file)))
+    _refuse(FaultNotAllowed, (*_not_allowed(plan, file), *_overlong_faults(plan, file)))
 
 
 def _refuse(error: type[PlanError], sentences: Iterator[str] | Sequence[str]) -> None:
@@ -106,7 +106,7 @@ def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
             yield f'{need.by} needs "{need.word}", which the cluster file does not allow: add it to allow, or {need.instead}'
 
 
-def _too_long(plan: Plan, file: ClusterFile) -> Iterator[str]:
+def _overlong_faults(plan: Plan, file: ClusterFile) -> Iterator[str]:
     """Find faults that last longer than the nodes allow: undone early, they are not the planned faults."""
     limit_s = file.max_fault_seconds
     context = plan.context(frozenset())

@@ -34,16 +34,16 @@ class CredentialReference(BaseModel):
     file: LocalPath | None = None
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> CredentialReference:
+    def _check_single_source(self) -> CredentialReference:
         if (self.env is None) == (self.file is None):
             raise ValueError('a secret is in one place; write { env = "NAME" } or { file = "/path" }')
         return self
 
     def resolve(self) -> str:
         """Read the secret, without a file's final newline. Raises EnvironmentLacks, which names the place only."""
-        return self._from_environment(self.env) if self.env is not None else self._from_file(Path(str(self.file)))
+        return self._read_environment(self.env) if self.env is not None else self._read_file(Path(str(self.file)))
 
-    def _from_environment(self, name: str) -> str:
+    def _read_environment(self, name: str) -> str:
         value = os.environ.get(name, "")
         if not value:
             raise EnvironmentLacks(
@@ -51,7 +51,7 @@ class CredentialReference(BaseModel):
             )
         return value
 
-    def _from_file(self, path: Path) -> str:
+    def _read_file(self, path: Path) -> str:
         try:
             with path.open("rb") as file:
                 # The mode of the opened file, because the name may point to another file by now.

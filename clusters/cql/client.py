@@ -165,13 +165,13 @@ class CqlClient:
         try:
             cluster, session = until(attempt, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
         except TimeoutError as error:
-            if self._credentials is not None and _is_of_credentials(refusal):
+            if self._credentials is not None and _is_login_refused(refusal):
                 raise NodeUnreachable(
                     f"node {self._node} refused the login at {address}:{port} ({self._credentials}): check both"
                 ) from error
             raise NodeUnreachable(
                 f"node {self._node} did not accept a session at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: "
-                f"{self._without_login(str(refusal))}"
+                f"{self._hide_login(str(refusal))}"
             ) from error
         session.client_protocol_handler = _SchemaChangeSeen
         return cluster, session
@@ -180,12 +180,12 @@ class CqlClient:
         """Send the operation and classify the result. Every error becomes a completion."""
         try:
             return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
-        except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
+        except Exception as error:  # noqa: BLE001 - the table classifies every error
             outcome = classify(error, on=_kind(operation), system_outcomes=self._dialect.outcomes)
-            text = self._without_login(error_words(error))
+            text = self._hide_login(error_words(error))
             return Completion(type=outcome.means, error=text, already_there=is_already_there(text))
 
-    def _without_login(self, text: str) -> str:
+    def _hide_login(self, text: str) -> str:
         """Remove the user name, which servers put into refusals."""
         return text if self._login is None else self._login.hide(text)
 
@@ -194,9 +194,9 @@ class CqlClient:
         try:
             self._await_connection()
             return self._rows(text)
-        except Exception as error:  # noqa: BLE001 - whatever a broken node answers, it is not this
-            text = self._without_login(error_words(error))
-            raise NodeUnreachable(f"node {self._node} did not answer `{text}`: {text}") from None
+        except Exception as error:  # noqa: BLE001 - a broken node may raise anything
+            answer = self._hide_login(error_words(error))
+            raise NodeUnreachable(f"node {self._node} did not answer `{text}`: {answer}") from None
 
     def _invoke(self, operation: Invoke) -> Completion:
         self._await_connection()
@@ -245,8 +245,8 @@ class CqlClient:
                     return [self._version(phase, sample, version, epoch)]
             barrier = self._barrier() if complete else None
             observed = self._read_schema(phase, sample, complete=complete, barrier=barrier)
-        except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
-            return [self._version(phase, sample, None, None, error=self._without_login(error_words(error)))]
+        except Exception as error:  # noqa: BLE001 - any error of a broken node is recorded
+            return [self._version(phase, sample, None, None, error=self._hide_login(error_words(error)))]
         return observed if complete else self._last_look.changes(observed)
 
     def _barrier(self) -> JSON:
@@ -323,7 +323,7 @@ class CqlClient:
         self._cluster.shutdown()
 
 
-def _is_of_credentials(refusal: BaseException | None) -> bool:
+def _is_login_refused(refusal: BaseException | None) -> bool:
     """Return True if the server refused the login. The server's text is not quoted, because it names the user."""
     errors = refusal.errors.values() if isinstance(refusal, NoHostAvailable) else [refusal]
     return any(isinstance(error, AuthenticationFailed) for error in errors)

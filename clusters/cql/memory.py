@@ -54,7 +54,7 @@ def describe(query: Callable[[str], Iterable[Mapping[str, Any]]]) -> Described |
         return Described(list(query("DESCRIBE SCHEMA")))
     except SyntaxException:
         return None
-    except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
+    except Exception as error:  # noqa: BLE001 - any error of a broken node is recorded
         return Described((), error_words(error, most=_SAID_MOST))
 
 

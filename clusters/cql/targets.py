@@ -56,7 +56,7 @@ class _Token(NamedTuple):
 def targets(statement: str) -> Targets:
     """Parse the keyspaces and the effect of a statement. Raises NotUnderstood."""
     whole = ";" in statement or "VIEW" in statement.upper()  # a view names its base table behind all its columns
-    tokens = list(_tokens(statement) if whole else _up_to_its_targets(_tokens(statement)))
+    tokens = list(_tokens(statement) if whole else _read_head(_tokens(statement)))
     while tokens and tokens[-1].keyword == ";":
         tokens.pop()
     if not tokens:
@@ -73,7 +73,7 @@ def targets(statement: str) -> Targets:
 def _keyspaces(verb: str, tokens: Sequence[_Token]) -> Iterator[str]:
     match verb:
         case "CREATE" | "ALTER" | "DROP":
-            yield from _of_a_change(verb, tokens)
+            yield from _keyspaces_of_change(verb, tokens)
         case "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "BEGIN":
             for at, token in enumerate(tokens):
                 if token.keyword in _BEFORE_A_TABLE:
@@ -84,7 +84,7 @@ def _keyspaces(verb: str, tokens: Sequence[_Token]) -> Iterator[str]:
             raise NotUnderstood(f"{verb} is no statement about rows or keyspaces")
 
 
-def _of_a_change(verb: str, tokens: Sequence[_Token]) -> Iterator[str]:
+def _keyspaces_of_change(verb: str, tokens: Sequence[_Token]) -> Iterator[str]:
     at = 1
     while _keyword(tokens, at) in _MODIFIERS:
         at += 1
@@ -118,7 +118,7 @@ def _tokens(statement: str) -> Iterator[_Token]:
                 yield _Token(text, None)
 
 
-def _up_to_its_targets(tokens: Iterator[_Token]) -> Iterator[_Token]:
+def _read_head(tokens: Iterator[_Token]) -> Iterator[_Token]:
     """Yield the head of a single statement, which names its targets: races start in one instant, so parsing must be short."""
     first = next(tokens, None)
     if first is not None:

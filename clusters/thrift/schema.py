@@ -183,11 +183,11 @@ def _stored(call: Call, dialect: Dialect) -> Mapping[str, _Keyspace]:
         keyspace(key).replication = {"class": strategy, **options}
         keyspace(key).durable_writes = attributes.get("durable_writes") != b"\x00"
     for key, cells in _schema_rows(call, dialect, "schema_columnfamilies"):
-        for (table, attribute), content in _by_components(cells, 2):
+        for (table, attribute), content in _split_names(cells, 2):
             _store(keyspace(key).tables.setdefault(table, _Table()), attribute, content, dialect)
     for key, cells in _schema_rows(call, dialect, "schema_columns"):
         found: dict[tuple[str, str], dict[str, bytes]] = {}
-        for (table, column, attribute), content in _by_components(cells, 3):
+        for (table, column, attribute), content in _split_names(cells, 3):
             found.setdefault((table, column), {})[attribute] = content
         for (table, column), attributes in found.items():
             declared = keyspace(key).tables.setdefault(table, _Table())
@@ -204,7 +204,7 @@ def _schema_rows(call: Call, dialect: Dialect, table: str) -> Iterator[tuple[byt
             yield key, cells
 
 
-def _by_components(cells: Sequence[tuple[bytes, bytes]], count: int) -> Iterator[tuple[tuple[str, ...], bytes]]:
+def _split_names(cells: Sequence[tuple[bytes, bytes]], count: int) -> Iterator[tuple[tuple[str, ...], bytes]]:
     """Split composite column names: each component is two bytes of length, its text, and a zero."""
     for name, content in cells:
         parts: list[str] = []

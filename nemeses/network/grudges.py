@@ -72,7 +72,7 @@ def majorities_ring(nodes: Sequence[str], random: Random) -> Grudge:
     if needed % 2:
         links |= _across(size)
     linked = {frozenset((ring[i], ring[j])) for i, j in links}
-    return _without(nodes, [pair for pair in combinations(nodes, 2) if frozenset(pair) not in linked])
+    return _cut_links(nodes, [pair for pair in combinations(nodes, 2) if frozenset(pair) not in linked])
 
 
 def _across(size: int) -> set[tuple[int, int]]:
@@ -101,7 +101,7 @@ def one_way(nodes: Sequence[str], random: Random) -> Grudge:
 def random_links(nodes: Sequence[str], random: Random) -> Grudge:
     """Cut a random number of links, at least one."""
     pairs = list(combinations(nodes, 2))
-    return _without(nodes, random.sample(pairs, random.randint(1, len(pairs))))
+    return _cut_links(nodes, random.sample(pairs, random.randint(1, len(pairs))))
 
 
 BUILDERS: Final[Mapping[str, Callable[[Sequence[str], Random], Grudge]]] = {
@@ -145,5 +145,5 @@ def _split_off(count: int, nodes: Sequence[str], random: Random) -> Grudge:
     return split(shuffled[:count], shuffled[count:])
 
 
-def _without(nodes: Sequence[str], cut: Sequence[tuple[str, str]]) -> Grudge:
+def _cut_links(nodes: Sequence[str], cut: Sequence[tuple[str, str]]) -> Grudge:
     return {name: frozenset(other for pair in cut if name in pair for other in pair if other != name) for name in nodes}

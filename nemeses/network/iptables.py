@@ -71,7 +71,7 @@ class Iptables:
             self._delete_chain(node, version, _probe(rule))
         if not rules:
             return None
-        counters = [tuple(map(int, count)) for rule in rules for count in re.findall(r" -c (\d+) (\d+)", rule)]
+        counters = [tuple(map(int, count)) for line in rules for count in re.findall(r" -c (\d+) (\d+)", line)]
         return {
             "means": self.name,
             "rules": rules,

@@ -17,7 +17,7 @@ from schemaquake.nemeses.network.drops import Drop
 from schemaquake.nemeses.network.routes import route_to
 from schemaquake.nemeses.schedule.commands import must, run
 
-__all__ = ["lead_back", "misdirect", "refusal", "undo"]
+__all__ = ["misdirect", "refusal", "restore", "undo"]
 
 _OURS: Final = "02:73"
 """The first bytes of our link addresses: locally administered, and "s". The run's tag and the fault's id follow."""
@@ -25,7 +25,7 @@ _OURS: Final = "02:73"
 _NO_TAG: Final = "7100"
 
 # Only entries that lead to our address are deleted: an entry that the node's owner made for the same peer stays.
-_LEAD_BACK: Final = (
+_RESTORE: Final = (
     "ip neigh show nud permanent | while read -r peer _ device _ address _; do "
     'if [ "$address" = "$1" ]; then ip neigh del "$peer" dev "$device"; fi; done'
 )
@@ -56,36 +56,36 @@ def misdirect(node: Node, peers: Sequence[str], rule: Drop) -> list[str]:
     if taken:
         raise ClusterError(f"{node.name} has permanent neighbour entries of its own for {', '.join(taken)}")
     for peer in peers:
-        entry = [peer, "dev", _device(node, peer), "lladdr", _nowhere(rule), "nud", "permanent"]
+        entry = [peer, "dev", _device(node, peer), "lladdr", _unused_address(rule), "nud", "permanent"]
         must(node, "ip", "neigh", "replace", *entry)
-    made = _entries(node, _nowhere(rule))
-    if len(made) != len(peers):
-        raise ClusterError(f"{node.name} has {len(made)} misleading entries where {len(peers)} were made")
-    return [json.dumps(entry) for entry in made]
+    entries = _entries(node, _unused_address(rule))
+    if len(entries) != len(peers):
+        raise ClusterError(f"{node.name} has {len(entries)} misleading entries where {len(peers)} were made")
+    return [json.dumps(entry) for entry in entries]
 
 
 def undo(rule: Drop) -> list[tuple[str, ...]]:
     """Return commands that delete this fault's entries. They are harmless where there are none."""
-    return [("sh", "-c", _LEAD_BACK, "sh", _nowhere(rule))]
+    return [("sh", "-c", _RESTORE, "sh", _unused_address(rule))]
 
 
-def lead_back(node: Node, rule: Drop) -> dict[str, JSON] | None:
+def restore(node: Node, rule: Drop) -> dict[str, JSON] | None:
     """Delete this fault's entries, and return them in the shape of `Filter.remove`; None if there were none.
 
     Raises HealError if they stay.
     """
-    made = _entries(node, _nowhere(rule))
-    if made:
+    entries = _entries(node, _unused_address(rule))
+    if entries:
         for argv in undo(rule):
             run(node, *argv)
-    if made and _entries(node, _nowhere(rule)):
+    if entries and _entries(node, _unused_address(rule)):
         raise HealError(f"misleading neighbour entries are still there on {node.name}")
-    if not made:
+    if not entries:
         return None
-    return {"means": "neighbour", "rules": [json.dumps(entry) for entry in made], "packets": None, "bytes": None}
+    return {"means": "neighbour", "rules": [json.dumps(entry) for entry in entries], "packets": None, "bytes": None}
 
 
-def _nowhere(rule: Drop) -> str:
+def _unused_address(rule: Drop) -> str:
     tag = rule.tag or _NO_TAG
     high, low = (rule.fault_id % 0x10000).to_bytes(2, "big")
     return f"{_OURS}:{tag[:2]}:{tag[2:]}:{high:02x}:{low:02x}"

@@ -74,10 +74,10 @@ def impair(node: Node, peers: Sequence[str], impairment: Impairment) -> list[str
         done = node.exec(["tc", "-batch", "-"], stdin=_batch(device, behind, impairment))
         if done.exit_code != 0:
             raise ClusterError(f"tc failed on {node.name}, device {device}: {describe_failure(done)}")
-    made = [json.dumps(emulator["options"]) for emulator in _emulators(node, impairment)]
-    if len(made) != len(ways):
-        raise ClusterError(f"{node.name} has {len(made)} emulators where {len(ways)} were made: {made}")
-    return made
+    emulators = [json.dumps(emulator["options"]) for emulator in _emulators(node, impairment)]
+    if len(emulators) != len(ways):
+        raise ClusterError(f"{node.name} has {len(emulators)} emulators where {len(ways)} were made: {emulators}")
+    return emulators
 
 
 def undo(impairment: Impairment) -> list[tuple[str, ...]]:
@@ -90,18 +90,18 @@ def restore(node: Node, impairment: Impairment) -> dict[str, JSON] | None:
 
     `packets` counts the affected ones: the lost ones, and with a delay all. Raises HealError if the emulators stay.
     """
-    made = _emulators(node, impairment)
+    emulators = _emulators(node, impairment)
     for argv in undo(impairment):
         run(node, *argv)
     if _emulators(node, impairment):
         raise HealError(f"a network emulator is still there on {node.name}")
-    if not made:
+    if not emulators:
         return None
     return {
         "means": "netem",
-        "rules": [json.dumps(emulator["options"]) for emulator in made],
-        "packets": sum(emulator["drops"] + _delayed(emulator) for emulator in made),
-        "bytes": sum(emulator["bytes"] for emulator in made),
+        "rules": [json.dumps(emulator["options"]) for emulator in emulators],
+        "packets": sum(emulator["drops"] + _delayed(emulator) for emulator in emulators),
+        "bytes": sum(emulator["bytes"] for emulator in emulators),
     }
 
 

@@ -29,7 +29,7 @@ class Nftables:
         """Make the table in one transaction. It is refused if a table of that name exists."""
         must(node, "nft", self._transaction(rule.name, sources, rule))
         rules = self._rules(must(node, "nft", "-j", "list", "table", "inet", rule.name))
-        return [json.dumps(rule["expr"]) for rule in rules]
+        return [json.dumps(entry["expr"]) for entry in rules]
 
     def undo(self, rule: Drop) -> list[tuple[str, ...]]:
         """Return the command that deletes the table and its contents."""
@@ -47,10 +47,10 @@ class Nftables:
             run(node, *argv)
         if run(node, "nft", "list", "table", "inet", rule.name).exit_code == 0:
             raise HealError(f"the table {rule.name} is still there on {node.name}")
-        counters = [part["counter"] for rule in rules for part in rule["expr"] if "counter" in part]
+        counters = [part["counter"] for entry in rules for part in entry["expr"] if "counter" in part]
         return {
             "means": self.name,
-            "rules": [json.dumps(rule["expr"]) for rule in rules],
+            "rules": [json.dumps(entry["expr"]) for entry in rules],
             "packets": sum(counter["packets"] for counter in counters),
             "bytes": sum(counter["bytes"] for counter in counters),
         }

@@ -103,7 +103,7 @@ def lift(cluster: Cluster, rule: Drop) -> JSON:
 
     def clear(node: Node) -> list[dict[str, JSON]]:
         removed = [found for means in _FILTERS if (found := means.remove(node, rule)) is not None]
-        if (found := neighbours.lead_back(node, rule)) is not None:
+        if (found := neighbours.restore(node, rule)) is not None:
             removed.append(found)
         return removed
 

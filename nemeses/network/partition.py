@@ -57,11 +57,11 @@ class Partition:
         if not 0 <= partition.above_bytes < _LONGEST:
             raise PlanError(f"partition.above_bytes={partition.above_bytes}: no packet is longer than {_LONGEST} bytes")
         selective = {"above_bytes": partition.above_bytes} if partition.above_bytes else {}
-        kinds = [kind for kind in partition.targets if len(context.nodes) >= _fewest(kind)]
+        kinds = [kind for kind in partition.targets if len(context.nodes) >= _fewest_nodes(kind)]
         if not kinds:
             raise PlanError(
                 f"{len(context.nodes)} nodes cannot be parted by any of {', '.join(partition.targets)}: "
-                + ", ".join(f"{kind} needs {_fewest(kind)}" for kind in partition.targets)
+                + ", ".join(f"{kind} needs {_fewest_nodes(kind)}" for kind in partition.targets)
             )
         faults = []
         for number, (begins_s, ends_s) in enumerate(spells(random, context.time_limit_s)):
@@ -96,7 +96,7 @@ class Partition:
         return packet_filter.lift(cluster, Drop(fault_id=fault.id, tag=tag_of(fault)))
 
 
-def _fewest(kind: str) -> int:
+def _fewest_nodes(kind: str) -> int:
     if kind != "primaries" and kind not in BUILDERS:
         raise PlanError(f'unknown kind of partition "{kind}". Known: {", ".join([*BUILDERS, "primaries"])}.')
     return FEWEST_NODES.get(kind, 2)

@@ -49,7 +49,7 @@ from schemaquake.results.judging.kept_verdicts import KeptVerdicts
 from schemaquake.results.judging.keyspaces import Keyspaces
 from schemaquake.results.judging.memory import history_bytes, piece_bytes, pieces
 from schemaquake.results.judging.sources import HistoryFile, InMemory, OnDisk, Source, Survey
-from schemaquake.results.store.regrouping import regrouped
+from schemaquake.results.store.regrouping import regroup
 from schemaquake.results.store.store import Store, write_table
 
 __all__ = ["judge"]
@@ -90,7 +90,7 @@ def judge(
     chosen = _chosen(checkers)
     events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
     with ExitStack() as stack:
-        carrier = stack.enter_context(choose(engine, events=events if _many(chosen) else 0, master=master))
+        carrier = stack.enter_context(choose(engine, events=events if _is_shareable(chosen) else 0, master=master))
         if isinstance(subject, HistoryFile) and isinstance(carrier, Local) and memory_bytes is not None:
             many = pieces(history_bytes(subject.path, parquet=True), memory_bytes)
             # Checks make two pieces for each task of the engine; for a width of one they make none.
@@ -100,7 +100,7 @@ def judge(
         source = _source(subject, chosen, carrier, master, stack, by_name=checkers is not None)
         survey = source.survey()
         step = _Judging(source, chosen, limit_s, kept)
-        in_pieces = _in_pieces(chosen, source, carrier)
+        in_pieces = _select_in_pieces(chosen, source, carrier)
         found = carrier.carry(step, _units(chosen, survey, carrier.width, kept, in_pieces.keys()), _PARTS)
         carried = replace(step, checkers=tuple(in_pieces.get(n, checker) for n, checker in enumerate(chosen)))
         found = pa.concat_tables([found, carried.in_pieces(in_pieces.keys())])
@@ -118,10 +118,10 @@ def _smaller_groups(
     if not any(can_be_distributed(checker) for checker in checkers):
         return subject
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="schemaquake-")))
-    return HistoryFile(regrouped(subject.path, folder / "history.parquet", piece_bytes(memory_bytes)))
+    return HistoryFile(regroup(subject.path, folder / "history.parquet", piece_bytes(memory_bytes)))
 
 
-def _many(checkers: Sequence[Checker]) -> bool:
+def _is_shareable(checkers: Sequence[Checker]) -> bool:
     """Return True if there is work to share out: a single checker of everything ends long before Spark has started."""
     return len(checkers) > 1 or any(checker.scope == "keyspace" for checker in checkers)
 
@@ -191,11 +191,11 @@ def _warming(checkers: Sequence[Checker]) -> Iterator[None]:
 # ── the work, shared out ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> Mapping[int, Checker]:
+def _select_in_pieces(checkers: Sequence[Checker], source: Source, engine: Engine) -> Mapping[int, Checker]:
     """Return the checkers whose check of the one history is itself shared out, by position: the engine carries the pieces."""
     if not isinstance(source, OnDisk):
         return {}
-    from schemaquake.results.engines.checks import carried  # noqa: PLC0415 - what is in memory does without
+    from schemaquake.results.engines.checks import carried  # noqa: PLC0415 - records in memory do not need it
 
     scratch = source.history.parent if engine.elsewhere else Path(tempfile.gettempdir())
     found = {number: carried(checker, engine, source.history, scratch) for number, checker in enumerate(checkers)}
@@ -287,7 +287,7 @@ def _verdict_of(checker: Checker, records: Records, left_s: float, limit_s: floa
     except Overdue:
         text = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
         return False, _unknown(checker, "time", text)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a checker, the others are still to be heard
+    except Exception as error:  # noqa: BLE001 - the other checkers still run
         return False, _unknown(
             checker, "crashed", f"it crashed, which says nothing about the cluster.\n{_trace(error)}"
         )

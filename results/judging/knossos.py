@@ -66,10 +66,10 @@ def ask_knossos(history: pa.Table, *, model: str, knossos: Path, limit_s: float)
     answers: list[Validity] = []
     reasons: list[str] = []
     with tempfile.TemporaryDirectory(prefix="schemaquake-") as folder:
-        for number, events in enumerate(_by_key(history)):
+        for number, events in enumerate(_split_by_key(history)):
             path = Path(folder) / f"{number}.edn"
             path.write_text("\n".join(edn_lines(events)) + "\n", encoding="utf-8")
-            answer, reason = _one(launcher, path, model, limit_s)
+            answer, reason = _ask_one(launcher, path, model, limit_s)
             answers.append(answer)
             reasons += [reason] if reason is not None else []
             if answer is False:
@@ -81,7 +81,7 @@ def ask_knossos(history: pa.Table, *, model: str, knossos: Path, limit_s: float)
     return True, None
 
 
-def _by_key(history: pa.Table) -> Iterator[pa.Table]:
+def _split_by_key(history: pa.Table) -> Iterator[pa.Table]:
     keys: Sequence[str | None] = pc.unique(history["key"]).to_pylist()
     clients = history.filter(pc.greater_equal(history["process"], 0))
     for key in keys:
@@ -102,7 +102,7 @@ def _launcher(knossos: Path) -> Sequence[str]:
     return [java, "-jar", str(knossos.resolve())]
 
 
-def _one(launcher: Sequence[str], path: Path, model: str, limit_s: float) -> tuple[Validity, str | None]:
+def _ask_one(launcher: Sequence[str], path: Path, model: str, limit_s: float) -> tuple[Validity, str | None]:
     command = [*launcher, "--model", model, str(path)]
     try:
         done = subprocess.run(

@@ -94,7 +94,7 @@ class OnDisk:
             return events.schema.empty_table()
 
         read_table(self.history, _columns(HISTORY, "process", "type", "key"), keep=survey)
-        return _all_of(surveys or [_survey(Records.of(HISTORY.empty_table(), observations))])
+        return _merge_surveys(surveys or [_survey(Records.of(HISTORY.empty_table(), observations))])
 
     def read(self, keyspaces: Collection[str] | None) -> Records:
         """Read one row group after another and filter it. Raises HistoryError, FileNotFoundError."""
@@ -108,7 +108,7 @@ class OnDisk:
         return Records.of(history, observations, self.logs and read_table(self.logs, LOGS))
 
 
-def _all_of(surveys: Sequence[Survey]) -> Survey:
+def _merge_surveys(surveys: Sequence[Survey]) -> Survey:
     weights: dict[str, int] = {}
     for survey in surveys:
         for name, weight in survey.weights.items():

@@ -86,17 +86,17 @@ def _races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
     else:
         made = {}
         for known in noted:
-            race = _remade(known.workload, known.number, context)
+            race = _remake(known.workload, known.number, context)
             made[race.keyspace] = race
-    strange = [known.keyspace for known in noted if known.keyspace not in made]
-    if strange:
+    unknown = [known.keyspace for known in noted if known.keyspace not in made]
+    if unknown:
         raise PlanError(
-            f"the race in {strange[0]} cannot be made again from the plan: was the run made by another version?"
+            f"the race in {unknown[0]} cannot be made again from the plan: was the run made by another version?"
         )
     return {known.keyspace: made[known.keyspace] for known in noted}
 
 
-def _remade(workload: str, number: int, context: Context) -> Race:
+def _remake(workload: str, number: int, context: Context) -> Race:
     kind = load("workloads", workload)
     if not isinstance(kind, RacingWorkload):
         raise PlanError(f'the workload "{workload}" is not one that Schemaquake can make single races of')

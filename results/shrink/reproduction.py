@@ -19,7 +19,7 @@ _PLACE = "SCENARIO-FILE"
 def reproduction(failing: FailingRun, shrunk: Shrunk, *, tries: int) -> str:
     """Return a POSIX shell script beside scenario.json. Its exit code is that of `schemaquake run`: 1 if anything breaks."""
     plan = plan_of(failing, shrunk.candidate, Path(_PLACE), repeats=1 if failing.of_the_run else tries)
-    command = one_option_per_line(map(_word, plan.command_line()))
+    command = one_option_per_line(map(_quote, plan.command_line()))
     beside = """here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)"""
     return script(_describe(failing, shrunk), version=plan.schemaquake_version, commands=f"{beside}\nexec {command}")
 
@@ -38,7 +38,7 @@ def _describe(failing: FailingRun, shrunk: Shrunk) -> list[str]:
     return lines
 
 
-def _word(word: str) -> str:
+def _quote(word: str) -> str:
     """Quote a word for a shell; the scenario's file is the one beside the script."""
     if word == f"scenario={_PLACE}":
         return '"scenario=$here/scenario.json"'

@@ -73,7 +73,7 @@ class Shrinking:
             first = next((one for one in (*likely, start) if self._fails(one)), None)
             if first is not None:
                 self._best = first
-                minimal = self._to_the_end()
+                minimal = self._shrink_fully()
         except BudgetSpent:
             log.warning("the time budget is spent: this may not be the smallest scenario")
         if self._best is None:
@@ -81,38 +81,45 @@ class Shrinking:
         measured = self._known[self._best.identity]
         return Shrunk(candidate=self._best, measured=measured, minimal=minimal, asked=len(self._known))
 
-    def _to_the_end(self) -> bool:
+    def _shrink_fully(self) -> bool:
         while True:
             before = self._current().identity
-            for part in (self._faults, self._restart, self._mode, self._races, self._statements, self._nodes):
+            for part in (
+                self._drop_faults,
+                self._drop_restart,
+                self._drop_partition,
+                self._drop_races,
+                self._drop_statements,
+                self._drop_nodes,
+            ):
                 part()
             if self._current().identity == before:
                 return True
 
-    def _faults(self) -> None:
+    def _drop_faults(self) -> None:
         best = self._current()
-        ddmin(best.nemeses, lambda some: self._accept(replace(best, nemeses=tuple(some))))
+        ddmin(best.nemeses, lambda kept: self._accept(replace(best, nemeses=tuple(kept))))
 
-    def _restart(self) -> None:
+    def _drop_restart(self) -> None:
         best = self._current()
         if best.restart != "none":
             self._accept(replace(best, restart="none"))
 
-    def _mode(self) -> None:
+    def _drop_partition(self) -> None:
         best = self._current()
         if best.mode == "partition":
             self._accept(replace(best, mode="barrier"))
 
-    def _races(self) -> None:
+    def _drop_races(self) -> None:
         best = self._current()
-        ddmin(best.races, lambda some: bool(some) and self._accept(replace(best, races=tuple(some))))
+        ddmin(best.races, lambda kept: bool(kept) and self._accept(replace(best, races=tuple(kept))))
 
-    def _statements(self) -> None:
+    def _drop_statements(self) -> None:
         best = self._current()
-        ddmin(atoms(best), lambda some: self._accept(keeping(best, some)))
+        ddmin(atoms(best), lambda kept: self._accept(keeping(best, kept)))
 
-    def _nodes(self) -> None:
-        any(self._accept(one) for one in self._current().fewer_nodes())
+    def _drop_nodes(self) -> None:
+        any(self._accept(smaller) for smaller in self._current().fewer_nodes())
 
     def _current(self) -> Candidate:
         assert self._best is not None

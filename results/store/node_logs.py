@@ -68,8 +68,8 @@ def read_logs(nodes: Path, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa
     patterns = [re.compile(pattern) for pattern in noted]
     rows: list[dict[str, Any]] = []
     for folder in sorted(path for path in nodes.iterdir() if path.is_dir()) if nodes.is_dir() else []:
-        for boot, files in sorted(_by_boot(folder).items()):
-            kept = [entry for entry in _of_one_boot(files) if _is_kept(entry, patterns)]
+        for boot, files in sorted(_group_by_boot(folder).items()):
+            kept = [entry for entry in _read_boot(files) if _is_kept(entry, patterns)]
             rows += [_row(folder.name, boot, entry) for entry in kept]
     return pa.Table.from_pylist(rows, schema=LOGS)
 
@@ -102,7 +102,7 @@ def _begun(text: str, number: int, current: Entry | None) -> Entry | None:
     return None
 
 
-def _by_boot(folder: Path) -> dict[int, dict[str, Path]]:
+def _group_by_boot(folder: Path) -> dict[int, dict[str, Path]]:
     """Group the files by start. An unnumbered file is the latest start's, where others are numbered."""
     found = {path: match for path in sorted(folder.iterdir()) if (match := _FILE.fullmatch(path.name))}
     last = max((int(match["boot"]) for match in found.values() if match["boot"]), default=-1)
@@ -117,18 +117,18 @@ def _by_boot(folder: Path) -> dict[int, dict[str, Path]]:
     return boots
 
 
-def _of_one_boot(files: dict[str, Path]) -> Iterator[Entry]:
-    logged = list(_entries_of(files["system"])) if "system" in files else []
+def _read_boot(files: dict[str, Path]) -> Iterator[Entry]:
+    logged = list(_read_entries(files["system"])) if "system" in files else []
     yield from logged
     if "stdout" in files:
         known = {(entry.timestamp, entry.level, entry.thread, entry.message) for entry in logged}
-        for entry in _entries_of(files["stdout"]):
+        for entry in _read_entries(files["stdout"]):
             if (entry.timestamp, entry.level, entry.thread, entry.message) not in known:
                 entry.message = _CONSOLE + entry.message
                 yield entry
 
 
-def _entries_of(path: Path) -> Iterator[Entry]:
+def _read_entries(path: Path) -> Iterator[Entry]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         yield from entries(lines)
 

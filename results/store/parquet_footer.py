@@ -76,15 +76,15 @@ def _row_group(group: dict[int, Any], columns: list[Any], file_size: int) -> Row
     if len(chunks) != len(columns):
         raise ValueError(f"{len(chunks)} columns, not {len(columns)}")
     for chunk, column in zip(chunks, columns, strict=True):
-        _refuse_what_ends_the_process(chunk.get(_SIZES, {}), column)
-        _refuse_the_absurd(chunk, file_size)
+        _check_size_statistics(chunk.get(_SIZES, {}), column)
+        _check_extent(chunk, file_size)
     rows, values, size = group[_ROWS], sum(chunk[_VALUES] for chunk in chunks), group[_GROUP_BYTES]
     if min(rows, values, size) < 0:
         raise ValueError("a negative number of rows")
     return RowGroup(rows, max(_VALUE * values, size))
 
 
-def _refuse_the_absurd(chunk: dict[int, Any], file_size: int) -> None:
+def _check_extent(chunk: dict[int, Any], file_size: int) -> None:
     """Raise ValueError for a column beyond the end of the file, or with more values than its bytes can hold."""
     stored, begin = chunk[_STORED_BYTES], min(chunk[_DATA_AT], chunk.get(_DICTIONARY_AT) or chunk[_DATA_AT])
     if stored < 0 or not 0 <= begin <= file_size - stored:
@@ -93,7 +93,7 @@ def _refuse_the_absurd(chunk: dict[int, Any], file_size: int) -> None:
         raise ValueError(f"{chunk[_VALUES]} values in {stored} bytes")
 
 
-def _refuse_what_ends_the_process(sizes: dict[int, Any], column: Any) -> None:
+def _check_size_statistics(sizes: dict[int, Any], column: Any) -> None:
     """Raise ValueError where Arrow's own check would end the process, because it cannot raise there."""
     if _TEXT_BYTES in sizes and column.physical_type != "BYTE_ARRAY":
         raise ValueError(f"bytes of text in a column of {column.physical_type}")

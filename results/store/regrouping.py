@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.store.parquet_footer import not_whole, row_groups
 
-__all__ = ["regrouped", "stretches"]
+__all__ = ["regroup", "stretches"]
 
 _ROWS: Final = 64  # rows read at once: a row may be a thousand times as long as those before it
 _BUFFER: Final = 1 << 20  # bytes of each column that are read at once
@@ -21,7 +21,7 @@ _OF_A_PIECE: Final = (
 )
 
 
-def regrouped(file: Path, to: Path, limit_bytes: int) -> Path:
+def regroup(file: Path, to: Path, limit_bytes: int) -> Path:
     """Return a file with the same rows in the same order and no row group above `limit_bytes`: `file` itself, or `to`.
 
     Raises HistoryError for a damaged file, and for a single operation above the limit.
@@ -31,14 +31,14 @@ def regrouped(file: Path, to: Path, limit_bytes: int) -> Path:
         return file
     for group in groups:
         if group.size > limit_bytes * group.rows:
-            raise _too_long(file, group.size // max(group.rows, 1), limit_bytes)
+            raise _too_long_error(file, group.size // max(group.rows, 1), limit_bytes)
     try:
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as source:
             batches = source.iter_batches(batch_size=_ROWS, use_threads=False)
             with pq.ParquetWriter(to, source.schema_arrow, compression="lz4") as writer:
                 for part in stretches(batches, limit_bytes // _OF_A_PIECE):
                     if len(part) == 1 and part.nbytes > limit_bytes:
-                        raise _too_long(file, part.nbytes, limit_bytes)
+                        raise _too_long_error(file, part.nbytes, limit_bytes)
                     writer.write_table(part, row_group_size=len(part))
                     pa.default_memory_pool().release_unused()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -46,7 +46,7 @@ def regrouped(file: Path, to: Path, limit_bytes: int) -> Path:
     return to
 
 
-def _too_long(file: Path, size: int, limit_bytes: int) -> HistoryError:
+def _too_long_error(file: Path, size: int, limit_bytes: int) -> HistoryError:
     return HistoryError(
         f"{file} has an operation of {size >> 20} MiB, and the available memory allows pieces of "
         f"{limit_bytes >> 20} MiB. Allow more with --memory if the machine has it."

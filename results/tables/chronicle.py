@@ -120,7 +120,7 @@ def chronicle_of(history: pa.Table) -> Chronicle:
     return Chronicle(
         phases=_phases(notes, settlings, end),
         faults=_faults(notes),
-        starts=tuple(_start(time, node, note) for time, node, note in _of_nodes(notes, "node-start")),
+        starts=tuple(_start(time, node, note) for time, node, note in _node_notes(notes, "node-start")),
         settlings=settlings,
         ended_early=_ended_early(notes),
     )
@@ -144,7 +144,7 @@ def _named(notes: Iterable[_Note], f: str) -> list[tuple[int, Mapping[str, Any]]
     return [(time, value) for time, name, _, value in notes if name == f]
 
 
-def _of_nodes(notes: Iterable[_Note], f: str) -> list[tuple[int, str, Mapping[str, Any]]]:
+def _node_notes(notes: Iterable[_Note], f: str) -> list[tuple[int, str, Mapping[str, Any]]]:
     return [(time, node, value) for time, name, node, value in notes if name == f and node is not None]
 
 

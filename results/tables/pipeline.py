@@ -65,14 +65,14 @@ def analyse(store: Store, verdict: Verdict, *, engine: str = "auto", master: str
             ("latencies", _Step(operations, timed, _invoked_in, latencies), windows, LATENCIES, LATENCIES.names[:3]),
             (
                 "timelines",
-                _Step(operations, keyed, _of_keyspaces, timelines),
+                _Step(operations, keyed, _select_keyspaces, timelines),
                 _keyspaces(operations, carrier.width),
                 TIMELINES,
                 ["key"],
             ),
             (
                 "schema_timeline",
-                _Step(observations, OBSERVATIONS, _of_nodes, schema_timeline),
+                _Step(observations, OBSERVATIONS, _select_nodes, schema_timeline),
                 _nodes(store.read_observations(), carrier.width),
                 SCHEMA_TIMELINE,
                 ["node"],  # the sort is stable: a node's rows stay in their order
@@ -117,15 +117,15 @@ def _within(times: np.ndarray[Any, Any], share: _Share) -> _Mask:
     return mask
 
 
-def _of_keyspaces(operations: pa.Table, share: _Share) -> _Mask:
+def _select_keyspaces(operations: pa.Table, share: _Share) -> _Mask:
     wanted = set(share["keyspaces"])
     keys = pc.unique(operations["key"]).to_pylist()
-    mine = pa.array([key for key in keys if keyspace_of(key) in wanted], pa.string())
-    mask: _Mask = pc.is_in(operations["key"], mine).to_numpy(zero_copy_only=False)
+    keys_of_share = pa.array([key for key in keys if keyspace_of(key) in wanted], pa.string())
+    mask: _Mask = pc.is_in(operations["key"], keys_of_share).to_numpy(zero_copy_only=False)
     return mask
 
 
-def _of_nodes(observations: pa.Table, share: _Share) -> _Mask:
+def _select_nodes(observations: pa.Table, share: _Share) -> _Mask:
     mask: _Mask = pc.is_in(observations["node"].cast(pa.string()), pa.array(share["nodes"])).to_numpy(
         zero_copy_only=False
     )
@@ -161,12 +161,12 @@ class _Pairing:
     def __call__(self, group: pa.Table) -> pa.Table:
         (share,) = group.to_pylist()
 
-        def mine(events: pa.Table) -> pa.Table:
+        def in_share(events: pa.Table) -> pa.Table:
             processes = events["process"].to_numpy()
             return events.filter(pa.array((processes != NEMESIS) & (processes % share["of"] == share["unit"])))
 
         file = self.folder / f"{share['unit']:04d}.parquet"
-        write_table(file, pair(read_table(self.history, HISTORY, order="index", keep=mine)))
+        write_table(file, pair(read_table(self.history, HISTORY, order="index", keep=in_share)))
         return pa.table({"file": [str(file)]}, schema=_DRAFTS)
 
 

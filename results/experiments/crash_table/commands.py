@@ -48,7 +48,7 @@ def _crash_table(
     # Imported here, because every other command of schemaquake would wait for them.
     from schemaquake.clusters.systems.system import parse_system  # noqa: PLC0415
     from schemaquake.harness.model.plan import Plan  # noqa: PLC0415
-    from schemaquake.results.experiments.crash_table.table import as_markdown, rows_of  # noqa: PLC0415
+    from schemaquake.results.experiments.crash_table.table import render_markdown, rows_of  # noqa: PLC0415
     from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
     from schemaquake.results.store.store import Store  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ def _crash_table(
     rows = list(rows_of(found))
     document = _document(system, command, store.folder, found, rows)
     write_bytes(store.folder / "crash-table.json", orjson.dumps(document, option=orjson.OPT_INDENT_2))
-    write_bytes(store.folder / "crash-table.md", as_markdown(system, found, command).encode())
+    write_bytes(store.folder / "crash-table.md", render_markdown(system, found, command).encode())
     if as_json:
         print_json(document)
         return

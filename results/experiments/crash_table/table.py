@@ -18,7 +18,7 @@ from schemaquake.results.experiments.crash_table.evidence import (
     died_after,
 )
 
-__all__ = ["Row", "Step", "agrees", "as_markdown", "evidence_of", "rows_of", "steps"]
+__all__ = ["Row", "Step", "agrees", "evidence_of", "render_markdown", "rows_of", "steps"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +76,18 @@ def rows_of(tries: Sequence[Evidence]) -> Iterator[Row]:
         groups.setdefault((died_after(evidence), evidence.kind), []).append(evidence)
     known = {step.id: step for step in steps()}
     for step_id, kind in sorted(groups, key=lambda group: (_ORDER.index(group[0]), group[1])):
-        some = groups[step_id, kind]
-        meant = tuple(known[part] for part in step_id.split(" or ") if part in known)
-        happened = Counter(map(describe_result, some))
+        group = groups[step_id, kind]
+        steps_met = tuple(known[part] for part in step_id.split(" or ") if part in known)
+        happened = Counter(map(describe_result, group))
         yield Row(
             died_after=step_id,
             kind=kind,
-            steps=meant,
-            tries=len(some),
-            as_told=sum(not meant or any(agrees(step, evidence) for step in meant) for evidence in some),
+            steps=steps_met,
+            tries=len(group),
+            as_told=sum(not steps_met or any(agrees(step, evidence) for step in steps_met) for evidence in group),
             happened=dict(happened.most_common()),
             examples=tuple(
-                next(t.number for t in some if describe_result(t) == text) for text, _ in happened.most_common()
+                next(t.number for t in group if describe_result(t) == text) for text, _ in happened.most_common()
             ),
         )
 
@@ -95,7 +95,7 @@ def rows_of(tries: Sequence[Evidence]) -> Iterator[Row]:
 _ORDER = ("1", "1.1", "2", "3", "4", "5", "5 or 6", "6", ACKNOWLEDGED, UNKNOWN_STEP)
 
 
-def as_markdown(system: str, tries: Sequence[Evidence], command: str) -> str:
+def render_markdown(system: str, tries: Sequence[Evidence], command: str) -> str:
     """Return the table for a repository, with the command that repeats it."""
     lines = [
         f"# A node killed at every step of a migration: {system}",

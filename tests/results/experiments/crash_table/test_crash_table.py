@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from schemaquake.harness.cli.command_line import application
 from schemaquake.results.experiments.crash_table.delays import next_delay
 from schemaquake.results.experiments.crash_table.evidence import Evidence, describe_result, died_after
-from schemaquake.results.experiments.crash_table.table import agrees, as_markdown, evidence_of, rows_of, steps
+from schemaquake.results.experiments.crash_table.table import agrees, evidence_of, render_markdown, rows_of, steps
 
 BEFORE_ANYTHING = {
     "number": 0,
@@ -143,7 +143,7 @@ def test_a_try_survives_being_written_down():
 
 
 def test_the_page_has_every_step_that_was_met_and_names_those_that_were_not():
-    page = as_markdown("cassandra:0.7.10", [told(**MENDED), told(**FLUSHED)], "schemaquake crash-table --tries 1")
+    page = render_markdown("cassandra:0.7.10", [told(**MENDED), told(**FLUSHED)], "schemaquake crash-table --tries 1")
     assert '| 4 | create-table | 4, update the "Last Migration" row: Broken' in page
     assert "| 0 of 1 | 1 of 1: starts; the table is created; the migration was applied again" in page
     assert "- Step 2 (update SCHEMA_CF with a new schema row) was never the last: no kill met it." in page
