@@ -1,4 +1,4 @@
-"""Console: what the person who waits sees on standard error, and the same as JSON for whoever reads the run tomorrow."""
+"""Console: progress and log lines on standard error, and the same events as JSON in the run's folder."""
 
 from __future__ import annotations
 
@@ -33,19 +33,22 @@ _STYLES: Final = {logging.WARNING: "yellow", logging.ERROR: "bold red", logging.
 
 @cache
 def stderr() -> Console:
-    """The console for progress and messages; never standard output, which belongs to `--json`."""
-    from rich.console import Console  # noqa: PLC0415 - many a command has nothing to say
+    """Return the console for progress and messages: standard error, because standard output belongs to `--json`."""
+    from rich.console import Console  # noqa: PLC0415 - many commands print nothing
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def progress(what: str, *, limit_s: float | None = None) -> Iterator[None]:
-    """While the block runs: a bar on a terminal, with the time left if there is a limit; a line now and then elsewhere."""
+def progress(phase: str, *, limit_s: float | None = None) -> Iterator[None]:
+    """Show the progress of `phase` while the block runs: a bar on a terminal, a log line at intervals elsewhere.
+
+    `limit_s` is the expected duration; with it the time left is shown.
+    """
     console = stderr()
     ended = threading.Event()
     show = _bar if console.is_terminal else _plain_lines
-    shown = threading.Thread(target=show, args=(what, limit_s, ended), daemon=True)
+    shown = threading.Thread(target=show, args=(phase, limit_s, ended), daemon=True)
     shown.start()
     try:
         yield
@@ -54,7 +57,7 @@ def progress(what: str, *, limit_s: float | None = None) -> Iterator[None]:
         shown.join()
 
 
-def _bar(what: str, limit_s: float | None, ended: threading.Event) -> None:
+def _bar(phase: str, limit_s: float | None, ended: threading.Event) -> None:
     from rich.progress import (  # noqa: PLC0415 - as above
         BarColumn,
         Progress,
@@ -69,23 +72,23 @@ def _bar(what: str, limit_s: float | None, ended: threading.Event) -> None:
         columns.append(TimeRemainingColumn())
     began = time.monotonic()
     with Progress(*columns, console=stderr(), transient=True) as bars:
-        task = bars.add_task(what, total=limit_s)
+        task = bars.add_task(phase, total=limit_s)
         while not ended.wait(0.2):
             if limit_s is not None:
                 bars.update(task, completed=min(limit_s, time.monotonic() - began))
 
 
-def _plain_lines(what: str, limit_s: float | None, ended: threading.Event) -> None:
+def _plain_lines(phase: str, limit_s: float | None, ended: threading.Event) -> None:
     began = time.monotonic()
     while not ended.wait(_LINE_EVERY_S):
-        facts = {"phase": what, "seconds": round(time.monotonic() - began)}
+        facts = {"phase": phase, "seconds": round(time.monotonic() - began)}
         if limit_s is not None:
             facts["seconds_left"] = max(0, round(limit_s - (time.monotonic() - began)))
         log.info("still at work", extra=facts)
 
 
 def configure_logging(json_file: Path | None = None, *, verbose: bool = False) -> None:
-    """One line an event to standard error, and every event as JSON to `json_file`. Called by entry points only."""
+    """Log one line an event to standard error, and every event as JSON to `json_file`. For entry points only."""
     root = logging.getLogger()
     root.setLevel(logging.DEBUG)
     for handler in list(root.handlers):

@@ -4,7 +4,7 @@ SchemaquakeError
 ├─ PlanError              the plan cannot be run as written (exit 254)
 ├─ NotApplicable          this system has no such feature: neither a pass nor a failure
 ├─ EnvironmentLacks       this machine lacks something the run needs
-│  └─ FetchError          a distribution could not be had
+│  └─ FetchError          a distribution could not be fetched
 ├─ ClusterError
 │  ├─ NodeUnreachable     a node does not answer
 │  ├─ StartTimeout        a node was alive but did not serve in time
@@ -44,7 +44,7 @@ _HISTORY_ERROR_MOST: Final = 2_000  # characters
 
 
 class ExitCode(IntEnum):
-    """What the command says to a shell; the numbers are Jepsen's."""
+    """The exit code of the command; the numbers are Jepsen's."""
 
     VALID = 0
     INVALID = 1
@@ -54,14 +54,14 @@ class ExitCode(IntEnum):
 
     @classmethod
     def of(cls, valid: Literal[True, False, "unknown"]) -> ExitCode:
-        """That of a verdict (`schemaquake.harness.model.verdict.Validity`)."""
+        """Return the exit code of a verdict (`schemaquake.harness.model.verdict.Validity`)."""
         if valid == "unknown":
             return cls.UNKNOWN
         return cls.VALID if valid else cls.INVALID
 
 
 class SchemaquakeError(Exception):
-    """The root: whatever is caught at the edge and printed as a sentence."""
+    """The root of all errors that the command line prints as a sentence."""
 
     exit_code: ExitCode = ExitCode.CRASHED
 
@@ -99,7 +99,7 @@ class StartTimeout(ClusterError):
 
 
 class NodeDied(ClusterError):
-    """A node's process ended by itself; carries what it said last."""
+    """A node's process ended by itself; carries its exit code and its first error."""
 
     def __init__(self, message: str, *, node: str, exit_code: int | None, first_error: str) -> None:
         super().__init__(message)

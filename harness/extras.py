@@ -1,4 +1,4 @@
-"""Extras: which optional dependencies bring which package, so that an error can name the one to install.
+"""Extras: the optional dependencies that bring each package, so that an error can name the one to install.
 
 Judging, simulating and reporting need none. pyproject.toml lists the same extras; a test compares the two.
 """
@@ -20,7 +20,7 @@ EXTRAS: Final[Mapping[str, tuple[str, str]]] = {
     "pyspark": ("spark", "--engine spark"),
     "pandas": ("spark", "--engine spark"),
 }
-"""By imported package: the extra that brings it, and what it is for."""
+"""Imported package → the extra that brings it, and its purpose."""
 
 
 def lacking_extra(error: ModuleNotFoundError) -> EnvironmentLacks | None:

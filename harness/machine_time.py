@@ -18,7 +18,7 @@ class MachineClock:
     """No call of Python's own between a record and its time. Two processes may read the same nanosecond."""
 
     def utc(self) -> datetime:
-        """The wall clock."""
+        """Return the wall clock's time."""
         return datetime.now(UTC)
 
 

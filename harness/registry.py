@@ -17,7 +17,7 @@ __all__ = ["load", "load_all", "names", "resources"]
 
 @cache
 def _installed() -> Any:
-    """Everybody's entry points: to look for them means to read a file of every distribution there is."""
+    """Return all entry points; cached, because finding them reads a file of every installed distribution."""
     return entry_points()
 
 
@@ -28,12 +28,12 @@ def _entries(kind: str) -> Mapping[str, EntryPoint]:
 
 
 def names(kind: str) -> list[str]:
-    """The registered names of a kind (`workloads`, `nemeses`, `checkers`, `clusters`, `commands`, …), sorted."""
+    """Return the registered names of a kind (`workloads`, `nemeses`, `checkers`, `clusters`, `commands`, …), sorted."""
     return list(_entries(kind))
 
 
 def load(kind: str, name: str) -> Any:
-    """The implementation of that name: the class is called without arguments, anything else is returned as it is.
+    """Return the implementation of a name: a class is called without arguments, anything else is returned as it is.
 
     Raises PlanError for an unknown name, with the nearest known one, and for one whose package is broken;
     EnvironmentLacks for one that needs an extra which is not installed.
@@ -59,7 +59,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def load_all(kind: str) -> dict[str, Any]:
-    """Every implementation of a kind, by name."""
+    """Return every implementation of a kind by name."""
     return {name: load(kind, name) for name in names(kind)}
 
 

@@ -1,4 +1,4 @@
-"""Run process: which process carries out the run of a folder, identified by its pid and start time."""
+"""Run process: the process that carries out the run of a folder, identified by its pid and start time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["process_start_time", "still_running"]
 
 
 def process_start_time(pid: int) -> str | None:
-    """When the kernel says that process started (clock ticks since boot): with the pid, its identity. None: no such process.
+    """Return a process's start time in clock ticks since boot, which with the pid identifies it; None: no such process.
 
-    One that has ended is gone, even if nobody has taken note of its end: in a container that may be for ever.
+    A zombie counts as ended: in a container it may never be reaped.
     """
     stat = _read(f"/proc/{pid}/stat")
     if not stat:
@@ -22,7 +22,7 @@ def process_start_time(pid: int) -> str | None:
 
 
 def still_running(folder: Path) -> int | None:
-    """The pid of the run's process if it still lives, by pid and start time."""
+    """Return the pid of the run's process if it still lives, by pid and start time."""
     try:
         document = orjson.loads((folder / "process.json").read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError):

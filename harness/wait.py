@@ -1,6 +1,6 @@
-"""Waiting: for a condition, with a deadline, and the last thing seen in the message. The only place that sleeps.
+"""Waiting: for a condition, with a deadline, and the last value seen in the message. The only module that sleeps.
 
-Time is the machine's, except inside `waiting_by`: there it is that of a simulation, and what waits costs nothing.
+Time is the machine's, except inside `waiting_by`: there it is that of a simulation, and waiting takes no time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TIME: Final[ContextVar[_Time]] = ContextVar("time", default=_Time(time.monotoni
 
 
 def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, every_s: float = 0.05) -> T:
-    """The first truthy value of `condition`, asked every `every_s`.
+    """Return the first truthy value of `condition`, evaluated every `every_s`.
 
-    Raises TimeoutError after `deadline_s`, naming `what` and the last value seen.
+    Raises TimeoutError after `deadline_s`, naming `what` (a noun phrase) and the last value seen.
     """
     now_s, sleep = _TIME.get()
     ends = now_s() + deadline_s

@@ -19,12 +19,12 @@ from schemaquake.harness.registry import load, names
 
 __all__ = ["application", "main"]
 
-# typer carries a click of its own and re-exports only the leaves of its tree of errors.
+# typer contains its own copy of click and re-exports only the leaves of its tree of errors.
 _CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-def application(asked: str | None = None) -> typer.Typer:
-    """The command with everything that is installed; with nothing but the command `asked` for, if there is one of that name."""
+def application(command: str | None = None) -> typer.Typer:
+    """Build the application with all installed commands, or with the one named `command` if there is one of that name."""
     app = typer.Typer(
         name="schemaquake",
         help="Race schema changes on real Cassandra clusters, prove what breaks, and report it.",
@@ -36,8 +36,8 @@ def application(asked: str | None = None) -> typer.Typer:
     )
     for name in names("commands"):
         load("commands", name)(app)
-    # Typer reads the signatures of all commands there are, which takes longer than many a command takes to run.
-    app.registered_commands = [c for c in app.registered_commands if c.name == asked] or app.registered_commands
+    # Typer reads the signatures of all commands, which takes longer than many commands take to run.
+    app.registered_commands = [c for c in app.registered_commands if c.name == command] or app.registered_commands
     return app
 
 
@@ -56,7 +56,7 @@ def _options(
 
 
 def main() -> None:
-    """The entry point: runs, and turns what went wrong into a sentence and an exit code."""
+    """Run the command line, and turn errors into a sentence and an exit code."""
     small_pages()
     sys.exit(_run(sys.argv[1:]))
 

@@ -69,7 +69,7 @@ def _list(
 
 
 def _columns(rows: Mapping[str, str | Mapping[str, str | int]]) -> Iterator[str]:
-    """A line a row, its cells below one another; where cells have names, they come first."""
+    """Render a line a row with aligned cells, under a head line where cells have names."""
     cells = [[name, *([row] if isinstance(row, str) else map(str, row.values()))] for name, row in rows.items()]
     named = next((list(row) for row in rows.values() if not isinstance(row, str)), None)
     if named is not None:
@@ -119,7 +119,7 @@ def _nemesis_row(nemesis: Nemesis) -> Mapping[str, str | int]:
 
 
 def _first_line(found: object) -> str:
-    """What the module says of itself, or the class if the module is silent."""
+    """Return the first line of the module's docstring, or of the class's if the module has none."""
     module = inspect.getmodule(found if inspect.isclass(found) else type(found))
     text = (module.__doc__ if module else None) or inspect.getdoc(found) or ""
     return text.strip().splitlines()[0] if text.strip() else ""
@@ -131,7 +131,7 @@ def _heal(
         Path | None, typer.Option("--cluster", help="the file of a deployed cluster, instead of the run's copy")
     ] = None,
 ) -> None:
-    """Undo whatever a run left behind: faults of its ledger, processes, namespaces. May be repeated."""
+    """Undo everything that a run left behind: faults of its ledger, processes, namespaces. May be repeated."""
     from schemaquake.harness.faults.healing import heal, heal_ledger  # noqa: PLC0415 - every other command would wait for them
     from schemaquake.harness.faults.ledger import FILE_NAME  # noqa: PLC0415 - as above
 

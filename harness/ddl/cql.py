@@ -1,4 +1,4 @@
-"""CQL: schema changes and row operations as the statements a reader knows.
+"""CQL: schema changes and row operations as statements.
 
 Used by the CQL eras to execute, and by checkers and reports to explain. Pure text; nothing here talks to a server.
 """
@@ -14,7 +14,7 @@ __all__ = ["literal", "statement"]
 
 
 def statement(f: str, value: Mapping[str, JSON]) -> str:
-    """The CQL text of one operation of `schemaquake.harness.ddl.schema_changes` or `schemaquake.harness.ddl.rows`.
+    """Render the CQL text of one operation of `schemaquake.harness.ddl.schema_changes` or `schemaquake.harness.ddl.rows`.
 
     Raises KeyError if `f` has no CQL form.
     """
@@ -22,7 +22,7 @@ def statement(f: str, value: Mapping[str, JSON]) -> str:
 
 
 def literal(value: JSON) -> str:
-    """A JSON value as a CQL literal: strings quoted, maps and lists in CQL's own brackets."""
+    """Render a JSON value as a CQL literal: strings quoted, maps and lists in CQL's own brackets."""
     match value:
         case None:
             return "null"
@@ -40,7 +40,7 @@ def literal(value: JSON) -> str:
 
 
 def _user_type_literal(value: JSON) -> str:
-    """A row's cell: a map is a user-defined type's value, whose field names are bare."""
+    """Render a row's cell: a map is a user-defined type's value, whose field names are bare."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {_user_type_literal(entry)}" for name, entry in value.items()) + "}"
     return literal(value)

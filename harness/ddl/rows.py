@@ -8,7 +8,7 @@
 | know-table | ks.t | `keyspace, table, key` | the same |
 | read-schema | null | `phase` | `version` (string), `epoch` (int or null), `sample` (of the observations it wrote) |
 
-`phase` says when: "prepared" (before the races), "racing", "settled" (after heal and settle), "restarted" (after every
+`phase` is the moment: "prepared" (before the races), "racing", "settled" (after heal and settle), "restarted" (after every
 node was restarted). `know-table` asks the coordinator's memory alone whether it has the table, by its partition key: no
 replica is asked, so it hurts none. (A row for a table that a replica does not have makes it, up to 2.2, close the
 connection, and lose the schema changes that were on their way through it.) `consistency` is the driver's name: ONE, QUORUM, ALL, SERIAL …
@@ -56,7 +56,7 @@ def read_rows(
 
 
 def know_table(keyspace: str, table: str, *, key: str = "k") -> Invoke:
-    """Whether this coordinator knows the table: ok if it does, fail if not."""
+    """Ask the coordinator whether it knows the table: ok if it does, fail if not."""
     return Invoke("know-table", f"{keyspace}.{table}", {"keyspace": keyspace, "table": table, "key": key})
 
 

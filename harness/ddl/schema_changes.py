@@ -95,7 +95,7 @@ def _change(f: str, keyspace: str, name: str | None, **definition: Any) -> Invok
 
 
 def create_keyspace(keyspace: str, *, replication_factor: int, if_not_exists: bool = False) -> Invoke:
-    """CREATE KEYSPACE with SimpleStrategy: the harness places its own replicas and wants no surprises from racks."""
+    """CREATE KEYSPACE with SimpleStrategy, so that racks do not affect the placement of replicas."""
     replication = {"class": "SimpleStrategy", "replication_factor": replication_factor}
     return _change("create-keyspace", keyspace, None, replication=replication, if_not_exists=if_not_exists)
 
@@ -236,5 +236,5 @@ def drop_index(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
 
 
 def cql(key: str, statement: str) -> Invoke:
-    """Any statement, in the words of its author: recorded and classified, its meaning left to the reader."""
+    """Any statement, as text: recorded and classified, but not interpreted."""
     return Invoke("cql", key, {"statement": statement})

@@ -18,13 +18,13 @@ _TEXT_LIMIT: Final = 1 << 30  # bytes; half of what 32-bit offsets can address
 
 
 def gather(table: pa.Table, positions: np.ndarray[Any, Any] | pa.Array) -> pa.Table:
-    """The rows of `table` at `positions`, in that order, under the same schema."""
+    """Return the rows of `table` at `positions`, in that order, under the same schema."""
     rows = pa.array(positions)
     return pa.Table.from_arrays([gather_column(column, rows) for column in table.columns], schema=table.schema)
 
 
 def gather_column(column: pa.ChunkedArray, positions: pa.Array, *, text_limit: int = _TEXT_LIMIT) -> pa.ChunkedArray:
-    """The values of one column at `positions`; null where the position is null.
+    """Return the values of one column at `positions`; null where the position is null.
 
     A text column of more than `text_limit` bytes comes back in chunks of about that size.
     """
@@ -35,7 +35,7 @@ def gather_column(column: pa.ChunkedArray, positions: pa.Array, *, text_limit: i
 
 
 def gather_in_order(column: pa.ChunkedArray, positions: np.ndarray[Any, Any]) -> pa.ChunkedArray:
-    """The values of one column at increasing `positions`: chunk by chunk, so that nothing has to be joined first."""
+    """Return the values of one column at increasing `positions`, chunk by chunk, without joining the chunks first."""
     found = []
     begin = at = 0
     for chunk in column.chunks:
@@ -47,7 +47,7 @@ def gather_in_order(column: pa.ChunkedArray, positions: np.ndarray[Any, Any]) ->
 
 
 def _narrowed(wide: pa.Array, text_limit: int) -> Iterator[pa.Array]:
-    """A fresh large_string array as string arrays, each the longest run of rows within `text_limit` bytes."""
+    """Yield a fresh large_string array as string arrays, each the longest run of rows within `text_limit` bytes."""
     offsets = np.frombuffer(wide.buffers()[1], dtype=np.int64)[: len(wide) + 1]
     begin = 0
     while begin < len(wide):

@@ -48,7 +48,7 @@ _MACHINE: Final = MachineClock()
 
 
 def start_clock(folder: Path, clock: Clock = _MACHINE) -> int:
-    """Begin the run's time: writes `started.json` into `folder` (made if need be) and returns `started_ns`.
+    """Begin the run's time: write `started.json` into `folder` (made if need be) and return `started_ns`.
 
     Raises JournalError if a run's clock was started there before.
     """
@@ -69,7 +69,7 @@ def start_clock(folder: Path, clock: Clock = _MACHINE) -> int:
 
 
 def read_clock(folder: Path) -> int:
-    """`started_ns` of the run whose journals lie in `folder`; raises HistoryError if it is not there to be read."""
+    """Return `started_ns` of the run whose journals are in `folder`. Raises HistoryError if it cannot be read."""
     path = folder / STARTED
     try:
         started_ns = orjson.loads(path.read_bytes())["started_ns"]
@@ -162,7 +162,7 @@ class Journal:
         self.close()
 
     def _head(self, type_: str, f: str, node: str | None) -> bytes:
-        """The fields of few distinct values, encoded once; what is wrong with them is also said once."""
+        """Encode and check the fields of few distinct values, once for each combination."""
         if type_ not in _TYPES:
             raise ValueError(f"{type_!r} is not an event's type: {', '.join(sorted(_TYPES))}")
         head = b'"type":' + orjson.dumps(type_) + b',"f":' + orjson.dumps(f)
@@ -173,7 +173,7 @@ class Journal:
 
 
 class ObservationJournal:
-    """What nodes said of their schema, a reading at a time. Threads may share it; raises JournalError as `Journal` does."""
+    """The journal of nodes' accounts of their schema, a reading at a time. Threads may share it. Raises JournalError as `Journal` does."""
 
     def __init__(self, path: Path, started_ns: int) -> None:
         self._file = _AppendOnly(path)
@@ -212,7 +212,7 @@ class ObservationJournal:
 
 
 class _AppendOnly:
-    """A file that only grows, by whole writes; after a failed one it takes no more."""
+    """An append-only file of whole writes; after a failed one it accepts no more."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -231,14 +231,14 @@ class _AppendOnly:
             )
 
     def write(self, data: bytes) -> None:
-        """All of `data` behind what is there, in one `write(2)`; raises JournalError, then and ever after."""
+        """Append all of `data` in one `write(2)`. Raises JournalError, then and on every later call."""
         if self._failed is not None:
             raise _unwritable(self._path, self._failed) from self._failed
         if self._descriptor < 0:
             raise ValueError(f"{self._path} is closed")
         try:
             written = os.write(self._descriptor, data)
-            # A short write is how a full disk announces itself; asking again makes it say so.
+            # A full disk shows as a short write; a second write raises its error.
             while written < len(data):
                 written += os.write(self._descriptor, data[written:])
         except OSError as error:
@@ -268,12 +268,12 @@ def _unwritable(path: Path, error: OSError) -> JournalError:
 
 
 def _text(text: str) -> bytes:
-    """An error in the server's words, which need not be valid Unicode, as a JSON string."""
+    """Encode a server's error message, which need not be valid Unicode, as a JSON string."""
     return orjson.dumps(text.encode("utf-8", "backslashreplace").decode())
 
 
 def _row(observation: Observation) -> dict[str, Any]:
-    """The columns of `schemaquake.harness.model.records.OBSERVATIONS` that are not null."""
+    """Return the columns of `schemaquake.harness.model.records.OBSERVATIONS` that are not null."""
     row: dict[str, Any] = {
         "time": observation.time,
         "phase": observation.phase,

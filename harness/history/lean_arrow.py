@@ -1,8 +1,8 @@
-"""Lean Arrow: pyarrow with no more memory than it needs, in processes of our own.
+"""Lean Arrow: pyarrow with no more memory than it needs, in the harness's own processes.
 
 With its first array, pyarrow imports pandas if that is installed (PySpark wants it): a quarter of a second and 50 MB for
-what nobody here uses. Who asks for a conversion to pandas later still gets one, since pyarrow tries again then.
-Its own allocator keeps what was freed: of a million operations some 100 MB. The system's gives it back, and is as fast.
+an unused package. A later conversion to pandas still works, since pyarrow then tries the import again.
+Its own allocator keeps freed memory: some 100 MB for a million operations. The system's returns it, and is as fast.
 NumPy asks for huge pages, for which the kernel moves other memory about: of ten million transactions that was a third of
 the time.
 """
@@ -20,7 +20,7 @@ __all__ = ["lean_arrow", "small_pages"]
 
 
 class _NoPandas(MetaPathFinder):
-    """Finds pandas, and says that there is none."""
+    """An import finder that reports pandas as not installed."""
 
     def find_spec(
         self,
@@ -34,12 +34,12 @@ class _NoPandas(MetaPathFinder):
 
 
 def small_pages() -> None:
-    """Have NumPy ask for no huge pages. It must not have been imported yet: then, and only then, it looks."""
+    """Have NumPy ask for no huge pages. NumPy reads the setting when it is imported, so it must not have been before."""
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 
 
 def lean_arrow() -> None:
-    """Allocate as the system does, and have pyarrow's first attempt to import pandas fail, unless somebody has already."""
+    """Use the system's allocator, and have pyarrow's first attempt to import pandas fail, unless it is imported already."""
     small_pages()
     import pyarrow as pa  # noqa: PLC0415 - it imports NumPy
 

@@ -36,11 +36,11 @@ _BLOCK: Final = 4 << 20  # bytes Arrow parses at a time; also its limit for one 
 
 
 def merge_history(paths: Iterable[Path], started_ns: int) -> pa.Table:
-    """Every event of `paths` as one `HISTORY`, times counted from `started_ns`.
+    """Merge every event of `paths` into one `HISTORY`, times counted from `started_ns`.
 
-    Ordered by time; at equal times invocations come before completions (the clock cannot tell them apart, and an
+    Ordered by time; at equal times invocations come before completions (the clock cannot order them, and an
     operation that overlaps another must not look as if it had followed it) unless that would reorder one process'
-    own events; then by file, in the order given, and line. `torn_lines` tells how many journals ended in a torn line.
+    own events; then by file, in the order given, and line. `torn_lines` is the number of journals that ended in a torn line.
     Raises HistoryError for any other damage.
     """
     journals = [_read(path, _EVENTS, started_ns) for path in paths]
@@ -53,7 +53,7 @@ def merge_history(paths: Iterable[Path], started_ns: int) -> pa.Table:
 
 
 def merge_observations(paths: Iterable[Path], started_ns: int) -> pa.Table:
-    """Every observation of `paths` as one `OBSERVATIONS`, ordered by time and node, then by file and line.
+    """Merge every observation of `paths` into one `OBSERVATIONS`, ordered by time and node, then by file and line.
 
     A last reading that was cut short is left out whole, since absence of a row in a reading means absence of the
     object; it counts as one torn line. Raises HistoryError as `merge_history` does.
@@ -66,21 +66,21 @@ def merge_observations(paths: Iterable[Path], started_ns: int) -> pa.Table:
 
 
 def torn_lines(table: pa.Table) -> int:
-    """How many journals of a merged table ended in a line, or a reading, that was cut short and left out.
+    """Return the number of journals of a merged table whose last line or reading was cut short and left out.
 
     Kept in the table's metadata, and so in the Parquet file made of it.
     """
     return int((table.schema.metadata or {}).get(_TORN_LINES, b"0"))
 
 
-# ── what a line holds ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the format of a line ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """What a journal's line may hold, and what it must."""
+    """The columns that a journal's line may have, and those that it must."""
 
-    what: str
+    noun: str  # of a line, for errors: "an event"
     schema: pa.Schema  # as JSON has it: plain strings
     dictionaries: tuple[str, ...]
     required: tuple[str, ...]
@@ -89,13 +89,13 @@ class _Format:
 
 
 def _format(
-    what: str, table: pa.Schema, *, without: str | None = None, extra: Sequence[pa.Field] = (), **rest: Any
+    noun: str, table: pa.Schema, *, without: str | None = None, extra: Sequence[pa.Field] = (), **rest: Any
 ) -> _Format:
     fields = [field for field in table if field.name != without]
     dictionaries = tuple(field.name for field in fields if pa.types.is_dictionary(field.type))
     plain = [pa.field(f.name, pa.string() if f.name in dictionaries else f.type) for f in fields]
     required = tuple(field.name for field in fields if not field.nullable)
-    return _Format(what, pa.schema([*plain, *extra]), dictionaries, required, **rest)
+    return _Format(noun, pa.schema([*plain, *extra]), dictionaries, required, **rest)
 
 
 _EVENTS: Final = _format(
@@ -117,13 +117,13 @@ class _Journal:
 
 
 def _read(path: Path, form: _Format, started_ns: int) -> _Journal:
-    """One journal, in the order of its lines.
+    """Read one journal in the order of its lines.
 
-    Arrow parses it. What Arrow refuses, or what looks wrong once parsed, is read again line by line, which either
-    finds the damage and says where it is, or finds none (a line was longer than Arrow's block).
+    Arrow parses it. A journal that Arrow refuses, or that is unsound once parsed, is read again line by line, which either
+    locates the damage or finds none (a line was longer than Arrow's block).
     """
     try:
-        # Mapped, not read: a journal may be larger than what Arrow makes of it.
+        # Mapped, not read: a journal may be larger than its Arrow table.
         text = pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     except OSError as error:
         raise HistoryError(f"cannot read {path}: {error.strerror or error}") from error
@@ -140,7 +140,7 @@ def _read(path: Path, form: _Format, started_ns: int) -> _Journal:
 
 
 def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
-    """Where the last whole line of `text` ends, and how many there are."""
+    """Return the end of the last whole line of `text`, and the number of whole lines."""
     octets = np.frombuffer(text, dtype=np.uint8)
     end, lines = 0, 0
     for begin in range(0, len(octets), _BLOCK):
@@ -152,7 +152,7 @@ def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
 
 
 def _parsed(text: pa.Buffer, form: _Format) -> pa.Table | None:
-    """The lines as Arrow reads them; None if it does not."""
+    """Parse the lines with Arrow; None if Arrow refuses them."""
     if not text.size:
         return form.schema.empty_table()
     try:
@@ -168,7 +168,7 @@ def _parsed(text: pa.Buffer, form: _Format) -> pa.Table | None:
 
 
 def _sound(table: pa.Table, form: _Format, started_ns: int) -> bool:
-    """Whether every line holds what it must, and time does not run backwards."""
+    """Return True if every line has its required columns and time does not go back."""
     column, values = form.closed
     if any(table[name].null_count for name in form.required):
         return False
@@ -186,7 +186,7 @@ def _sound(table: pa.Table, form: _Format, started_ns: int) -> bool:
 
 
 def _parsed_line_by_line(path: Path, text: pa.Buffer, form: _Format, started_ns: int) -> pa.Table:
-    """The slow and exact reader; raises HistoryError at the first line that no harness can have written."""
+    """Parse the lines one by one, slowly. Raises HistoryError at the first line that no harness can have written."""
     rows = []
     latest: dict[Any, int] = {}
     for number, line in enumerate(text.to_pybytes().split(b"\n")[:-1], start=1):
@@ -203,20 +203,20 @@ def _parsed_line_by_line(path: Path, text: pa.Buffer, form: _Format, started_ns:
 
 
 def _row(line: bytes, form: _Format) -> tuple[dict[str, Any], str | None]:
-    """One line's columns, and what is wrong with them."""
+    """Return one line's columns, and the mistake in them."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return {}, f"it is not JSON ({error})"
     if not isinstance(row, dict):
-        return {}, f"{form.what} is a JSON object, and this is not"
+        return {}, f"{form.noun} is a JSON object, and this is not"
     return row, next(_faults(row, form), None)
 
 
 def _faults(row: dict[str, Any], form: _Format) -> Iterator[str]:
     column, values = form.closed
-    yield from (f"{form.what} has no {name!r}" for name in row if name not in form.schema.names)
-    yield from (f"{form.what} must have a {name!r}" for name in form.required if row.get(name) is None)
+    yield from (f"{form.noun} has no {name!r}" for name in row if name not in form.schema.names)
+    yield from (f"{form.noun} must have a {name!r}" for name in form.required if row.get(name) is None)
     for field in form.schema:
         if not _fits(row.get(field.name), field.type):
             yield f"its {field.name!r} should be {field.type}, and is {row[field.name]!r}"
@@ -247,7 +247,7 @@ def _fault_in_time(row: dict[str, Any], form: _Format, started_ns: int, latest: 
 
 
 def _without_half_a_reading(journal: _Journal) -> _Journal:
-    """The journal without a last reading of which lines are missing (see `ObservationJournal.append`)."""
+    """Return the journal without a last reading of which lines are missing (see `ObservationJournal.append`)."""
     if not len(journal.table):
         return journal
     left = pc.fill_null(journal.table["left"], 0).to_numpy()
@@ -266,7 +266,7 @@ def _without_half_a_reading(journal: _Journal) -> _Journal:
 
 
 def _ranks(events: pa.Table) -> _Numbers:
-    """0 for an invocation, 1 for anything else; an event is never ranked below an earlier one of its own process and time."""
+    """Rank an invocation 0 and any other event 1, but no event below an earlier one of its own process and time."""
     ranks: _Numbers = pc.not_equal(events["type"], "invoke").to_numpy(zero_copy_only=False).astype(np.int64)
     times = events["time"].to_numpy()
     if np.all(np.diff(times) > 0):  # what `Journal` writes

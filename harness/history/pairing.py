@@ -42,7 +42,7 @@ _Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 _Codes: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 _Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 _Rows: TypeAlias = np.ndarray[Any, np.dtype[np.int32]] | _Positions
-"""Positions, in as few bytes as will do: there may be ten million of them."""
+"""Positions in as few bytes as possible: there may be ten million of them."""
 
 _TYPES: Final = ("invoke", "ok", "fail", "info")
 _INVOKE, _INFO = 0, 3
@@ -66,7 +66,7 @@ _FROM_COMPLETION: Final[Mapping[str, str]] = {
 
 
 def pair(events: pa.Table) -> pa.Table:
-    """One row an operation (`OPERATIONS`, ordered by `index`), from one row an event.
+    """Pair events to one row an operation (`OPERATIONS`, ordered by `index`).
 
     `events` is sorted by `index`. An operation that never completed, or whose outcome is unknown, has type `info`;
     only the former has a null `completed` (an `info` that was recorded still says when its client gave up).
@@ -79,9 +79,9 @@ def pair(events: pa.Table) -> pa.Table:
 
 
 def ends(events: pa.Table) -> tuple[_Positions, _Positions]:
-    """Where in `events` each operation was invoked, in that order, and where it was completed (−1: nowhere).
+    """Return the positions in `events` of each operation's invocation, increasing, and of its completion (−1: none).
 
-    What `pair` makes rows of, for checkers that need only a few columns of millions. Raises HistoryError as `pair` does.
+    For checkers that need only a few columns of millions of the rows of `pair`. Raises HistoryError as `pair` does.
     """
     processes = events["process"].to_numpy()
     types = positions_among(events["type"], _TYPES)
@@ -139,7 +139,7 @@ def _refuse_what_no_process_can_do(events: pa.Table, place: _Rows, follows: _Mas
 
 
 def _operations(events: pa.Table, *, invocation: _Positions, completion: _Positions, absent: _Mask) -> pa.Table:
-    """The columns of `OPERATIONS` from the positions of both events; where `absent`, there is no second."""
+    """Gather the columns of `OPERATIONS` from the positions of both events; where `absent`, there is no completion."""
     first = pa.array(invocation)
     second = pa.array(completion, mask=absent)
     columns = {name: gather_column(events[source], first) for name, source in _FROM_INVOCATION.items()}
@@ -153,7 +153,7 @@ def _operations(events: pa.Table, *, invocation: _Positions, completion: _Positi
 
 
 def _stable_order(numbers: _Positions) -> _Rows:
-    """A stable sort's order. Sixteen bits at a time, which are sorted by counting, ten times faster than by comparison."""
+    """Return the order of a stable sort. Sixteen bits at a time are sorted by counting, ten times faster than by comparison."""
     if not len(numbers):
         return np.zeros(0, np.int32)
     least, most = int(numbers.min()), int(numbers.max())
@@ -168,7 +168,7 @@ def _stable_order(numbers: _Positions) -> _Rows:
 
 
 def positions_among(column: pa.ChunkedArray, names: Sequence[str]) -> _Codes:
-    """Each text as its position in `names`, −1 if it is none of them."""
+    """Return each text's position in `names`, −1 for any other text."""
     if not pa.types.is_dictionary(column.type):
         found: _Codes = pc.fill_null(pc.index_in(column, pa.array(names)), -1).to_numpy().astype(np.int8)
         return found
@@ -181,7 +181,7 @@ def positions_among(column: pa.ChunkedArray, names: Sequence[str]) -> _Codes:
 
 
 def _codes(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    """A column of few distinct texts as numbers, equal where the texts are."""
+    """Encode a column of few distinct texts as numbers, equal where the texts are."""
     joined = column.combine_chunks()
     encoded = joined if pa.types.is_dictionary(column.type) else joined.dictionary_encode()
     codes: np.ndarray[Any, Any] = encoded.indices.to_numpy()

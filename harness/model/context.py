@@ -1,4 +1,4 @@
-"""Context: what a workload and a nemesis may know about their run."""
+"""Context: the facts of a run that its workloads and nemeses may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Context"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a workload may know about its run. The same context always gives the same steps."""
+    """The facts of a run that its workloads and nemeses may use. The same context always gives the same steps."""
 
     seed: int
     nodes: tuple[str, ...]
@@ -27,10 +27,10 @@ class Context:
     time_limit_s: float = 60
     rate: float | None = None
     under_faults: bool = False
-    """Whether nemeses are at work while the main phase runs: what would be over in a moment should last as long as they do."""
+    """True if nemeses act in the main phase: work that would end at once should then last as long as they do."""
     options: Mapping[str, str] = field(default_factory=dict)
     """`-O name=value` of the command line; a plugin reads those that it declares (`schemaquake.harness.model.options`)."""
 
     def random(self, *names: object) -> Random:
-        """A generator of its own for every purpose: the same seed and names give the same numbers."""
+        """Return a random generator for one purpose: the same seed and names give the same numbers."""
         return Random("/".join(map(str, (self.seed, *names))))

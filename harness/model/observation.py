@@ -18,7 +18,7 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 A headless table (a row of columns or options without the other half) is observed as it is: a `table` row whose id is
 null and whose options are `{}` (columns without a tables row) or whose columns are `{}` (a tables row without columns).
 An id that is null beside options is one that this line does not tell (1.2 and 2.0 compute it from the table's names);
-a column's type is empty, and a dropped column's null, where only half of it is told. Its kind is `untold` where
+a column's type is empty, and a dropped column's null, where only half of it is known. Its kind is `untold` where
 definitions do not say which column is the key (0.7).
 
 Where changes go through a Raft group (ScyllaDB) a `version` row has `"group0"`: `{"id", "upgrade_state", "schema_version", "members": [server id, …], "voters":
@@ -26,7 +26,7 @@ Where changes go through a Raft group (ScyllaDB) a `version` row has `"group0"`:
 its release does not tell, and in final readings `"barrier"`: `{"passed": bool, "seconds", "why"}`: whether the node had
 first caught up with all that was committed. Its epoch is the time (100 ns) of its newest change; a table's definition has
 what only ScyllaDB knows under `"scylla"`. A table or a view that the server keeps for its own ends (behind an index, or for
-captured changes) has `"derived_from"`, the name of the object it is kept for: nobody created it.
+captured changes) has `"derived_from"`, the name of the object it is kept for: no statement created it.
 
 A node that can describe its memory (4.0 and later, and 1.1) tells every object that it has there, and what has no row is absent.
 An earlier one is asked, in final readings only, for each table and view that its disk has, and each has one row:
@@ -66,7 +66,7 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One object as one node described it. `time` in ns on the run's clock; `definition` null: it is gone."""
+    """One object as one node described it. `time` in ns on the run's clock; `definition` is null if it is gone."""
 
     time: int
     phase: str
@@ -81,9 +81,9 @@ class Observation:
 
 
 def reading(*, phase: str, node: str, sample: int) -> Callable[..., Observation]:
-    """Makes the observations of one reading of one node, each at the moment at which it is made.
+    """Return a function that makes the observations of one reading of one node, each with its own time.
 
-    Takes kind, keyspace and name by position, and what else an observation has by name.
+    The function takes kind, keyspace and name by position, and the other fields by name.
     """
 
     def observed(kind: str, keyspace: str | None, name: str | None, **rest: Any) -> Observation:

@@ -1,7 +1,7 @@
-"""Operations: what one process asked of one coordinator, and what is known of the outcome.
+"""Operations: requests of one process to one coordinator, and their outcomes as far as they are known.
 
 A process invokes, and the same process later completes: `invoke → ok | fail | info`.
-`ok` it happened, `fail` it certainly did not, `info` nobody knows: it may take effect at any later time.
+`ok` it happened, `fail` it certainly did not, `info` unknown: it may take effect at any later time.
 Process −1 is the nemesis (and the conductor's notes): its events are all `info` and come alone.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 __all__ = ["JSON", "NEMESIS", "Completion", "MicroOp", "Operation", "OperationType"]
 
 JSON: TypeAlias = Any
-"""Whatever orjson writes and reads back unchanged."""
+"""A value that orjson writes and reads back unchanged."""
 
 OperationType: TypeAlias = Literal["invoke", "ok", "fail", "info"]
 MicroOp: TypeAlias = tuple[str, int, int | None, list[int] | None]
@@ -40,7 +40,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a client learned: the outcome, the value it brought back, and the error in the server's words.
+    """The end of an operation: its outcome, the value read, and the server's error message.
 
     `mops` replaces the invoked micro-operations when the client filled in reads.
     """
@@ -50,4 +50,4 @@ class Completion:
     error: str | None = None
     mops: tuple[MicroOp, ...] | None = None
     already_there: bool = False
-    """The server says that what was to be made exists. After an attempt of unknown outcome that may be its effect."""
+    """True if the server answered that the object exists. After an attempt of unknown outcome that may be its effect."""

@@ -44,13 +44,13 @@ class Option:
     """One declared option."""
 
     name: str
-    """As it is written: `first-race`."""
+    """The name as `-O` takes it: `first-race`."""
     field: str
     default: Any
     description: str
     """A noun phrase that says what the value is and which values there are."""
     parse: Callable[[str], Any] | None
-    """None: a value is read as the default's type."""
+    """The parser of a value; None: a value is read as the default's type."""
     shorthand: bool
     """True if commands have an option of this name of their own: `--first-race 3` for `-O first-race=3`."""
 
@@ -67,7 +67,7 @@ class Configurable(Protocol):
 
 @runtime_checkable
 class CheckedOptions(Protocol):
-    """Options that know what they contradict: one another, or the rest of the run."""
+    """Options that can exclude each other, or the rest of the run."""
 
     def check(self, context: Context) -> None:
         """Refuse a run before anything is started; `context.features` is still empty. Raises PlanError."""

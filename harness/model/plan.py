@@ -1,6 +1,6 @@
 """Plan: everything needed to run a test again, as one value that is written into the run's folder.
 
-The plan and the seed fix every operation and fault; what remains to chance is what the cluster makes of them.
+The plan and the seed fix every operation and fault; only the cluster's reaction is left to chance.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ CLUSTER_FILE: Final = "cluster.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run, where, and against what. Times in seconds."""
+    """The system, workloads, nemeses, cluster and limits of one run. Times in seconds."""
 
     system: str
     workloads: tuple[str, ...]
     cluster: str = "local"
     cluster_file: Path | None = None
-    """Of a deployed cluster: what it is, how it is reached, and what may be done to it; `cluster` is its provider."""
+    """The file of a deployed cluster: its system, access and allowed faults; `cluster` is then its provider."""
     nodes: int = 3
     nemeses: tuple[str, ...] = ()
     seed: int = 1
@@ -55,7 +55,7 @@ class Plan:
     replication_factor: int | None = None
     keyspace_prefix: str = "sq"
     options: Mapping[str, str] = field(default_factory=dict)
-    """`-O name=value`: what workloads, nemeses and clusters declare beyond this (`schemaquake.harness.model.options`)."""
+    """`-O name=value`: the options that workloads, nemeses and clusters declare (`schemaquake.harness.model.options`)."""
     request_timeout_s: float = 20
     start_timeout_s: float = 120
     settle_limit_s: float = 20
@@ -65,7 +65,7 @@ class Plan:
     schemaquake_version: str = field(default_factory=lambda: schemaquake.__version__)
 
     def __post_init__(self) -> None:
-        """Reject what no run could mean, by name."""
+        """Raise PlanError for a field out of range, by its name."""
         for name in ("time_limit_s", "rate", "request_timeout_s", "start_timeout_s", "settle_limit_s"):
             # Every comparison with a NaN is false, so it would pass all the others and never end.
             if not math.isfinite(getattr(self, name) or 0):
@@ -113,11 +113,11 @@ class Plan:
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """n1, n2, … as Jepsen names them."""
+        """The nodes' names, n1, n2, … as in Jepsen."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     def context(self, features: frozenset[str]) -> Context:
-        """Return what workloads and nemeses may know."""
+        """Return the facts that workloads and nemeses may use."""
         return Context(
             seed=self.seed,
             nodes=self.node_names,
@@ -143,7 +143,7 @@ class Plan:
                     options.check(context)
 
     def command_line(self) -> list[str]:
-        """The `schemaquake run …` that repeats this plan: only what differs from the defaults."""
+        """Return the `schemaquake run …` that repeats this plan, without arguments that equal the defaults."""
         argv = ["schemaquake", "run", "--system", self.system, "--workload", ",".join(self.workloads)]
         argv += ["--nemesis", ",".join(self.nemeses) or "none", "--seed", str(self.seed)]
         defaults = {f.name: f.default for f in fields(self)}
@@ -191,11 +191,11 @@ class Plan:
         return found
 
     def command(self) -> str:
-        """The same as one line for a shell."""
+        """Return the command line as one line for a shell."""
         return shlex.join(self.command_line())
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as plan.json holds it."""
+        """Return the plan as plan.json holds it."""
         document = asdict(self)
         for name in _PATHS:
             document[name] = None if document[name] is None else str(document[name])
@@ -226,7 +226,7 @@ class Plan:
 
     @classmethod
     def read(cls, folder: Path) -> Plan:
-        """The plan of a run's folder; raises HistoryError if it is missing or damaged."""
+        """Read the plan of a run's folder. Raises HistoryError if it is missing or damaged."""
         path = folder / "plan.json"
         try:
             document = orjson.loads(path.read_bytes())
@@ -261,6 +261,6 @@ def _option(name: str) -> str:
 
 
 def _shortest(number: float) -> str:
-    """As a person would write it, but never another number."""
+    """Render a number in its shortest form that is read back as the same number."""
     text = f"{number:g}"
     return text if float(text) == number else repr(number)

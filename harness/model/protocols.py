@@ -1,6 +1,6 @@
-"""The six protocols: what a cluster, a node, a client, a workload, a nemesis and a checker must be able to do.
+"""The six protocols: cluster, node, client, workload, nemesis and checker, with their optional extensions.
 
-Nothing inherits from these. Implementations are found through entry points (`schemaquake.harness.registry`), so whoever ships a
+Nothing inherits from these. Implementations are found through entry points (`schemaquake.harness.registry`), so a package with a
 package with `[project.entry-points."schemaquake.workloads"]` has written a workload. What they may have besides is declared
 as facts (`schemaquake.harness.model.traits`) and as verbs: the `runtime_checkable` protocols here.
 """
@@ -62,7 +62,7 @@ __all__ = [
 Phase: TypeAlias = Literal["setup", "prepare", "main", "probe", "final"]
 
 UndoVerb: TypeAlias = Literal["start", "resume", "clock"]
-"""What a node can do by itself against a fault: start its server, wake it, set its clock right."""
+"""The verbs by which a node undoes a fault by itself: start its server, resume it, set its clock right."""
 
 
 # ── the system under test ────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,7 +79,7 @@ class Executed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """How one start of a node ended. `first_error` is the node's own first ERROR, with its exception, when it died."""
+    """The end of one start of a node. `first_error` is the node's own first ERROR, with its exception, when it died."""
 
     node: str
     served: bool
@@ -127,29 +127,29 @@ class Node(Protocol):
         ...
 
     def resume(self) -> None:
-        """Let a frozen server go on (SIGCONT); harmless otherwise."""
+        """Resume a frozen server (SIGCONT); no effect otherwise."""
         ...
 
     def state(self) -> Literal["running", "paused", "stopped"]:
-        """What the server's process is doing now, read from the system and not remembered."""
+        """Return the present state of the server's process, read from the system and not remembered."""
         ...
 
     def skew_clock(self, offset_s: float) -> None:
-        """Shift the server's wall clock by `offset_s` from true time; 0 restores it, and lets go on whatever keeps it."""
+        """Shift the server's wall clock by `offset_s` from true time; 0 restores it, and releases the helper that keeps it."""
         ...
 
     def clock_offset(self) -> float:
-        """The server's wall clock minus true time, in seconds, read back."""
+        """Read back the server's wall clock minus true time, in seconds."""
         ...
 
     def log_text(self) -> str:
-        """The server's log as it stands."""
+        """Return the server's log up to now."""
         ...
 
     def data_directories(self) -> Sequence[tuple[str, str, str | None, bool, Sequence[str]]]:
-        """(keyspace, table, id, live, snapshots) of every table on the node's disk.
+        """Return (keyspace, table, id, live, snapshots) of every table on the node's disk.
 
-        Ids as 32 hex digits, null in a layout whose names bear none; in one without folders, what was never flushed is absent.
+        Ids as 32 hex digits, null in a layout whose names bear none; in one without folders, tables that were never flushed are absent.
         """
         ...
 
@@ -164,7 +164,7 @@ class Client(Protocol):
     def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
         """Read this node's own account of its schema (see `schemaquake.harness.model.observation`).
 
-        `complete` asks for every object; otherwise what changed since this client last looked. `time` is filled in
+        `complete` asks for every object; otherwise the changes since this client's last call. `time` is filled in
         with `time.monotonic_ns()`. An unreachable node yields one `version` observation with an error.
         """
         ...
@@ -183,19 +183,19 @@ class EventClient(Client, Protocol):
     """
 
     def submit(self, operation: Invoke, answer: Callable[[Completion], None]) -> None:
-        """As `invoke`."""
+        """Begin an `invoke`; `answer` receives its completion."""
         ...
 
     def look(self, *, phase: str, sample: int, complete: bool, answer: Callable[[Sequence[Observation]], None]) -> None:
-        """As `observe`."""
+        """Begin an `observe`; `answer` receives its observations."""
         ...
 
 
 class Connector(Protocol):
-    """How a worker process reaches the cluster: picklable, and cheap until `connect`."""
+    """The way from a worker process to the cluster: picklable, and cheap until `connect`."""
 
     def connect(self, node: str, *, request_timeout_s: float) -> Client:
-        """A session pinned to one coordinator; raises NodeUnreachable."""
+        """Open a session pinned to one coordinator. Raises NodeUnreachable."""
         ...
 
 
@@ -207,14 +207,14 @@ class Cluster(Protocol):
 
     nodes: Sequence[Node]
     features: frozenset[str]
-    """What this system's DDL knows: keyspaces, tables, columns, options, types, functions, views, indexes, …"""
+    """The features of this system's DDL: keyspaces, tables, columns, options, types, functions, views, indexes, …"""
 
     def start(self) -> Sequence[Boot]:
         """Create and boot every node; returns once all serve clients. Raises NodeDied, StartTimeout."""
         ...
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
-        """Wait until each of these nodes takes all the others of them for alive; None, or what is missing at the deadline."""
+        """Wait until each of these nodes regards all the others as alive; None, or the reason why not at the deadline."""
         ...
 
     def stop(self) -> None:
@@ -222,11 +222,11 @@ class Cluster(Protocol):
         ...
 
     def connector(self) -> Connector:
-        """What worker processes are given."""
+        """Return the connector that worker processes receive."""
         ...
 
     def missing(self, means: str) -> str | None:
-        """Why this cluster cannot provide `means` (`packets`, `clock`, `signals`, `topology`), or None if it can."""
+        """Return why this cluster cannot provide `means` (`packets`, `clock`, `signals`, `topology`), or None if it can."""
         ...
 
 
@@ -268,42 +268,42 @@ class Provider(Protocol):
     name: str
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
-        """Everything that needs the outside world (fetching, checking tools and memory).
+        """Fetch distributions, and check tools and memory: everything that needs the network or the machine.
 
-        Returns what a reader of the report should know of it. Raises EnvironmentLacks, FetchError.
+        Returns the facts that the report shows of it. Raises EnvironmentLacks, FetchError.
         """
         ...
 
     def enclosure(self, folder: Path) -> Sequence[str]:
-        """The argument vector in front of the run's own process, [] if it needs none; raises EnvironmentLacks."""
+        """Return the argument vector in front of the run's own process, [] if it needs none; raises EnvironmentLacks."""
         ...
 
     def create(self, plan: Plan, folder: Path) -> Cluster:
-        """The cluster of this plan, not yet started; called inside the enclosure."""
+        """Create the cluster of this plan, not yet started; called inside the enclosure."""
         ...
 
     def heal(self, folder: Path) -> Sequence[str]:
-        """Undo what a dead run left behind; idempotent. Returns what was done, a sentence each."""
+        """Undo the remains of a dead run; idempotent. Returns the actions, a sentence each."""
         ...
 
 
 @runtime_checkable
 class LedgerHealer(Protocol):
-    """A provider whose nodes outlive a run, and can be healed by whoever has its ledger and their owner's file."""
+    """A provider whose nodes outlive a run, and can be healed from its ledger and the cluster file alone."""
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
-        """As `Provider.heal`. Raises HealError for what is left."""
+        """Undo the faults of a ledger; idempotent. Returns the actions, a sentence each. Raises HealError for those left."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What a plan will ask of the machine, and what its system can do, known before anything is fetched or started."""
+    """The memory that a plan needs and the features of its system, known before anything is fetched or started."""
 
     memory_mb: int
-    """Of all nodes together; what the cluster takes of this machine."""
+    """The memory of all nodes together, on this machine."""
     features: frozenset[str]
-    """As `Cluster.features`."""
+    """The features of the system, as in `Cluster.features`."""
 
 
 @runtime_checkable
@@ -315,7 +315,7 @@ class Forecast(Protocol):
         ...
 
 
-# ── what the workers do ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── workloads ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ class Worker:
 
 
 class Workload(Protocol):
-    """What the crew does in each phase. Pure: a function of context and worker, so a seed fixes every operation.
+    """The steps of a crew in each phase. Pure: a function of context and worker, so a seed fixes every operation.
 
     Phases, in order: `setup` (before anything; then the harness waits for schema agreement), `prepare` (rows that the
     main phase starts from), `main` (under faults), heal and settle, `probe` (can every table be written and read through every coordinator?),
@@ -342,15 +342,15 @@ class Workload(Protocol):
     """Features without which the workload is not applicable."""
 
     def crew(self, context: Context) -> Sequence[Worker]:
-        """The workers this workload wants, each pinned to a node."""
+        """Return the workers of this workload, each pinned to a node."""
         ...
 
     def steps(self, phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-        """What this worker does in this phase. In `main` it may be endless: the harness stops it at the time limit."""
+        """Return the steps of one worker in one phase. In `main` they may be endless: the harness stops them at the time limit."""
         ...
 
 
-# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,13 +367,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRequest:
-    """A fault that is to be in place from before the main phase begins until it has ended."""
+    """A request for a fault that is in place from before the main phase begins until it has ended."""
 
     nemesis: str
     nodes: tuple[str, ...]
     parameters: Mapping[str, JSON] = field(default_factory=dict)
     reason: str = ""
-    """What of the command line asks for it, for refusals: `--mode partition`."""
+    """The argument of the command line that asks for it, for refusals: `--mode partition`."""
 
     def fault(self, *, id: int, ends_s: float) -> Fault:  # noqa: A002 - as the field of Fault
         """Return it as a planned fault; it ends when the phase does, and `ends_s` is the estimate of that."""
@@ -401,15 +401,15 @@ class Nemesis(Protocol):
     name: str
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Every fault of the run, in order of `begins_s`, ending before `context.time_limit_s`; ids from 0."""
+        """Plan every fault of the run, in order of `begins_s`, ending before `context.time_limit_s`; ids from 0."""
         ...
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Make it happen and return its effect as read back from the system (rules, pids, offsets), as evidence."""
+        """Inject the fault and return its effect as read back from the system (rules, pids, offsets), as evidence."""
         ...
 
     def heal(self, cluster: Cluster, fault: Fault) -> JSON:
-        """Undo it; idempotent, also when the fault was never injected. Returns what was read back. Raises HealError."""
+        """Undo the fault; idempotent, also if it was never injected. Returns the state read back. Raises HealError."""
         ...
 
 
@@ -483,10 +483,10 @@ class Undo:
 
 @runtime_checkable
 class Undoable(Protocol):
-    """A nemesis that can say beforehand how its faults are undone on each node alone, with no harness there."""
+    """A nemesis whose faults can be undone by each node alone, by commands known beforehand."""
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
-        """By node, in order. Undoes exactly this fault, however far its injection got."""
+        """Return, by node and in order, what undoes exactly this fault, however far its injection got."""
         ...
 
 
@@ -509,14 +509,14 @@ class Guarded(Protocol):
         ...
 
     def expired(self, fault: Fault) -> Mapping[str, JSON]:
-        """What guards of this fault have done by themselves so far, by node; empty before any has and after `disarm`.
+        """Return the actions of this fault's guards so far, by node; empty before any acted and after `disarm`.
 
         `{"after_s": since arming, "done": [{"argv", "exit_code"}]}`. Raises ClusterError, NodeUnreachable.
         """
         ...
 
 
-# ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── formats ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class HistoryFormat(Protocol):
@@ -536,11 +536,11 @@ class HistoryFormat(Protocol):
         ...
 
 
-# ── what is judged ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── checkers ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Checker(Protocol):
-    """Records in, verdict out; nothing else. `scope` says what may be judged apart from the rest.
+    """Records in, verdict out; nothing else. `scope` is the part of a run that is judged separately.
 
     A checker of scope `keyspace` is called once for every keyspace with the history and observations of that keyspace
     and of the run as a whole (null keys); one of scope `run` once, with everything.
@@ -558,5 +558,5 @@ class Checker(Protocol):
     vouches: bool
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
-        """Judge. Ends within about `limit_s` with an `unknown` that says why, if it cannot decide sooner."""
+        """Judge the records. Returns within about `limit_s`, with an `unknown` and its reason if it cannot decide sooner."""
         ...

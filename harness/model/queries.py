@@ -1,4 +1,4 @@
-"""Queries: the reads and writes of the data workloads, each with the CQL that asks for it and how its answer is read.
+"""Queries: the reads and writes of the data workloads, each with its CQL and the form of its answer.
 
 | f | key | value when invoked | value when ok | workload |
 |---|---|---|---|---|
@@ -28,7 +28,7 @@ __all__ = ["READS", "Answer", "Query"]
 Answer: TypeAlias = Literal[
     "nothing", "applied", "cell", "column", "collection", "lists", "registers", "cell-and-writetime"
 ]
-"""How rows become a value.
+"""The conversion of rows to a value.
 
 - `nothing`: the value stays as it was asked
 - `applied`: a conditional write; the first column says whether it was carried out, and `fail` if not
@@ -40,7 +40,7 @@ Answer: TypeAlias = Literal[
 """
 
 READS: Final = frozenset({"read", "read-batches", "get", "probe"})
-"""What changes nothing, whatever becomes of it."""
+"""Operations that change nothing, whatever their outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Query:
 
     text: str
     consistency: str = "QUORUM"
-    """A driver's name of a consistency level; SERIAL for a linearizable read."""
+    """The consistency level by its name in drivers; SERIAL for a linearizable read."""
     serial_consistency: str | None = None
-    """Of a conditional write or a transaction: SERIAL or LOCAL_SERIAL."""
+    """The serial consistency of a conditional write or a transaction: SERIAL or LOCAL_SERIAL."""
     answer: Answer = "nothing"

@@ -70,9 +70,9 @@ LOGS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Records:
-    """What a checker judges. Tables follow `HISTORY`, `OBSERVATIONS` and `LOGS`, sorted by index, (time, node), (node, line).
+    """The tables that a checker judges. They follow `HISTORY`, `OBSERVATIONS` and `LOGS`, sorted by index, (time, node), (node, line).
 
-    Records are equal only to themselves: what is derived from them is found by them.
+    Records are equal only to themselves, so that derived values can be cached by them.
     """
 
     history: pa.Table
@@ -81,7 +81,7 @@ class Records:
 
     @classmethod
     def of(cls, history: pa.Table, observations: pa.Table | None = None, logs: pa.Table | None = None) -> Records:
-        """Bundle a history with empty tables for what is not there."""
+        """Bundle a history with empty tables for those not given."""
         return cls(
             history,
             OBSERVATIONS.empty_table() if observations is None else observations,
@@ -90,7 +90,7 @@ class Records:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The same table with dictionary columns as plain strings, whichever engine handed it over."""
+    """Return the table with dictionary columns as plain strings."""
     fields = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in table.schema
@@ -99,5 +99,5 @@ def plain(table: pa.Table) -> pa.Table:
 
 
 def keyspace_of(key: str | None) -> str | None:
-    """The keyspace of a key: `"ks"` and `"ks.name"` both belong to `ks`; a null key belongs to the run."""
+    """Return the keyspace of a key: `"ks"` and `"ks.name"` both belong to `ks`; a null key belongs to the run."""
     return None if key is None else key.split(".", 1)[0]

@@ -1,4 +1,4 @@
-"""Runtime: what a run stands on: its clock, the crew, the observer, and tasks beside them.
+"""Runtime: the clock of a run, its crew, its observer, and tasks beside them.
 
 Real runs stand on processes, threads and the machine's clock (`schemaquake.harness.run.process_runtime`), simulated ones
 on an event heap and virtual time (`schemaquake.harness.run.simulated_runtime`). Phases, steps and faults are written
@@ -27,15 +27,15 @@ class Clock(Protocol):
     """The time of one run."""
 
     def now_ns(self) -> int:
-        """The present moment; never less than before. Only differences mean anything."""
+        """Return the present moment in ns; never less than before. Only differences have a meaning."""
         ...
 
     def stamp_ns(self) -> int:
-        """The present moment as a record's time. In a simulation no two stamps are equal, so that records keep their order."""
+        """Return the present moment as a record's time. In a simulation no two stamps are equal, so that records keep their order."""
         ...
 
     def utc(self) -> datetime:
-        """The present moment of the calendar."""
+        """Return the present moment of the calendar."""
         ...
 
 
@@ -46,23 +46,23 @@ class Sleep(NamedTuple):
 
 
 TaskSteps: TypeAlias = Generator[Sleep, bool, None]
-"""Work that sleeps now and then; what it does between two pauses may block."""
+"""Work with pauses; it may block between two of them."""
 
 
 class Task(Protocol):
-    """Work that goes on beside the phases."""
+    """A task that runs beside the phases."""
 
     def stop(self) -> None:
-        """Cut its present and all its later pauses short; idempotent."""
+        """Cut the task's present and later pauses short; idempotent."""
         ...
 
     def join(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the task has ended."""
         ...
 
 
 class Tasks(Protocol):
-    """A clock, and a way to have work done beside the phases."""
+    """A clock, and a way to run tasks beside the phases."""
 
     @property
     def clock(self) -> Clock:
@@ -70,7 +70,7 @@ class Tasks(Protocol):
         ...
 
     def spawn(self, name: str, steps: TaskSteps) -> Task:
-        """Begin `steps` now. They must not raise."""
+        """Begin a task of these `steps` now. They must not raise."""
         ...
 
 
@@ -87,7 +87,7 @@ class Crew(Protocol):
     """The workers of a run."""
 
     ended_early: str | None
-    """Why the last phase ended before its steps did, in the words of a worker; None if it did not."""
+    """A worker's reason why the last phase ended before its steps did; None if it did not."""
 
     def connect(self, nodes: Iterable[str]) -> None:
         """Open (or open anew) the sessions of the workers of these nodes; raises NodeUnreachable.
@@ -139,7 +139,7 @@ class Observer(Protocol):
         ...
 
     def settle(self, *, limit_s: float) -> Settled:
-        """Wait until every node shows the same schema version, twice in a row, or the limit passes."""
+        """Wait until every node shows the same schema version twice in a row, or until the limit passes."""
         ...
 
     def read(self, phase: str) -> None:
@@ -156,7 +156,7 @@ class Observer(Protocol):
 
 
 class Runtime(Tasks, Protocol):
-    """What a run stands on."""
+    """The clock, crew, observer and tasks of a run."""
 
     def waiting(self) -> AbstractContextManager[None]:
         """Have `schemaquake.harness.wait` wait by this runtime's clock while the block runs."""
@@ -172,18 +172,18 @@ class Runtime(Tasks, Protocol):
         started_ns: int,
         request_timeout_s: float,
     ) -> Crew:
-        """The workers of all workloads, not yet connected. Each writes a journal of its own into `journals`."""
+        """Create the workers of all workloads, not yet connected. Each writes a journal of its own into `journals`."""
         ...
 
     def observer(self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float) -> Observer:
-        """The observer, not yet connected."""
+        """Create the observer, not yet connected."""
         ...
 
 
 @runtime_checkable
 class RuntimeProvider(Protocol):
-    """A provider whose runs stand on a runtime of their own. Those of any other stand on processes and wall time."""
+    """A provider whose runs have a runtime of their own. Those of any other use processes and wall time."""
 
     def runtime(self, plan: Plan) -> Runtime:
-        """The runtime of this plan's run; called once, before `create`, which is called on the same provider."""
+        """Return the runtime of this plan's run; called once, before `create`, which is called on the same provider."""
         ...

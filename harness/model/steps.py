@@ -1,4 +1,4 @@
-"""Steps: the little language in which a workload tells one worker what to do next.
+"""Steps: the little language in which a workload describes the actions of one worker.
 
 A workload yields steps; the worker carries them out one after another against its own pinned coordinator.
 A step is a value, made from the seed alone, so the same plan always asks for the same operations in the same order.
@@ -29,11 +29,11 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Require:
-    """Ask for an operation until it is done, for at most `limit_s`: what comes after it would mean nothing without it.
+    """Ask for an operation until it is done, for at most `limit_s`, because later steps depend on it.
 
-    Every attempt is recorded like an `Invoke`. A first attempt that nobody answered may have been carried out, so a
-    refusal because the object is already there counts as done. What never gets done ends the phase for the whole crew
-    (`phase-ended-early`). Never for a statement that races: asked for twice, it is another experiment.
+    Every attempt is recorded like an `Invoke`. A first attempt without an answer may have been carried out, so a
+    refusal because the object already exists counts as done. An operation that is never done ends the phase for the whole crew
+    (`phase-ended-early`). Not for a statement that races: repeated, it is another experiment.
     """
 
     invoke: Invoke
@@ -42,7 +42,7 @@ class Require:
 
 @dataclass(frozen=True, slots=True)
 class Meet:
-    """Wait until every worker of this crew has come here, then go on together (a barrier)."""
+    """Wait until every worker of this crew has reached this step (a barrier)."""
 
     name: str
 
@@ -56,7 +56,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Write one `info` event of process −1 into the history: which race this is, what the workload meant by it."""
+    """Write one `info` event of process −1 into the history: the race that follows, or another fact of the workload."""
 
     f: str
     key: str | None = None

@@ -1,4 +1,4 @@
-"""Traits: what a plugin may declare of itself, and what holds where it declares nothing.
+"""Traits: facts that a plugin may declare of itself, with their defaults.
 
 The protocols (`schemaquake.harness.model.protocols`) name what every plugin must have, and nothing inherits from them. What
 a plugin may leave out is of two kinds. A *fact* is an attribute, with a default that is written here and read here alone.

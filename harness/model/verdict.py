@@ -1,4 +1,4 @@
-"""Verdicts: what a checker says as data, and how several are combined.
+"""Verdicts: the answer of a checker as data, and the combination of several.
 
 Three values, worst first: `False` outweighs `"unknown"` outweighs `True`. No verdict at all is unknown, and
 unknown is never good news: a check that could not decide is not a check that passed.
@@ -40,7 +40,7 @@ VERDICT_SCHEMA: Final = 2
 Validity: TypeAlias = Literal[True, False, "unknown"]
 
 DoubtKind: TypeAlias = Literal["nothing-to-judge", "unread", "time", "memory", "crashed", "undecided", "incomplete-run"]
-"""Why something is not decided.
+"""The kinds of reasons why something is not decided.
 
 - `nothing-to-judge`: the history has nothing that the checker's question applies to;
 - `unread`: a node, a disk or a file could not be read;
@@ -57,7 +57,7 @@ _NAMED_MOST: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One proven violation: what, on which objects and nodes, by which operations, and why that is impossible otherwise.
+    """One proven violation: its type, objects, nodes, operations, and the proof that no legal execution explains it.
 
     `type` is a stable name of the catalogue; `ops` are indices into the history; `objects` are `keyspace` or
     `keyspace.name`; `explanation` is in the form Let …, Then …, But …; `references` are tickets and seed documents.
@@ -273,7 +273,7 @@ def merge_doubts(doubts: Iterable[Doubt]) -> tuple[Doubt, ...]:
     for doubt in doubts:
         objects.setdefault((doubt.kind, doubt.text, doubt.checker), []).append(doubt.objects)
     return tuple(
-        # Said of everything, it needs no list of those of which it was said again.
+        # A doubt about everything needs no list of objects.
         Doubt(kind, text, () if () in named else tuple(dict.fromkeys(sum(named, ()))), checker)
         for (kind, text, checker), named in objects.items()
     )
