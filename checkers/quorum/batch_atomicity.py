@@ -18,22 +18,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, seconds
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
 from schemaquake.harness.errors import HistoryError
-from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["BatchAtomicity"]
 
 _OPERATIONS: Final = ("batch", "read-batches")
 _TORN_FOR_NS: Final = 8_000_000_000
-_EXAMPLES_MOST: Final = 5
 
 
 class BatchAtomicity:
@@ -46,7 +46,7 @@ class BatchAtomicity:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the readings
         """Judge every batch. Raises HistoryError for two batches of one number, and for a malformed batch."""
-        batches, readings = _read_batches(records.history)
+        batches, readings = _read_batches(Evidence.of(records))
         if not batches or not readings:
             missing = "batch was written" if not batches else "table of batches was read"
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
@@ -56,6 +56,9 @@ class BatchAtomicity:
             return Verdict.unknown(self.name, Doubt("undecided", text))
         found = _Violations(batches, readings, copies=next(iter(factors)))
         found.judge()
+        tally = Tally(self.name)
+        tally.add(*found.report())
+        tally.doubt(*found.doubts)
         stats = {
             "batches": len(batches),
             "acknowledged": sum(batch.operation.type == "ok" for batch in batches.values()),
@@ -63,14 +66,7 @@ class BatchAtomicity:
             "readings": len(readings),
             **{kind.replace("-", "_"): len(group) for kind, group in found.violations.items()},
         }
-        anomalies = tuple(found.report())
-        return Verdict(
-            valid=False if anomalies else "unknown" if found.doubts else True,
-            checker=self.name,
-            anomalies=anomalies,
-            stats=make_stats(stats),
-            doubts=tuple(found.doubts),
-        )
+        return tally.verdict(**stats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +104,13 @@ class _Violation:
     missed_by: list[_Reading] = field(default_factory=list)
 
 
-def _read_batches(history: pa.Table) -> tuple[Mapping[int, _Batch], Sequence[_Reading]]:
+def _read_batches(evidence: Evidence) -> tuple[Mapping[int, _Batch], Sequence[_Reading]]:
     """Read the batches, by number, and the answered readings, in order of invocation."""
-    events = history.filter(
-        pc.and_(
-            pc.is_in(plain(history.select(["f"]))["f"], value_set=pa.array(_OPERATIONS)),
-            pc.greater_equal(history["process"], 0),
-        )
-    )
     batches: dict[int, _Batch] = {}
     readings: list[_Reading] = []
-    for operation in operations(events):
+    for operation in evidence.operations(_OPERATIONS):
+        if operation.process < 0:
+            continue
         request: Any = operation.argument if isinstance(operation.argument, dict) else {}
         level = str(request.get("consistency"))
         if operation.f == "read-batches":
@@ -243,10 +235,10 @@ class _Violations:
 def _report_kind(kind: str, group: Sequence[_Violation], *, total: int) -> Anomaly:
     first = group[0]
     tables = sorted({r.table for violation in group for r in (*violation.shown_by, *violation.missed_by)})
-    examples = group[:_EXAMPLES_MOST]
+    examples = group[: LIMITS.examples]
     readings = [r for violation in examples for r in (violation.shown_by[-1:] + violation.missed_by[-1:])]
     batches = [violation.batch.operation for violation in examples if violation.batch is not None]
-    lines = [] if first.batch is None else [f"T1 = {_render_batch(first.batch)}"]
+    lines = [] if first.batch is None else label([_render_batch(first.batch)])
     return anomaly(
         kind,
         objects=tables,
@@ -300,14 +292,8 @@ def _render_readings(readings: Sequence[_Reading]) -> str:
 
 
 def _render_batch(batch: _Batch) -> str:
-    operation = batch.operation
-    number = operation.argument["id"]
-    outcome = operation.type if operation.error is None else f"{operation.type} ({operation.error})"
-    when = "" if operation.completed is None else f" at {seconds(operation.completed)}"
-    return (
-        f"op {operation.index}: p{operation.process} {operation.node or '-'} logged batch {number} at {batch.level} into "
-        f"{listing(batch.tables)} -> {outcome}{when}"
-    )
+    number = batch.operation.argument["id"]
+    return batch.operation.text(f"logged batch {number} at {batch.level} into {listing(batch.tables)}")
 
 
 def _render_evidence(reading: _Reading) -> Mapping[str, Any]:

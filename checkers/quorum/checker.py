@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.evidence import report_violations
 from schemaquake.checkers.quorum.operations import find_replication_factors, read_quorum_operations
 from schemaquake.checkers.quorum.violations import find_violations
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Doubt, Stat, Verdict, make_stats
+from schemaquake.harness.model.verdict import Doubt, Stat, Verdict
 
 __all__ = ["Quorum"]
 
@@ -65,8 +66,10 @@ class Quorum:
             text = f"the replication factor of the keyspace is not known: {known}"
             return Verdict.unknown(self.name, Doubt("undecided", text))
         (copies,) = factors
-        found = find_violations(operations, Notes(records.history), copies=copies)
-        anomalies = tuple(report_violations(operations, found))
+        found = find_violations(operations, Evidence.of(records).notes, copies=copies)
+        tally = Tally(self.name)
+        tally.add(*report_violations(operations, found))
+        tally.doubt(*found.doubts)
         stats: dict[str, JSON] = {
             "puts": len(operations.puts),
             "acknowledged": len(operations.acknowledged_puts),
@@ -76,10 +79,4 @@ class Quorum:
             "replicas_max": Stat(copies, merge="max"),
             **found.counts,
         }
-        return Verdict(
-            valid=False if anomalies else "unknown" if found.doubts else True,
-            checker=self.name,
-            anomalies=anomalies,
-            stats=make_stats(stats),
-            doubts=tuple(found.doubts),
-        )
+        return tally.verdict(**stats)

@@ -10,8 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from schemaquake.checkers.evidence.operation_lines import render_operation
+from schemaquake.checkers.findings.argument import label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, phase_text, seconds
+from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated
 from schemaquake.checkers.quorum.violations import Pairs, Violations
@@ -20,8 +23,6 @@ from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["report_violations"]
 
-_KEYS_MOST: Final = 20
-_EXAMPLES_MOST: Final = 5
 _NO_READS: Final = "no later read of the key was answered"
 
 
@@ -33,10 +34,10 @@ def report_violations(operations: Operations, found: Violations) -> Iterator[Ano
         (found.non_monotonic, reporter.non_monotonic),
         (found.shadowed, reporter.shadowed),
     ):
-        yield from (report(group) for group in list(_group_by_key(operations, pairs).values())[:_KEYS_MOST])
-    yield from (reporter.under_replicated(owed) for owed in found.under_replicated[:_KEYS_MOST])
+        yield from (report(group) for group in list(_group_by_key(operations, pairs).values())[: LIMITS.objects])
+    yield from (reporter.under_replicated(owed) for owed in found.under_replicated[: LIMITS.objects])
     by_key = _group_by_key(operations, [(read, read) for read in found.unwritten])
-    yield from (reporter.unwritten([read for read, _ in group]) for group in list(by_key.values())[:_KEYS_MOST])
+    yield from (reporter.unwritten([read for read, _ in group]) for group in list(by_key.values())[: LIMITS.objects])
 
 
 def _group_by_key(operations: Operations, pairs: Pairs) -> Mapping[int, Pairs]:
@@ -86,22 +87,18 @@ class _Reporter:
             "shadowed-write",
             objects=[operations.keys[operations.key[hidden]]],
             nodes=[self._find_node(at) for pair in pairs for at in pair],
-            ops=[int(operations.index[at]) for pair in pairs[:_EXAMPLES_MOST] for at in pair]
+            ops=[int(operations.index[at]) for pair in pairs[: LIMITS.examples] for at in pair]
             + ([int(operations.index[read])] if read is not None else []),
             evidence={
                 "hidden": count,
                 "examples": [
                     {"hides": self._render_evidence(hiding_put), "hidden": self._render_evidence(put)}
-                    for hiding_put, put in pairs[:_EXAMPLES_MOST]
+                    for hiding_put, put in pairs[: LIMITS.examples]
                 ],
                 "shown_by": None if read is None else self._render_evidence(read),
             },
             explanation=explain(
-                [
-                    f"T{n} = {self._render_operation(at)}"
-                    for n, at in enumerate((hiding, hidden, read), 1)
-                    if at is not None
-                ],
+                label(self._render_operation(at) for at in (hiding, hidden, read) if at is not None),
                 "T1 was acknowledged before T2 began, so T2 is the later write.",
                 f"the replicas keep the higher writetime, and {self._compare_writetimes(hiding, hidden)}: T2 never took effect, though "
                 f"it was acknowledged; {shown}. The same holds for {count} acknowledged puts of this key. No quorum was "
@@ -131,7 +128,7 @@ class _Reporter:
                 "probes": {node: self._render_evidence(probe) for node, probe in owed.probes.items()},
             },
             explanation=explain(
-                [f"T1 = {self._render_operation(owed.put)}"],
+                label([self._render_operation(owed.put)]),
                 f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {self._found.copies} replicas have it, or "
                 "a later one.",
                 f"{phase_text(owed.phase)} a read at ONE through each replica shows {shows}: {few} can have it.",
@@ -143,18 +140,18 @@ class _Reporter:
         read = reads[0]
         put = int(operations.put[operations.version[read]])
         if put < 0:
-            lines, but = [], "no operation ever put it"
+            shown, but = [read], "no operation ever put it"
         else:
-            lines = [f"T2 = {self._render_operation(put)}"]
+            shown = [read, put]
             but = "T2, which put it, was refused" if operations.refused[put] else "T2 began only after T1 was answered"
         return anomaly(
             "unwritten-value",
             objects=[operations.keys[operations.key[read]]],
             nodes=[self._find_node(at) for at in reads],
-            ops=[int(operations.index[at]) for at in (*reads[:_EXAMPLES_MOST], *([put] if put >= 0 else []))],
-            evidence={"count": len(reads), "examples": [self._render_evidence(at) for at in reads[:_EXAMPLES_MOST]]},
+            ops=[int(operations.index[at]) for at in (*reads[: LIMITS.examples], *([put] if put >= 0 else []))],
+            evidence={"count": len(reads), "examples": [self._render_evidence(at) for at in reads[: LIMITS.examples]]},
             explanation=explain(
-                [f"T1 = {self._render_operation(read)}", *lines],
+                label(map(self._render_operation, shown)),
                 f"T1 shows {self._render_value(read)}, so some operation put {self._render_value(read)} there before.",
                 f"{but}. The same holds for {len(reads)} reads of this key.",
             ),
@@ -168,16 +165,16 @@ class _Reporter:
             kind,
             objects=[operations.keys[operations.key[other]]],
             nodes=[self._find_node(at) for pair in pairs for at in pair],
-            ops=[int(operations.index[at]) for pair in pairs[:_EXAMPLES_MOST] for at in pair],
+            ops=[int(operations.index[at]) for pair in pairs[: LIMITS.examples] for at in pair],
             evidence={
                 "count": later,
                 "examples": [
                     {side: self._render_evidence(at) for side, at in zip(sides, pair, strict=True)}
-                    for pair in pairs[:_EXAMPLES_MOST]
+                    for pair in pairs[: LIMITS.examples]
                 ],
             },
             explanation=explain(
-                [f"T1 = {self._render_operation(first)}", f"T2 = {self._render_operation(other)}"],
+                label(self._render_operation(at) for at in (first, other)),
                 reason,
                 f"{but}. The same holds for {later} gets of this key.",
             ),
@@ -215,8 +212,14 @@ class _Reporter:
         if operations.f[at] != 0:
             request, answer = f"{operations.rows['f'][at].as_py()} {key}", f"{kind}, {self._render_value(at)}"
         completed = operations.rows["completed"][at].as_py()
-        when = "" if completed is None else f" at {seconds(completed)}"
-        return f"op {operations.index[at]}: p{process} {self._find_node(at)} {request} at {self._find_level(at)} -> {answer}{when}"
+        return render_operation(
+            int(operations.index[at]),
+            process,
+            self._find_node(at),
+            f"{request} at {self._find_level(at)}",
+            answer,
+            when="" if completed is None else f" at {seconds(completed)}",
+        )
 
     def _render_evidence(self, at: int) -> Mapping[str, JSON]:
         """Render an operation as evidence; times in s, the writetime in µs."""

@@ -14,27 +14,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, target
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, phase_text
+from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["AckedRows"]
 
-_OPS_MOST: Final = 10
-_EXAMPLES_MOST: Final = 5
-_DDL_MOST: Final = 5
+_LIMITS: Final = replace(LIMITS, suspects=5)
 
 
 class AckedRows:
@@ -47,27 +48,27 @@ class AckedRows:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that rows were written to or read from. Unknown if there is none."""
-        rows = RowOperations(records.history)
+        rows = Evidence.of(records).derive(RowOperations)
         if not rows.tables:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no row was written or read"))
         return judge(self.name, records, partial(_find, rows=rows), limit_s=limit_s)
 
 
-def _find(case: Case, rows: RowOperations) -> Findings:
-    phases = _list_phases(case, rows)
+def _find(evidence: Evidence, rows: RowOperations) -> Findings:
+    phases = _list_phases(evidence, rows)
     for table in rows.tables:
-        table_rows = TableRows(case, rows, table)
+        table_rows = TableRows(evidence, rows, table)
         findings = [
             *_find_missing(table_rows, phases),
             *_find_changed(table_rows, phases),
-            *_find_strange(table_rows, rows, case, phases),
+            *_find_strange(table_rows, rows, evidence, phases),
         ]
         yield from findings or (None,)
 
 
-def _list_phases(case: Case, rows: RowOperations) -> Sequence[str]:
+def _list_phases(evidence: Evidence, rows: RowOperations) -> Sequence[str]:
     """List the final phases in which a schema or a row was read."""
-    seen = {phase_of(read) for reads in rows.reads.values() for read in reads} | set(case.readings.phases)
+    seen = {phase_of(read) for reads in rows.reads.values() for read in reads} | set(evidence.readings.phases)
     return [name for name in PHASES if name in seen]
 
 
@@ -112,16 +113,20 @@ def _report_missing(
         kind,
         objects=[rows.table.key],
         nodes=(read.node for read in reads if read.node),
-        ops=[operation.index for operation in (*lost[:_OPS_MOST], *ddl)],
+        ops=[operation.index for operation in (*lost[: _LIMITS.operations], *ddl)],
         evidence={
             "kind": "missing",
             "phase": phase,
             "lost": len(lost),
             "of": len(due),
             "written": _count_by_phase(lost, due),
-            "examples": [_describe_insert(insert, held_by=holders[insert.index]) for insert in lost[:_EXAMPLES_MOST]],
+            "examples": [
+                _describe_insert(insert, held_by=holders[insert.index]) for insert in lost[: _LIMITS.examples]
+            ],
             "held_by": dict(sorted(held.items())),
-            "reads": [{"op": r.index, "node": r.node, "consistency": consistency_of(r)} for r in reads[:_OPS_MOST]],
+            "reads": [
+                {"op": r.index, "node": r.node, "consistency": consistency_of(r)} for r in reads[: _LIMITS.operations]
+            ],
         },
         explanation=explain(
             [first, *ddl],
@@ -206,7 +211,7 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
         kind,
         objects=[rows.table.key],
         nodes=(cell.read.node for cell in cells if cell.read.node),
-        ops=[operation.index for operation in (*inserts[:_OPS_MOST], *ddl)],
+        ops=[operation.index for operation in (*inserts[: _LIMITS.operations], *ddl)],
         evidence={
             "kind": "changed",
             "phase": phase,
@@ -219,7 +224,7 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
                     "read": cell.value,
                     "read_op": cell.read.index,
                 }
-                for cell in cells[:_EXAMPLES_MOST]
+                for cell in cells[: _LIMITS.examples]
             ],
         },
         explanation=explain(
@@ -235,8 +240,10 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
 # ── strange ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_strange(rows: TableRows, operations: RowOperations, case: Case, phases: Sequence[str]) -> Iterator[Anomaly]:
-    found = [(phase, row) for phase in phases for row in find_strange_rows(rows, operations, case, phase)]
+def _find_strange(
+    rows: TableRows, operations: RowOperations, evidence: Evidence, phases: Sequence[str]
+) -> Iterator[Anomaly]:
+    found = [(phase, row) for phase in phases for row in find_strange_rows(rows, operations, evidence, phase)]
     revived = [(phase, row) for phase, row in found if row.removal is not None]
     unwritten = [(phase, row) for phase, row in found if row.removal is None]
     if revived:
@@ -255,11 +262,11 @@ def _report_revived(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) ->
         "resurrected-rows",
         objects=[rows.table.key],
         nodes=(strange.read.node for _, strange in found if strange.read.node),
-        ops=[operation.index for operation in (*inserts[:_OPS_MOST], removal, *recreates)],
+        ops=[operation.index for operation in (*inserts[: _LIMITS.operations], removal, *recreates)],
         evidence={
             "kind": "removed",
             "rows": len(inserts),
-            "examples": [_describe_insert(insert) for insert in inserts[:_EXAMPLES_MOST]],
+            "examples": [_describe_insert(insert) for insert in inserts[: _LIMITS.examples]],
             **_describe_sightings(found),
         },
         explanation=explain(
@@ -278,11 +285,11 @@ def _report_unwritten(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) 
         "resurrected-rows",
         objects=[rows.table.key],
         nodes=(strange.read.node for _, strange in found if strange.read.node),
-        ops=sorted({strange.read.index for _, strange in found})[:_OPS_MOST],
+        ops=sorted({strange.read.index for _, strange in found})[: _LIMITS.operations],
         evidence={
             "kind": "nobody wrote it",
             "rows": count,
-            "examples": [dict(strange.row) for _, strange in found[:_EXAMPLES_MOST]],
+            "examples": [dict(strange.row) for _, strange in found[: _LIMITS.examples]],
             **_describe_sightings(found),
         },
         explanation=explain(
@@ -313,16 +320,16 @@ def _list_racing_changes(
     """
     kinds = {"table", "type"} if types else {"table"}
     first = min(inserts, key=lambda insert: insert.invoked)
-    drops = [drop for drop in rows.case.changes.drops(rows.table) if not can_follow(drop, first)]
-    creates = [create for create in rows.case.changes.creates(rows.table) if not can_follow(create, first)]
+    drops = [drop for drop in rows.evidence.changes.drops(rows.table) if not can_follow(drop, first)]
+    creates = [create for create in rows.evidence.changes.creates(rows.table) if not can_follow(create, first)]
     concurrent = [
         change
-        for change in rows.case.changes.possible
+        for change in rows.evidence.changes.possible
         if can_follow(change, first)
         and target(change).kind in kinds
         and (target(change) == rows.table or (target(change).kind == "type" and _is_same_keyspace(change, rows)))
     ]
-    return _list_distinct([*drops[-1:], *creates[-1:], *concurrent])[:_DDL_MOST]
+    return _list_distinct([*drops[-1:], *creates[-1:], *concurrent])[: _LIMITS.suspects]
 
 
 def _is_same_keyspace(change: PairedOperation, rows: TableRows) -> bool:

@@ -10,6 +10,8 @@ import re
 from enum import Enum, auto
 from typing import Final
 
+from schemaquake.checkers.findings.limits import LIMITS
+
 __all__ = ["ProbeFault", "classify_error", "find_missing_column", "shorten_error"]
 
 
@@ -30,7 +32,6 @@ class ProbeFault(Enum):
     """The server understood the statement, and failed to execute it."""
 
 
-_LENGTH_MOST: Final = 300
 _NO_TABLE: Final = re.compile(
     r"unconfigured (table|columnfamily)|(table|keyspace|columnfamily|column family) \S+ does not exist|"
     r"(keyspace|table) '?\S+'? (does not exist|not found)|can't find a column family",
@@ -68,4 +69,4 @@ def shorten_error(error: str) -> str:
     """Shorten an error to at most 300 characters, without the driver's codes and counts."""
     text = re.sub(r"<?Error from server: code=\S+ \[[^\]]*\] message=", "", error)
     text = re.sub(r"\s+info=\{.*", "", text).rstrip(">")
-    return text if len(text) <= _LENGTH_MOST else f"{text[:_LENGTH_MOST]} …"
+    return text if len(text) <= LIMITS.error_length else f"{text[: LIMITS.error_length]} …"

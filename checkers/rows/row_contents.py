@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_fates import TableRows, overlaps
 from schemaquake.checkers.rows.row_operations import RowOperations, freeze_columns
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
-from schemaquake.checkers.schema.judge import Case
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["ChangedCell", "StrangeRow", "find_changed_cells", "find_strange_rows"]
@@ -57,12 +57,14 @@ def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
                 yield ChangedCell(read, inserts, column, row[column])
 
 
-def find_strange_rows(rows: TableRows, operations: RowOperations, case: Case, phase: str) -> Iterator[StrangeRow]:
+def find_strange_rows(
+    rows: TableRows, operations: RowOperations, evidence: Evidence, phase: str
+) -> Iterator[StrangeRow]:
     """Yield every row that the reads of this phase should not show, once for each read."""
-    if rows.texts or rows.table.key in operations.strangers or not case.changes.creates(rows.table):
+    if rows.texts or rows.table.key in operations.strangers or not evidence.changes.creates(rows.table):
         return
     for read, row, _key, inserts in _match_rows(rows, phase):
-        removal = _find_removal(rows, case, read, inserts, row)
+        removal = _find_removal(rows, evidence, read, inserts, row)
         if removal is not None:
             yield StrangeRow(read, row, inserts, removal)
     yield from _find_unwritten(rows, phase)
@@ -91,7 +93,7 @@ def _list_exact_types(rows: TableRows) -> Mapping[str, str]:
     declared: dict[str, set[str]] = {}
     renamed_fields = any(
         change.f == "rename-field" and change.argument["keyspace"] == rows.table.keyspace
-        for change in rows.case.changes.possible
+        for change in rows.evidence.changes.possible
     )
     for change in rows.changes:
         if change.f == "create-table":
@@ -146,7 +148,7 @@ def _is_explained(
 
 def _find_removal(
     rows: TableRows,
-    case: Case,
+    evidence: Evidence,
     read: PairedOperation,
     inserts: Sequence[PairedOperation],
     row: Mapping[str, Any],
@@ -154,7 +156,7 @@ def _find_removal(
     """Find an operation that certainly removed the row, after every write of its key and before the read."""
     if not any(insert.type == "ok" for insert in inserts):
         return None
-    removals = [drop for drop in _list_certain_drops(case, rows.table) if drop.entirely_before(read)]
+    removals = [drop for drop in _list_certain_drops(evidence, rows.table) if drop.entirely_before(read)]
     removals += [
         delete
         for delete in (() if _forgets_deletes(rows) else rows.deletes)
@@ -171,12 +173,12 @@ def _forgets_deletes(rows: TableRows) -> bool:
     return any("gc_grace_seconds" in (change.argument.get("options") or {}) for change in rows.changes)
 
 
-def _list_certain_drops(case: Case, table: SchemaObject) -> Sequence[PairedOperation]:
+def _list_certain_drops(evidence: Evidence, table: SchemaObject) -> Sequence[PairedOperation]:
     """List the DROPs that certainly removed the table, and after which it was certainly created again."""
-    creates = [create for create in case.changes.creates(table) if create.acknowledged]
+    creates = [create for create in evidence.changes.creates(table) if create.acknowledged]
     return [
         drop
-        for drop in case.changes.drops(table)
+        for drop in evidence.changes.drops(table)
         if _is_certain_drop(drop) and any(create.type == "ok" and can_follow(create, drop) for create in creates)
     ]
 

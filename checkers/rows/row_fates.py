@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_operations import (
@@ -28,7 +29,6 @@ from schemaquake.checkers.rows.row_operations import (
     freeze_columns,
     phase_of,
 )
-from schemaquake.checkers.schema.judge import Case
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import keyspace_of
 
@@ -81,22 +81,24 @@ class _Read:
 class TableRows:
     """The rows of one table: their inserts, their possible removals, and the final reads."""
 
-    def __init__(self, case: Case, rows: RowOperations, table: SchemaObject) -> None:
-        self.case = case
+    def __init__(self, evidence: Evidence, rows: RowOperations, table: SchemaObject) -> None:
+        self.evidence = evidence
         self.table = table
         self.inserts: Sequence[PairedOperation] = rows.inserts.get(table, ())
         self.deletes = [delete for delete in rows.deletes.get(table, ()) if delete.possible]
-        self.keys = {i.index: find_key_columns(case.changes, table, i.argument["row"]) for i in self.inserts}
-        self.changes = case.changes.on(table)
+        self.keys = {i.index: find_key_columns(evidence.changes, table, i.argument["row"]) for i in self.inserts}
+        self.changes = evidence.changes.on(table)
         self.texts = [
-            statement for statement in case.changes.all if statement.f == "cql" and _may_touch_rows(statement, table)
+            statement
+            for statement in evidence.changes.all
+            if statement.f == "cql" and _may_touch_rows(statement, table)
         ]
         finals = [read for read in rows.reads.get(table, ()) if phase_of(read) in {"settled", "restarted"}]
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
-        self._removals = [*case.changes.drops(table), *self.texts]
-        self._nodes = rows.nodes | {schema.node for schema in case.readings.schemas}
+        self._removals = [*evidence.changes.drops(table), *self.texts]
+        self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
         self._certain = self._keeps_rows()
 
     def reads(self, phase: str) -> Sequence[PairedOperation]:
@@ -180,7 +182,7 @@ class TableRows:
 
     def _keeps_rows(self) -> bool:
         """Check that no definition of the table or its keyspace makes rows expire or move."""
-        changes = self.case.changes
+        changes = self.evidence.changes
         options = (c.argument.get("options") or {} for c in self.changes if c.f in {"create-table", "alter-options"})
         if any(option.get("default_time_to_live") not in (None, 0, "0") for option in options):
             return False
@@ -194,7 +196,7 @@ class TableRows:
         return not any({change.argument["column"], change.argument["to"]} & keys for change in renames)
 
     def _every_node_is_a_replica(self) -> bool:
-        creates = self.case.changes.creates(self._keyspace)
+        creates = self.evidence.changes.creates(self._keyspace)
         factors = [create.argument["replication"].get("replication_factor", 0) for create in creates]
         return bool(factors) and all(int(factor) >= len(self._nodes) for factor in factors)
 

@@ -14,7 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import JSON, NEMESIS
@@ -40,19 +41,17 @@ _FALLBACK_KEY: Final = ("k",)
 class RowOperations:
     """The row operations of a history, each kind by table in order of invocation."""
 
-    def __init__(self, history: pa.Table) -> None:
-        """Read the row operations of a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
-        events = plain(history)
-        is_row_operation = pc.is_in(events["f"], value_set=pa.array(["insert", "read-rows", "delete-row"]))
+    def __init__(self, evidence: Evidence) -> None:
+        """Sort the row operations of a history by kind and table. Raises HistoryError."""
         self.inserts: dict[SchemaObject, list[PairedOperation]] = {}
         self.reads: dict[SchemaObject, list[PairedOperation]] = {}
         self.deletes: dict[SchemaObject, list[PairedOperation]] = {}
-        self.nodes: frozenset[str] = frozenset(n for n in pc.unique(events["node"]).to_pylist() if n is not None)
+        self.nodes: frozenset[str] = evidence.nodes
         """Every node that the history names."""
-        self.strangers = _find_shared_keys(events)
+        self.strangers = _find_shared_keys(plain(evidence.history.select(["process", "f", "key"])))
         """Keys with operations of other kinds, which may write rows too."""
         kinds = {"insert": self.inserts, "read-rows": self.reads, "delete-row": self.deletes}
-        for operation in operations(events.filter(is_row_operation)):
+        for operation in evidence.operations(kinds):
             kinds[operation.f].setdefault(table_of(operation), []).append(operation)
 
     @property

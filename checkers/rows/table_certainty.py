@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.probe_errors import ProbeFault, find_missing_column
-from schemaquake.checkers.schema.judge import Case
 
 __all__ = ["TableCertainty"]
 
@@ -25,19 +25,19 @@ _KEY_KINDS = frozenset({"partition_key", "clustering"})
 class TableCertainty:
     """One table or view, its changes, and its final reading on every node."""
 
-    def __init__(self, case: Case, subject: SchemaObject) -> None:
+    def __init__(self, evidence: Evidence, subject: SchemaObject) -> None:
         view = SchemaObject("view", subject.keyspace, subject.name)
-        self.subject = view if case.changes.creates(view) and not case.changes.creates(subject) else subject
-        self.changes: Sequence[PairedOperation] = case.changes.on(self.subject)
-        self._case = case
+        self.subject = view if evidence.changes.creates(view) and not evidence.changes.creates(subject) else subject
+        self.changes: Sequence[PairedOperation] = evidence.changes.on(self.subject)
+        self._evidence = evidence
         self._removals = [
-            *case.changes.drops(self.subject),
-            *case.changes.texts(subject.keyspace),
+            *evidence.changes.drops(self.subject),
+            *evidence.changes.texts(subject.keyspace),
             *self._list_base_drops(),
         ]
-        self.creates = [create for create in case.changes.creates(self.subject) if self._is_certain(create)]
+        self.creates = [create for create in evidence.changes.creates(self.subject) if self._is_certain(create)]
         """The certain CREATEs; more than one is an anomaly in itself."""
-        self._schemas = {(schema.phase, schema.node): schema for schema in case.readings.schemas}
+        self._schemas = {(schema.phase, schema.node): schema for schema in evidence.readings.schemas}
 
     @property
     def create(self) -> PairedOperation | None:
@@ -51,7 +51,7 @@ class TableCertainty:
 
     def unread(self, phase: str) -> frozenset[str]:
         """Return the nodes that were not read completely in a phase that took place."""
-        return frozenset(unread.node for unread in self._case.readings.unread if unread.phase == phase)
+        return frozenset(unread.node for unread in self._evidence.readings.unread if unread.phase == phase)
 
     def is_there(self, phase: str, node: str | None) -> bool:
         """Check that this node must serve the table."""
@@ -89,8 +89,8 @@ class TableCertainty:
         """Yield the possible DROPs of a view's base table."""
         if self.subject.kind != "view":
             return
-        for base in sorted({create.argument["base"] for create in self._case.changes.creates(self.subject)}):
-            yield from self._case.changes.drops(SchemaObject("table", self.subject.keyspace, base))
+        for base in sorted({create.argument["base"] for create in self._evidence.changes.creates(self.subject)}):
+            yield from self._evidence.changes.drops(SchemaObject("table", self.subject.keyspace, base))
 
     def _list_columns(self, probe: PairedOperation) -> Sequence[str]:
         if probe.f == "insert":
@@ -142,7 +142,7 @@ class TableCertainty:
         return len(types) == 1 and not any("<" in cql_type or "." in cql_type for cql_type in types)
 
     def _list_possible_creates(self) -> Iterable[PairedOperation]:
-        return self._case.changes.creates(self.subject)
+        return self._evidence.changes.creates(self.subject)
 
 
 def _map_declared_columns(create: PairedOperation) -> Mapping[str, tuple[str, str]]:

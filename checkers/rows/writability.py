@@ -15,27 +15,28 @@ Source: CASSANDRA-10699, 13004, 15899; the ScyllaDB talk (the contents of the ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, phase_text
+from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
 from schemaquake.checkers.rows.serving import find_nodes_without_service
 from schemaquake.checkers.rows.table_certainty import TableCertainty
-from schemaquake.checkers.schema.judge import Case, Findings, judge
+from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Writability"]
 
-_OPS_MOST: Final = 10
-_ERRORS_MOST: Final = 6
-_DDL_MOST: Final = 4
+_LIMITS: Final = replace(LIMITS, examples=6, suspects=4)
 _ALONE: Final = frozenset({"ONE", "LOCAL_ONE"})
 _TYPES: Final = {"insert": "unwritable-table", "read-rows": "unreadable-table"}
 _VERBS: Final = {"insert": "write", "read-rows": "read"}
@@ -51,7 +52,8 @@ class Writability:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every table that was probed in a final phase. Unknown if none was."""
-        rows = RowOperations(records.history)
+        evidence = Evidence.of(records)
+        rows = evidence.derive(RowOperations)
         probes: dict[SchemaObject, list[PairedOperation]] = {}
         for table in rows.tables:
             operations = [*rows.inserts.get(table, ()), *rows.reads.get(table, ())]
@@ -61,15 +63,15 @@ class Writability:
         if not probes:
             doubt = Doubt("nothing-to-judge", "no table was probed after the cluster settled")
             return Verdict.unknown(self.name, doubt)
-        absent = find_nodes_without_service(records.history)
+        absent = find_nodes_without_service(evidence.notes)
         return judge(self.name, records, partial(_find, probes=probes, absent=absent), limit_s=limit_s)
 
 
 def _find(
-    case: Case, probes: Mapping[SchemaObject, Sequence[PairedOperation]], absent: Mapping[str, frozenset[str]]
+    evidence: Evidence, probes: Mapping[SchemaObject, Sequence[PairedOperation]], absent: Mapping[str, frozenset[str]]
 ) -> Findings:
     for table, table_probes in probes.items():
-        certainty = TableCertainty(case, table)
+        certainty = TableCertainty(evidence, table)
         for f in _TYPES:
             kind_probes = [probe for probe in table_probes if probe.f == f]
             failed: list[PairedOperation] = []
@@ -140,8 +142,8 @@ def _report_failure(
         _TYPES[f],
         objects=[key],
         nodes=nodes,
-        ops=[operation.index for operation in (*failed[:_OPS_MOST], *ddl)],
-        evidence={"failed": len(failed), "of": len(probes), "errors": list(_group_errors(failed))[:_ERRORS_MOST]},
+        ops=[operation.index for operation in (*failed[: _LIMITS.operations], *ddl)],
+        evidence={"failed": len(failed), "of": len(probes), "errors": list(_group_errors(failed))[: _LIMITS.examples]},
         explanation=explain(
             ddl,
             f"every coordinator must {_VERBS[f]} {key}: {why}.",
@@ -184,4 +186,4 @@ def _group_errors(failed: Sequence[PairedOperation]) -> Iterator[Mapping[str, An
 def _list_racing_changes(table: TableCertainty, create: PairedOperation | None) -> Sequence[PairedOperation]:
     """List the last changes of the table that may have followed its CREATE; without a certain CREATE, its last changes."""
     changes = [change for change in table.changes if change is not create]
-    return [c for c in changes if create is None or can_follow(c, create)][-_DDL_MOST:]
+    return [c for c in changes if create is None or can_follow(c, create)][-_LIMITS.suspects :]

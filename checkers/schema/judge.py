@@ -17,9 +17,8 @@ from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
-__all__ = ["Case", "Findings", "judge"]
+__all__ = ["Findings", "judge"]
 
-Case: TypeAlias = Evidence
 Findings: TypeAlias = Iterator[Anomaly | Doubt | None]
 """One element for each object judged: an anomaly, a doubt why it could not be decided, or None for a sound one."""
 
