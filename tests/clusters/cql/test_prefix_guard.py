@@ -119,7 +119,11 @@ def test_what_the_server_keeps_of_itself_may_be_read(client, inner):
 def test_no_operation_of_any_workload_is_held_back(name, prefix):
     workload = load("workloads", name)
     context = Context(
-        seed=3, nodes=("n1", "n2", "n3"), races=4, keyspace_prefix=prefix, features=EVERYTHING | workload.requires
+        seed=3,
+        nodes=("n1", "n2", "n3"),
+        options={"races": "4"},
+        keyspace_prefix=prefix,
+        features=EVERYTHING | workload.requires,
     )
     seen = 0
     for worker in workload.crew(context):
