@@ -9,7 +9,7 @@ the CQL of one; Query for CQL of one's own, MicroOp for transactions; the module
 options, to declare and read `-O`; FaultRequest, for a fault that lasts as long as the main phase.
 
 **Nemeses** (`schemaquake.nemeses`): Nemesis, NemesisTraits, Fault, Undo; the optional verbs Undoable, OwnLack, AllowedByOptions
-and Shortenable; Cluster, Node and Executed, through which faults act; and what ours are made with: configured (options), targeted
+and Shortenable; TopologyNemesis, whose faults are operations on the membership, with MemberState and Completion; Cluster, Node and Executed, through which faults act; and what ours are made with: configured (options), targeted
 (a timetable), named (nodes by name), on_every (all nodes at once), Activities (a fault that goes on), until (a wait).
 
 **Checkers** (`schemaquake.checkers`): Checker, Records, Verdict, Anomaly, Doubt, Stat, make_stats, Validity; plain, pair and operations to read records,
@@ -21,7 +21,7 @@ point `schemaquake.anomalies` names the package that has it), anomaly to make a 
 **Systems** (`schemaquake.systems`): SystemFamily, System, parse_system, split_system; and, for a system that is no fork of one that
 is known, what a System is made of: CqlDialect, SchemaReading, ReadBarrier, Barrier, Outcome, Container, Topology, ToolCommand.
 
-**Clusters** (`schemaquake.clusters`): Provider, Cluster, ClusterTraits, CatchingUp, Guarded, Node, Boot, Connector, Client, Completion,
+**Clusters** (`schemaquake.clusters`): Provider, Cluster, ClusterTraits, CatchingUp, Guarded, MemberListing (Member, MemberState), Node, Boot, Connector, Client, Completion,
 Observation.
 
 **Errors**: SchemaquakeError and all below it, PlanError, ClusterError, NodeUnreachable, NodeDied, StartTimeout, HealError,
@@ -47,6 +47,7 @@ from schemaquake.harness.errors import (
     StartTimeout,
 )
 from schemaquake.harness.model import options
+from schemaquake.harness.model.membership import Member, MemberState
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion, MicroOp
 from schemaquake.harness.model.protocols import (
@@ -63,12 +64,14 @@ from schemaquake.harness.model.protocols import (
     FaultRequest,
     Guarded,
     HistoryFormat,
+    MemberListing,
     Nemesis,
     Node,
     OwnLack,
     Phase,
     Provider,
     Shortenable,
+    TopologyNemesis,
     Undo,
     Undoable,
     Worker,
@@ -128,6 +131,9 @@ __all__ = [
     "HistoryFormat",
     "Invoke",
     "Meet",
+    "Member",
+    "MemberListing",
+    "MemberState",
     "MicroOp",
     "Nemesis",
     "NemesisTraits",
@@ -155,6 +161,7 @@ __all__ = [
     "SystemFamily",
     "ToolCommand",
     "Topology",
+    "TopologyNemesis",
     "Undo",
     "Undoable",
     "Validity",

@@ -13,12 +13,14 @@ from schemaquake.clusters.local.node import Launch, local_node
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
+from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, tokens
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import StartTimeout
+from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.protocols import Boot, Connector
 
 __all__ = ["LocalCluster"]
@@ -69,6 +71,17 @@ class LocalCluster:
             for name, address, token in zip(names, addresses, tokens(recipe, len(names)), strict=True)
         ]
 
+        cql = None if system.cql is None else CqlConnector(self._addresses(), CLIENT_PORTS[system.client], system.cql)
+        self._members = MemberReader(self.nodes, cql, system.membership)
+        self._booted = False
+
+    def _addresses(self) -> Mapping[str, str]:
+        return {node.name: node.address for node in self.nodes}
+
+    def members(self) -> Mapping[str, Member]:
+        """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
+        return self._members.read() if self._booted else self._members.planned()
+
     def start(self) -> Sequence[Boot]:
         """Lay the network and boot every node, together where the version allows it.
 
@@ -88,6 +101,7 @@ class LocalCluster:
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
         run_on_first(self.nodes[0], self.system.after_first_boot(len(self.nodes)))
+        self._booted = True
         return boots
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
@@ -124,7 +138,7 @@ class LocalCluster:
 
     def connector(self) -> Connector:
         """Make the connector for the protocol of the system's clients; each session is pinned to one address."""
-        addresses = {node.name: node.address for node in self.nodes}
+        addresses = self._addresses()
         port = CLIENT_PORTS[self.system.client]
         if self.system.cql is not None:
             return CqlConnector(addresses, port, self.system.cql)
@@ -135,9 +149,9 @@ class LocalCluster:
         return connector
 
     def missing(self, means: str) -> str | None:
-        """Return why the cluster lacks these means, None if it has them: packets, signals, and clocks with libfaketime."""
+        """Return why the cluster lacks these means, None if it has them: packets, signals, topology, and clocks with libfaketime."""
         match means:
-            case "signals" | "packets":
+            case "signals" | "packets" | "topology":
                 return None
             case "clock":
                 if libfaketime.find_library() is None:

@@ -20,10 +20,12 @@ from schemaquake.clusters.nodes import keyspaces
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.guard import Guards
+from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, Undo
@@ -89,6 +91,9 @@ class DeployedCluster:
         self._begun = False
         """True once running servers were found whole, so that they must be whole at the end."""
         self._armed: set[int] = set()
+        self._members = MemberReader(nodes, None if system.cql is None else cql, system.membership)
+        self._is_up = False
+        """True once the cluster was found whole at the beginning."""
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -106,6 +111,7 @@ class DeployedCluster:
         if started:
             run_on_first(self._nodes[0], self._system.after_first_boot(len(self._nodes)))
         self._refuse_leftovers()
+        self._is_up = True
         if started:
             return started
         self._begun = True
@@ -224,6 +230,10 @@ class DeployedCluster:
             return [str(error)]
         unknown = [f"{node.name} does not know {other.name}" for other in others if other.address not in known]
         return unknown or taken_for_dead(node, others, membership, silence_counts=False)
+
+    def members(self) -> Mapping[str, Member]:
+        """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
+        return self._members.read() if self._is_up else self._members.planned()
 
     def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
         """Have each of these nodes apply all that was committed before. Return by name whether it did; empty without barriers."""
