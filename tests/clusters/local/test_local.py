@@ -310,8 +310,8 @@ def test_clients_of_every_line_are_connected_by_its_protocol(cluster_of):
 
 def test_what_a_local_cluster_can_and_cannot_do(cluster_of, monkeypatch):
     cluster = cluster_of()
-    assert cluster.missing("signals") is cluster.missing("packets") is None
-    assert cluster.missing("topology") == 'the local cluster has no means for "topology"'
+    assert cluster.missing("signals") is cluster.missing("packets") is cluster.missing("topology") is None
+    assert cluster.missing("wings") == 'the local cluster has no means for "wings"'
     monkeypatch.setattr(libfaketime, "find_library", lambda: None)
     assert cluster.missing("clock") == "clock skew needs libfaketime (Debian: apt-get install faketime)"
     monkeypatch.setattr(libfaketime, "find_library", lambda: Path("/usr/lib/libfaketime.so.1"))
