@@ -27,16 +27,16 @@ from schemaquake.checkers.ddl_order.components import (
     ALWAYS,
     Component,
     Event,
-    components_of,
+    compute_domains,
     decide,
-    domains_of,
-    without_idle_guards,
+    drop_idle_guards,
+    find_components,
 )
-from schemaquake.checkers.ddl_order.model import change
-from schemaquake.checkers.ddl_order.observation import observation
+from schemaquake.checkers.ddl_order.model import model_change
+from schemaquake.checkers.ddl_order.observation import model_reading
 from schemaquake.checkers.ddl_order.variables import Change
 from schemaquake.checkers.ddl_order.vocabulary import read_vocabulary
-from schemaquake.checkers.ddl_order.witness import explained
+from schemaquake.checkers.ddl_order.witness import explain_refutation
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -130,12 +130,12 @@ class _KeyspaceProblem:
         self._vocabulary = read_vocabulary(keyspace, possible)
         events = [*self._changes(), *self._shown()]
         numbered = [replace(event, label=label) for label, event in enumerate(events)]
-        domains = domains_of(self._vocabulary, numbered)
-        self._components = components_of(without_idle_guards(numbered, domains), domains)
+        domains = compute_domains(self._vocabulary, numbered)
+        self._components = find_components(drop_idle_guards(numbered, domains), domains)
 
     def _changes(self) -> Iterator[Event]:
         for operation in self._possible:
-            modelled = change(operation, self._vocabulary)
+            modelled = model_change(operation, self._vocabulary)
             if modelled is not None:
                 yield Event(
                     label=0,
@@ -150,7 +150,7 @@ class _KeyspaceProblem:
         for phase in PHASES:
             alike: dict[tuple[str, ...], list[tuple[NodeSchema, Change]]] = {}
             for schema in self._readings.of(phase):
-                seen = observation(schema, self._vocabulary)
+                seen = model_reading(schema, self._vocabulary)
                 alike.setdefault(tuple(guard.needs for guard in seen.alternatives[0].guards), []).append((schema, seen))
             for group in alike.values():
                 yield Event(
@@ -181,7 +181,7 @@ class _KeyspaceProblem:
             decision = decide(component, deadline=share, configurations_max=configurations_max)
             configurations += decision.outcome.configurations
             if decision.outcome.found is False:
-                tally.add(explained(decision, deadline=share))
+                tally.add(explain_refutation(decision, deadline=share))
             elif decision.outcome.found == "unknown":
                 limit = decision.outcome.limit or Doubt("undecided", "not decided")
                 text = f"{len(component.events)} changes and readings: {limit.text}"

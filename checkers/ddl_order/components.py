@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from schemaquake.checkers.ddl_order.search import Branch, Outcome, Problem, Step, restricted, search, without_idle_steps
+from schemaquake.checkers.ddl_order.search import Branch, Outcome, Problem, Step, drop_idle_steps, restrict, search
 from schemaquake.checkers.ddl_order.variables import ABSENT, Alternative, Change, Guard, Value, Variable
 from schemaquake.checkers.ddl_order.vocabulary import Vocabulary
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -24,10 +24,10 @@ __all__ = [
     "Component",
     "Decision",
     "Event",
-    "components_of",
+    "compute_domains",
     "decide",
-    "domains_of",
-    "without_idle_guards",
+    "drop_idle_guards",
+    "find_components",
 ]
 
 ALWAYS: Final = -1
@@ -55,7 +55,7 @@ class Event:
         return f"the reading of {listing(self.nodes)} when {self.phase}, at {seconds(self.ends)}"
 
 
-def domains_of(vocabulary: Vocabulary, events: Sequence[Event]) -> Mapping[Variable, list[Value]]:
+def compute_domains(vocabulary: Vocabulary, events: Sequence[Event]) -> Mapping[Variable, list[Value]]:
     """Compute every value that each variable can ever hold, the initial one first."""
     domains = {variable: [vocabulary.initial(variable)] for variable in sorted(vocabulary.variables())}
     effects: dict[Variable, list[Callable[[Value], Value]]] = {variable: [] for variable in domains}
@@ -72,7 +72,7 @@ def domains_of(vocabulary: Vocabulary, events: Sequence[Event]) -> Mapping[Varia
     return domains
 
 
-def without_idle_guards(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> list[Event]:
+def drop_idle_guards(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> list[Event]:
     """Remove guards that no order could violate: they would join objects that are independent.
 
     "The keyspace exists" is such a guard where it was created before and nothing can have dropped it.
@@ -159,7 +159,7 @@ class Component:
         return Branch(tuple(requires.items()), tuple(assigns))
 
 
-def components_of(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> Sequence[Component]:
+def find_components(events: Sequence[Event], domains: Mapping[Variable, Sequence[Value]]) -> Sequence[Component]:
     """Group variables that one change reads or writes; readings are cut to each component."""
     head = _heads(domains, [_touched(event.change) for event in events if event.operation is not None])
     grouped: dict[Variable, list[Event]] = {found: [] for found in head.values()}
@@ -232,7 +232,7 @@ def decide(component: Component, *, deadline: float, configurations_max: int) ->
     A problem without an order for a few of its objects has none for all: one object at a time is cheap to refute, and so
     is a problem in which optional steps may repeat. The exact search follows only where neither gives an answer.
     """
-    problem = without_idle_steps(component.problem)
+    problem = drop_idle_steps(component.problem)
 
     def refuted_in_part(parts: Iterable[Collection[str]], until: float) -> Decision | None:
         for names in parts:
@@ -270,7 +270,7 @@ def _share(deadline: float, share: float) -> float:
 def _part(component: Component, problem: Problem, names: Collection[str]) -> Problem:
     variables = [component.number[variable] for variable in component.variables if variable.object in names]
     required = {step.label for step in problem.steps if step.required}
-    return without_idle_steps(restricted(problem, variables=variables, required=required))
+    return drop_idle_steps(restrict(problem, variables=variables, required=required))
 
 
 def _neighbours(component: Component) -> Sequence[Collection[str]]:

@@ -36,10 +36,10 @@ from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["change"]
+__all__ = ["model_change"]
 
 
-def change(operation: PairedOperation, vocabulary: Vocabulary) -> Change | None:
+def model_change(operation: PairedOperation, vocabulary: Vocabulary) -> Change | None:
     """Model one possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
 
     An `ok` that was a no-op of IF [NOT] EXISTS proves only that its coordinator knew, or did not know, the object; on 6.0

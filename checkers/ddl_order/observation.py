@@ -33,10 +33,10 @@ from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.option_values import can_be
 
-__all__ = ["observation"]
+__all__ = ["model_reading"]
 
 
-def observation(schema: NodeSchema, vocabulary: Vocabulary) -> Change:
+def model_reading(schema: NodeSchema, vocabulary: Vocabulary) -> Change:
     """Model one node's reading as a single alternative without effects."""
     guards = [
         guard

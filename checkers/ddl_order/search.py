@@ -2,7 +2,7 @@
 
 Wing and Gong's search (Testing and verifying concurrent objects, 1993) with Lowe's memo of (linearized set, state)
 (Testing for linearizability, 2017). The model is a set of variables over small integers and steps that are guarded
-assignments, so that the same problem can be asked of fewer variables (`restricted`): a problem that then has no order has
+assignments, so that the same problem can be asked of fewer variables (`restrict`): a problem that then has no order has
 none with all of them either, so a witness can be made small without being made false.
 """
 
@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.model.verdict import Doubt
 
-__all__ = ["Branch", "Outcome", "Problem", "State", "Step", "after", "restricted", "search", "without_idle_steps"]
+__all__ = ["Branch", "Outcome", "Problem", "State", "Step", "after", "drop_idle_steps", "restrict", "search"]
 
 State: TypeAlias = tuple[int, ...]
 _CONFIGURATIONS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
@@ -230,7 +230,7 @@ def _limit_reached(configurations: int, configurations_max: int, deadline: float
     return None
 
 
-def restricted(problem: Problem, *, variables: Collection[int], required: Collection[int]) -> Problem:
+def restrict(problem: Problem, *, variables: Collection[int], required: Collection[int]) -> Problem:
     """Restrict a problem to these variables, and its required steps to these labels.
 
     Other steps that change the variables still may be taken within their intervals; other observations are left out.
@@ -257,7 +257,7 @@ def restricted(problem: Problem, *, variables: Collection[int], required: Collec
     return Problem(problem.initial, tuple(steps))
 
 
-def without_idle_steps(problem: Problem) -> Problem:
+def drop_idle_steps(problem: Problem) -> Problem:
     """Remove optional steps that can only stand in the way: an order with one is an order without it.
 
     Such a step changes a value to one that no other step requires: every step that allows the new value allows the old.

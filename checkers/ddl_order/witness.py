@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from schemaquake.checkers.ddl_order.components import ALWAYS, Component, Decision, Event
-from schemaquake.checkers.ddl_order.search import Problem, State, Step, after, restricted, search, without_idle_steps
+from schemaquake.checkers.ddl_order.search import Problem, State, Step, after, drop_idle_steps, restrict, search
 from schemaquake.checkers.ddl_order.variables import describe
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
@@ -22,7 +22,7 @@ from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.harness.model.verdict import Anomaly
 
-__all__ = ["explained", "shorten_listing"]
+__all__ = ["explain_refutation", "shorten_listing"]
 
 _CONFIGURATIONS_OF_A_WITNESS: Final = 5_000
 _WORTH: Final = ("option", "replication", "field", "column", "index", "routine", "type", "relation", "keyspace")
@@ -53,10 +53,10 @@ class _Witness:
         self.found = self._asked(self.variables, self.required)
 
     def _asked(self, variables: Collection[int], required: Collection[int]) -> Problem:
-        return without_idle_steps(restricted(self.problem, variables=variables, required=required))
+        return drop_idle_steps(restrict(self.problem, variables=variables, required=required))
 
     def _refuted(self, variables: Collection[int], required: Collection[int]) -> bool:
-        part = restricted(self.problem, variables=variables, required=required)
+        part = restrict(self.problem, variables=variables, required=required)
         answer = search(part, repeatable=True, deadline=self.deadline, configurations_max=_CONFIGURATIONS_OF_A_WITNESS)
         return answer.found is False
 
@@ -75,7 +75,7 @@ class _Witness:
             size //= 2
 
 
-def explained(decision: Decision, *, deadline: float) -> Anomaly:
+def explain_refutation(decision: Decision, *, deadline: float) -> Anomaly:
     """Make the finding, with the smallest witness that could be found in time."""
     component = decision.component
     events = {event.label: event for event in component.events}

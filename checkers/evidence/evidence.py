@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.checkers.evidence.node_schemas import FinalReadings, Sighting, final_readings, sightings
+from schemaquake.checkers.evidence.node_schemas import FinalReadings, Sighting, read_final_schemas, read_sightings
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation, operations
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges
@@ -70,7 +70,7 @@ class Evidence:
     @cached_property
     def readings(self) -> FinalReadings:
         """The final reading of every node that the history or an observation names."""
-        return final_readings(self.observations, nodes=self.nodes, gone=self.notes.gone, parse=self._definitions)
+        return read_final_schemas(self.observations, nodes=self.nodes, gone=self.notes.gone, parse=self._definitions)
 
     @cached_property
     def notes(self) -> Notes:
@@ -80,7 +80,7 @@ class Evidence:
     def sightings(self, kind: str) -> tuple[Sighting, ...]:
         """Return every observation of one kind, in all phases, in order of time."""
         if kind not in self._sightings:
-            self._sightings[kind] = tuple(sightings(self.observations, kind, parse=self._definitions))
+            self._sightings[kind] = tuple(read_sightings(self.observations, kind, parse=self._definitions))
         return self._sightings[kind]
 
     def operations(self, functions: Collection[str]) -> tuple[PairedOperation, ...]:

@@ -37,7 +37,7 @@ class _Operation:
     outcome: ChangeOutcome | None
 
     def by(self, time: int) -> TopologyChange | None:
-        """Return what may have come of it by then.
+        """Return its possible effect at that time (ns); None before it began.
 
         A node may have left from the invocation on, and need not serve before its joining was acknowledged.
         """
@@ -83,7 +83,7 @@ class Membership:
 
     @property
     def changes(self) -> bool:
-        """Whether any node was asked to join or to leave."""
+        """True if any operation was to make a node join or leave."""
         return any(operation.becomes for operation in self._operations)
 
     def serving(self, time: int) -> frozenset[str]:

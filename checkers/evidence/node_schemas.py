@@ -3,7 +3,7 @@
 From observations (`schemaquake.harness.model.records.OBSERVATIONS`): of phase `settled` (healed, settled) and `restarted` (every node
 was restarted after that), the last complete reading of every node. A reading without a version, or with an error in
 any row, is not complete; a node without a complete reading is listed as unread, with its error. Data directories are
-no part of a schema; `sightings` reads them.
+no part of a schema; `read_sightings` reads them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = [
     "Sighting",
     "Table",
     "Unread",
-    "final_readings",
-    "sightings",
+    "read_final_schemas",
+    "read_sightings",
 ]
 
 PHASES: Final = ("settled", "restarted")
@@ -226,7 +226,7 @@ _Parse: TypeAlias = Callable[[str], JSON]
 _Gone: TypeAlias = Callable[[str, frozenset[str]], frozenset[str]]
 
 
-def final_readings(
+def read_final_schemas(
     observations: pa.Table,
     *,
     nodes: frozenset[str] = frozenset(),
@@ -261,7 +261,7 @@ def final_readings(
     return FinalReadings(tuple(schemas), tuple(unread))
 
 
-def sightings(observations: pa.Table, kind: str, *, parse: _Parse = orjson.loads) -> Iterator[Sighting]:
+def read_sightings(observations: pa.Table, kind: str, *, parse: _Parse = orjson.loads) -> Iterator[Sighting]:
     """Read the observations of one kind, in every phase, in order of time."""
     for row in _rows(observations.filter(pc.equal(observations["kind"], kind))):
         definition = None if row["definition"] is None else parse(row["definition"])

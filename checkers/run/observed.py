@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.checkers.evidence.node_schemas import final_readings
+from schemaquake.checkers.evidence.node_schemas import read_final_schemas
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
@@ -110,7 +110,7 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
     }
     if (began := notes.began("final-settled")) is not None:
         expected["settled"] |= notes.membership.serving(began)
-    readings = final_readings(records.observations, nodes=expected["settled"] | expected["restarted"])
+    readings = read_final_schemas(records.observations, nodes=expected["settled"] | expected["restarted"])
     if not readings.of("settled"):
         yield Doubt("unread", "no node was read after the cluster settled")
         return

@@ -16,9 +16,9 @@ from schemaquake.checkers.ddl_order.search import (
     State,
     Step,
     after,
-    restricted,
+    drop_idle_steps,
+    restrict,
     search,
-    without_idle_steps,
 )
 
 VALUES = 3
@@ -126,7 +126,7 @@ def test_what_has_no_order_with_repetitions_has_none(problem: Problem) -> None:
 @settings(max_examples=150, deadline=None)
 @given(problem=problems())
 def test_idle_steps_change_no_answer(problem: Problem) -> None:
-    without = without_idle_steps(problem)
+    without = drop_idle_steps(problem)
     assert {step.label for step in problem.steps if step.required} == {s.label for s in without.steps if s.required}
     assert has_an_order(without) is has_an_order(problem)
 
@@ -134,7 +134,7 @@ def test_idle_steps_change_no_answer(problem: Problem) -> None:
 @settings(max_examples=150, deadline=None)
 @given(problem=problems(), kept=st.sets(variables), needed=st.sets(st.integers(0, 5)))
 def test_a_part_without_an_order_refutes_the_whole(problem: Problem, kept: set[int], needed: set[int]) -> None:
-    part = restricted(problem, variables=kept, required=needed)
+    part = restrict(problem, variables=kept, required=needed)
     if find(part, repeatable=True).found is False:
         assert not has_an_order(part)
         assert not has_an_order(problem)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from histories import observed
 
-from schemaquake.checkers.evidence.node_schemas import NodeSchema, Unread, final_readings, sightings
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Unread, read_final_schemas, read_sightings
 
 
 def only(*lines: str) -> NodeSchema:
-    (schema,) = final_readings(observed(*lines)).schemas
+    (schema,) = read_final_schemas(observed(*lines)).schemas
     return schema
 
 
@@ -51,24 +51,24 @@ def test_the_last_complete_reading_counts() -> None:
 
 
 def test_a_node_that_only_answered_with_errors_is_listed_apart() -> None:
-    readings = final_readings(observed("settled n1 keyspace k", "settled n2 error gone"))
+    readings = read_final_schemas(observed("settled n1 keyspace k", "settled n2 error gone"))
     assert [schema.node for schema in readings.schemas] == ["n1"]
     assert readings.unread == (Unread("settled", "n2", "gone"),)
 
 
 def test_a_node_of_the_history_without_a_reading_is_listed_apart() -> None:
-    readings = final_readings(observed("settled n1 keyspace k"), nodes=frozenset({"n1", "n2"}))
+    readings = read_final_schemas(observed("settled n1 keyspace k"), nodes=frozenset({"n1", "n2"}))
     assert readings.unread == (Unread("settled", "n2", "no reading of it was recorded"),)
 
 
 def test_a_node_that_is_missing_from_a_later_phase_is_unread_in_that_phase() -> None:
-    readings = final_readings(observed("settled n1,n2 keyspace k", "restarted n1 keyspace k"))
+    readings = read_final_schemas(observed("settled n1,n2 keyspace k", "restarted n1 keyspace k"))
     assert [(unread.phase, unread.node) for unread in readings.unread] == [("restarted", "n2")]
     assert readings.phases == ("settled", "restarted")
 
 
 def test_a_phase_that_never_was_leaves_nobody_unread() -> None:
-    readings = final_readings(observed("settled n1,n2 keyspace k"))
+    readings = read_final_schemas(observed("settled n1,n2 keyspace k"))
     assert readings.phases == ("settled",)
     assert readings.unread == ()
 
@@ -76,11 +76,13 @@ def test_a_phase_that_never_was_leaves_nobody_unread() -> None:
 def test_data_directories_are_no_reading_of_the_schema() -> None:
     directory = 'settled#9 n1 data-directory k.t id=1 {"live": true, "snapshots": []}'
     assert set(only("settled n1 table k.t id=1 a:int*", directory).tables) == {("k", "t")}
-    assert final_readings(observed('running n1 data-directory k.t id=1 {"live": true, "snapshots": []}')).schemas == ()
+    assert (
+        read_final_schemas(observed('running n1 data-directory k.t id=1 {"live": true, "snapshots": []}')).schemas == ()
+    )
 
 
 def test_readings_while_the_run_goes_on_are_not_final() -> None:
-    readings = final_readings(observed("running n1 table k.t id=1 a:int*"))
+    readings = read_final_schemas(observed("running n1 table k.t id=1 a:int*"))
     assert readings.schemas == ()
     assert readings.phases == ()
 
@@ -129,7 +131,7 @@ def test_a_memory_that_is_asked_tells_what_it_serves_what_it_refuses_and_what_it
 
 def test_sightings_come_in_order_of_time_from_every_phase() -> None:
     told = list(
-        sightings(
+        read_sightings(
             observed(
                 "settled n1 table k.t id=2 a:int*",
                 "@7 running n2 table k.t id=1 a:int*",
