@@ -1,4 +1,4 @@
-"""Faults: carries out what the nemeses planned, and undoes all of it whatever happens.
+"""Faults: the injection of planned faults, and the healing of all of them in any case.
 
 A fault goes through the ledger (`planned`, synced, before anything is touched), is injected, noted in the history with
 the effect that was read back, and healed in time or at the end. Notes: `fault-begins`, `fault-ends`, `fault-failed`
@@ -55,7 +55,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 Note: TypeAlias = Callable[[str, JSON], None]
-"""Writes one event of the nemesis' process: `f` and `value`. Called by one thread at a time."""
+"""A function that writes one event of the nemesis' process: `f` and `value`. Called by one thread at a time."""
 
 _PROCESS: Final = "process"
 _S: Final = 1_000_000_000
@@ -69,7 +69,7 @@ class FaultSkipped(ClusterError):
 
 
 class FaultFailed(ClusterError):
-    """A fault could not be injected; it was noted and undone at once. Its cause is what the nemesis raised."""
+    """A fault could not be injected; it was noted and undone at once. Its cause is the nemesis' error."""
 
 
 @dataclass(slots=True)
@@ -78,11 +78,11 @@ class _Open:
     fault: Fault
     entry: int
     begun: bool = False
-    told_expired: bool = False
+    expired_noted: bool = False
 
 
 class FaultExecutor:
-    """Injects and heals single faults of one run; safe to call from several threads."""
+    """The injection and healing of single faults of one run; safe to call from several threads."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, *, note: Note, roster: Roster | None = None) -> None:
         """`roster` says which nodes are members; None: all of them, for ever."""
@@ -99,7 +99,7 @@ class FaultExecutor:
 
     @property
     def failures(self) -> Sequence[str]:
-        """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
+        """The failures of faults so far, a sentence each: reasons why the run may be unknown."""
         with self._lock:
             return tuple(self._failures)
 
@@ -133,11 +133,11 @@ class FaultExecutor:
         with self._lock:
             opened.begun = True
             self._ledger.injected(entry, effect)
-            self._tell("fault-begins", fault, effect=effect)
+            self._note_fault("fault-begins", fault, effect=effect)
         return effect
 
     def heal(self, fault_id: int) -> JSON:
-        """Undo one fault and return what was read back; a fault that is not in place is left alone (null).
+        """Undo one fault and return the state read back; a fault that is not in place is left alone (null).
 
         Raises HealError: the fault then stays open, here and in the ledger, unless what failed is the node and not the
         healing (the HealError's cause is a NodeDied or a StartTimeout): a server that was started and does not serve is
@@ -213,13 +213,13 @@ class FaultExecutor:
         del self._open[fault.id]
 
     def skip(self, fault: Fault, reason: str) -> None:
-        """Say, in ledger and history, that this fault will not be injected. Raises FaultSkipped with the reason."""
+        """Record in ledger and history that this fault will not be injected. Raises FaultSkipped with the reason."""
         with self._lock:
             self._skip(self._ledger.plan(fault), fault, reason)
 
     def _skip(self, entry: int, fault: Fault, reason: str) -> None:
         self._ledger.skipped(entry, reason)
-        self._tell("fault-skipped", fault, reason=reason)
+        self._note_fault("fault-skipped", fault, reason=reason)
         log.info("fault skipped", extra={"fault": fault.id, "nemesis": fault.nemesis, "reason": reason})
         raise FaultSkipped(f"{_called(fault)} was skipped: {reason}")
 
@@ -248,7 +248,7 @@ class FaultExecutor:
             self._guarded.arm(opened.fault, opened.nemesis.undo(self._cluster, opened.fault))
         except BaseException as error:
             self._fail(opened, "arm", error)
-            # Guards that stand already have nothing to undo, but what they would start or wake is not theirs.
+            # Guards that are set already have nothing to undo, but must not start or resume a server either.
             self._disarm(opened)
             with self._lock:
                 self._ledger.skipped(opened.entry, f"it could not be armed: {error}")
@@ -272,15 +272,15 @@ class FaultExecutor:
             raise
 
     def _expired(self, opened: _Open) -> Mapping[str, JSON]:
-        """What guards did before this fault was healed: then it did not last as long as was planned, which is told."""
+        """Return the actions of guards before this fault was healed, and record that it ended earlier than planned."""
         expired = self._guarded.expired(opened.fault) if self._guarded is not None else {}
-        if expired and opened.begun and not opened.told_expired:
-            opened.told_expired = True
+        if expired and opened.begun and not opened.expired_noted:
+            opened.expired_noted = True
             self._fail(opened, "hold", ClusterError(_undone_by_guards(expired)))
         return expired
 
     def _expired_before(self, opened: _Open) -> Mapping[str, JSON] | None:
-        """The same, or null if some node does not answer: that must not keep the others from being healed."""
+        """Return the actions of guards, or None if a node does not answer, so that the other nodes are still healed."""
         try:
             return self._expired(opened)
         except (ClusterError, OSError) as error:
@@ -288,7 +288,7 @@ class FaultExecutor:
             return None
 
     def _refuse_expired(self, fault: Fault) -> None:
-        """An injection that outlasted its guard leaves what the guard came too early for."""
+        """Raise ClusterError if a guard acted during the injection: the rest of the injection would remain."""
         if self._guarded is not None and (expired := self._guarded.expired(fault)):
             raise ClusterError(f"{_undone_by_guards(expired)}, while it was still being injected")
 
@@ -298,7 +298,7 @@ class FaultExecutor:
             self._ledger.healed(opened.entry, effect)
             del self._open[opened.fault.id]
             if opened.begun:
-                self._tell("fault-ends", opened.fault, effect=effect)
+                self._note_fault("fault-ends", opened.fault, effect=effect)
 
     def _fail(self, opened: _Open, stage: _Stage, error: BaseException) -> None:
         text = f"{type(error).__name__}: {error}"
@@ -306,10 +306,10 @@ class FaultExecutor:
         with self._lock:
             self._failures.append(f"{_called(fault)} on {', '.join(fault.nodes)}: {stage}: {text}")
             self._ledger.failed(opened.entry, text)
-            self._tell("fault-failed", fault, stage=stage, error=text)
+            self._note_fault("fault-failed", fault, stage=stage, error=text)
         log.warning("fault failed", extra={"fault": fault.id, "nemesis": fault.nemesis, "stage": stage, "error": text})
 
-    def _tell(self, f: str, fault: Fault, **more: JSON) -> None:
+    def _note_fault(self, f: str, fault: Fault, **more: JSON) -> None:
         value = {
             "id": fault.id,
             "nemesis": fault.nemesis,
@@ -319,7 +319,7 @@ class FaultExecutor:
         self._note(f, value | more)
 
     def _obstacle(self, nemesis: Nemesis, fault: Fault) -> str | None:
-        """Why this fault should not be injected now, or None.
+        """Return why this fault should not be injected now, or None.
 
         Two faults that disturb the same thing on the same node would each undo half of the other's work. And faults
         that each spare a majority must not take one down together, so that what a run does to its cluster is what was
@@ -345,7 +345,7 @@ class FaultExecutor:
 
 
 def refuse_unguardable(cluster: Cluster, nemesis: Nemesis | TopologyNemesis, faults: Sequence[Fault]) -> None:
-    """On a cluster whose nodes outlive the run: raises FaultNotAllowed, naming nemesis and fault, unless guards can undo all.
+    """Raise FaultNotAllowed on a cluster whose nodes outlive the run, unless guards can undo all faults.
 
     A nemesis that does not say how each node undoes its faults has none there, nor has a fault that would still be
     wanted when its guards undo it. An operation on the topology needs no guard: nothing of it is ever undone.
@@ -383,7 +383,7 @@ def _called(fault: Fault) -> str:
 
 
 def nothing_is_left(error: BaseException) -> bool:
-    """Whether healing failed because a server that was started again does not serve."""
+    """Return True if healing failed because a restarted server does not serve."""
     return isinstance(error, NodeDied | StartTimeout) or isinstance(error.__cause__, NodeDied | StartTimeout)
 
 
@@ -393,7 +393,7 @@ def _disturbs(nemesis: Nemesis) -> str:
 
 
 class FaultSchedule:
-    """Carries out the schedules of several nemeses while the main phase runs, and the faults that workloads ask for.
+    """The schedules of several nemeses in the main phase, and the faults that workloads request.
 
     Each nemesis has a task of its own, in which its faults follow one another: a node that takes long to come back
     delays the next fault of that nemesis, not those of the others.
@@ -444,7 +444,7 @@ class FaultSchedule:
 
     @property
     def failures(self) -> Sequence[str]:
-        """What went wrong with faults so far, a sentence each: reasons why the run may be unknown."""
+        """The failures of faults so far, a sentence each: reasons why the run may be unknown."""
         return self.executor.failures
 
     def start(self) -> None:
@@ -491,7 +491,7 @@ class FaultSchedule:
             yield
 
     def heal_everything(self) -> None:
-        """Undo every fault still in place; idempotent. Raises an ExceptionGroup of what could not be undone."""
+        """Undo every fault still in place; idempotent. Raises an ExceptionGroup of the failures."""
         self.stop()
 
     def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> TaskSteps:
@@ -540,7 +540,7 @@ class FaultSchedule:
 
 
 def compose(nemeses: Sequence[Nemesis | TopologyNemesis], context: Context) -> Sequence[Fault]:
-    """The faults of all nemeses in order of `begins_s`, numbered anew from 0; the same seed gives the same faults.
+    """Compose the faults of all nemeses in order of `begins_s`, numbered anew from 0; the same seed gives the same faults.
 
     Raises PlanError if a nemesis is named twice, or plans a fault that does not fit the run.
     """

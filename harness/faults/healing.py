@@ -1,4 +1,4 @@
-"""Healing after a crash: from nothing but a run's folder, undo what the run left behind."""
+"""Healing after a crash: the undoing of a dead run's remains, from its folder alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Mended", "close_operations", "heal", "heal_ledger", "heal_open"]
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What a healing has done, and what it could not do and the next one will try again; a sentence each."""
+    """The actions of a healing, and the failures that the next one will try again; a sentence each."""
 
     done: Sequence[str]
     left: Sequence[str]
@@ -56,7 +56,7 @@ def heal(folder: Path) -> Sequence[str]:
 
 
 def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
-    """The same for a cluster that outlives its runs, from a run's ledger alone and the file that tells how to reach it.
+    """Undo every open fault on a cluster that outlives its runs, from a run's ledger and the cluster file alone.
 
     Raises PlanError for a file that is no such cluster's, HistoryError for a damaged ledger, HealError if something resists.
     """
@@ -84,7 +84,7 @@ def close_operations(ledger: Ledger) -> list[str]:
 
 
 def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
-    """Undo what a dead run left in place on nodes that outlived it, the latest first; all of it is tried.
+    """Undo the open faults of a dead run on nodes that outlived it, the latest first; all are tried.
 
     Only what its nemesis has undone, and read back, is marked as healed; then its guards go. A server that was started
     and does not serve is a finding: nothing is left that another healing would undo.
@@ -108,7 +108,7 @@ def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
                 cluster.disarm(fault)
         except (ClusterError, OSError) as error:
             ledger.failed(entry.id, str(error))
-            left.append(f"{what} is still in place, or nobody knows: {error}")
+            left.append(f"{what} may still be in place: {error}")
             continue
         ledger.healed(entry.id, effect)
         done.append(f"{what}: undone, read back, and marked as healed in the ledger{finding}")

@@ -1,4 +1,4 @@
-"""The fault ledger: what was broken and must be undone, written and synced before anything is broken.
+"""The fault ledger: faults that must be undone, written and synced before they are injected.
 
 `ledger.jsonl` in the run's folder, one JSON object a line, only ever appended:
 
@@ -7,8 +7,8 @@
 
 States: `planned → injected → healing → healed`, with `failed` (an injection or a healing that raised; still to be
 undone) and `skipped` (never injected; nothing to undo). An operation on the topology is an entry of kind `operation`:
-`planned → begun → ok | fail | info`; it is closed by its outcome, and never undone. Every line is complete by itself: the last one of an id says
-where that thing stands. Resources that a run created (processes, namespaces) are entries of kind `resource`; one of kind
+`planned → begun → ok | fail | info`; it is closed by its outcome, and never undone. Every line is complete by itself: the last one of an id is
+its state. Resources that a run created (processes, namespaces) are entries of kind `resource`; one of kind
 `run`, with nothing to undo, says by what name the nodes of a deployed cluster know the run.
 SIGKILL of the harness at any instant leaves either no fault or a fault that `open_faults` lists.
 """
@@ -47,7 +47,7 @@ _MACHINE: Final = MachineClock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Where one fault or resource stands. `effect` is what was last read back from the system, or the error in words."""
+    """The state of one fault or resource. `effect` is the last state read back from the system, or the error's text."""
 
     id: int
     at: str
@@ -55,17 +55,17 @@ class Entry:
     state: State
     fault: Fault | None = None
     what: Mapping[str, JSON] | None = None
-    """What a resource is; a fault has `fault` instead."""
+    """The description of a resource; a fault has `fault` instead."""
     effect: JSON = None
 
     @property
     def is_open(self) -> bool:
-        """Whether something may still have to be undone."""
+        """True if something may still have to be undone."""
         return self.state not in _CLOSED
 
 
 class Ledger:
-    """The ledger of one run, for the process that breaks things and for the one that mends them after a crash.
+    """The ledger of one run, for the process that injects faults and for the one that heals them after a crash.
 
     Safe to use from several threads of one process. Every line is synced before the method returns.
     """
@@ -91,7 +91,7 @@ class Ledger:
         os.close(self._file)
 
     def plan(self, fault: Fault) -> int:
-        """Say that this fault is about to be injected; returns the entry's id. On disk before this returns."""
+        """Record that this fault is about to be injected; returns the entry's id. On disk before this returns."""
         return self._add("fault", fault=fault)
 
     def plan_operation(self, operation: Fault) -> int:
@@ -107,34 +107,34 @@ class Ledger:
         self._move(entry, outcome, effect)
 
     def record(self, kind: str, what: Mapping[str, JSON]) -> int:
-        """Say that something else is about to be made that a crash would leave behind; returns the entry's id.
+        """Record a resource that is about to be created and that a crash would leave behind; returns the entry's id.
 
         For example `record("resource", {"process": 4711, "start_time": "88123"})`; then as for a fault.
         """
         return self._add(kind, what=what)
 
     def injected(self, entry: int, effect: JSON) -> None:
-        """It happened, and this is what was read back."""
+        """Record the injection, with the effect read back."""
         self._move(entry, "injected", effect)
 
     def healing(self, entry: int) -> None:
-        """It is about to be undone."""
+        """Record that healing begins."""
         self._move(entry, "healing", None)
 
     def healed(self, entry: int, effect: JSON = None) -> None:
-        """It was undone, and this is what was read back."""
+        """Record the healing, with the state read back."""
         self._move(entry, "healed", effect)
 
     def failed(self, entry: int, error: str) -> None:
-        """Injecting or healing raised; it stays open until a healing succeeds."""
+        """Record an error of injecting or healing; the entry stays open until a healing succeeds."""
         self._move(entry, "failed", {"error": error})
 
     def skipped(self, entry: int, reason: str) -> None:
-        """It was not injected after all."""
+        """Record that the fault was not injected."""
         self._move(entry, "skipped", {"reason": reason})
 
     def open_faults(self) -> Sequence[Entry]:
-        """Faults that may still be in place, oldest first, from a fresh read of the file."""
+        """Return the faults that may still be in place, oldest first, from a fresh read of the file."""
         return [entry for entry in self._open() if entry.kind == "fault"]
 
     def open_operations(self) -> Sequence[Entry]:
@@ -142,7 +142,7 @@ class Ledger:
         return [entry for entry in self._open() if entry.kind == "operation"]
 
     def open_resources(self) -> Sequence[Entry]:
-        """Other things that may still be there, oldest first, from a fresh read of the file."""
+        """Return the other resources that may still exist, oldest first, from a fresh read of the file."""
         return [entry for entry in self._open() if entry.fault is None]
 
     def _open(self) -> Sequence[Entry]:
@@ -171,7 +171,7 @@ class Ledger:
         self._entries[entry.id] = entry
 
     def _drop_torn_line(self) -> None:
-        """A line that was never finished was never synced, so nothing was injected on its account."""
+        """Cut off a torn last line: it was never synced, so its fault was never injected."""
         text = self.path.read_bytes()
         if text and not text.endswith(b"\n"):
             os.ftruncate(self._file, text.rfind(b"\n") + 1)
@@ -179,7 +179,7 @@ class Ledger:
 
 
 def read_ledger(path: Path) -> Sequence[Entry]:
-    """Every line of a ledger, oldest first. A last line without its newline is torn, and left out.
+    """Read every line of a ledger, oldest first. A last line without its newline is torn, and left out.
 
     Raises HistoryError naming the line number for anything else that is not an entry.
     """

@@ -1,7 +1,7 @@
 """Conductor: takes one run through its phases, from the first boot to the teardown.
 
-Runs inside the cluster's enclosure, as `python -m schemaquake.harness.run.conductor FOLDER`; the folder holds the plan. It decides
-nothing about the outcome: it leaves journals, logs and a ledger behind, and whoever reads those judges.
+Runs inside the cluster's enclosure, as `python -m schemaquake.harness.run.conductor FOLDER`; the folder holds the plan. It judges
+nothing: it leaves journals, logs and a ledger behind for the checkers.
 
 boot → phases (`schemaquake.harness.run.phases`) → teardown
 """
@@ -42,7 +42,7 @@ log = logging.getLogger("schemaquake.harness.run.conductor")  # as a process of 
 
 
 def main() -> int:
-    """The run's own process; exit code 0 when the run was completed, whatever it showed."""
+    """Carry out the run in its own process; exit code 0 when the run was completed, whatever it showed."""
     folder = Path(sys.argv[1])
     configure_logging(folder / "harness.jsonl")
     signal.signal(signal.SIGTERM, _interrupt)
@@ -99,7 +99,7 @@ class Conductor:
         self._notes = Notes(self._journal, self._runtime.clock, progress)
 
     def run(self) -> None:
-        """Carry out the whole run; whatever happens, faults are healed and the cluster is torn down."""
+        """Carry out the whole run; in any case heal its faults and tear the cluster down."""
         plan, runtime, notes = self._plan, self._runtime, self._notes
         with ExitStack() as stack:
             stack.callback(self._journal.close)
@@ -158,13 +158,13 @@ class Conductor:
             ).run()
 
     def _name_in(self, ledger: Ledger, cluster: Cluster) -> None:
-        """By what nodes that outlive the run know it; whoever heals may have the ledger alone."""
+        """Record the name by which nodes that outlive the run know it, so that the ledger alone suffices to heal."""
         name = cluster_traits(cluster).run_name
         if name is not None:
             ledger.skipped(ledger.record("run", {"name": name}), "nothing to undo in itself")
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
-        """Before anything is started: features the system lacks, means the machine lacks."""
+        """Refuse, before anything is started, a plan whose features the system lacks or whose means the machine lacks."""
         for name in self._plan.workloads:
             workload: Workload = load("workloads", name)
             lacking = workload.requires - context.features

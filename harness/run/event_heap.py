@@ -12,7 +12,7 @@ Act: TypeAlias = Callable[[], None]
 
 
 class Event:
-    """One act that is to happen."""
+    """A scheduled act."""
 
     __slots__ = ("act",)
 
@@ -20,7 +20,7 @@ class Event:
         self.act: Act | None = act
 
     def cancel(self) -> None:
-        """Keep it from happening; harmless afterwards."""
+        """Cancel the act; no effect after it has happened."""
         self.act = None
 
 
@@ -43,12 +43,12 @@ class EventHeap:
         return event
 
     def stamp_ns(self) -> int:
-        """A moment of its own: time goes on by a nanosecond, so no two stamps are equal."""
+        """Return a unique moment: time advances by a nanosecond, so no two stamps are equal."""
         self.now_ns += 1
         return self.now_ns
 
     def run(self, is_done: Callable[[], bool], *, until_ns: int | None = None) -> bool:
-        """Let acts happen until `is_done`, or that moment comes, or nothing is left; returns whether it is done."""
+        """Carry out acts until `is_done`, until that moment, or until none is left. Returns `is_done()`."""
         heap = self._heap
         while not is_done():
             if not heap or (until_ns is not None and heap[0][0] > until_ns):

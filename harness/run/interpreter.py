@@ -1,13 +1,13 @@
-"""Interpreter of steps: what one worker does in one phase, whoever carries it out and by whichever clock.
+"""Interpreter of steps: the actions of one worker in one phase, independent of the runtime and its clock.
 
-`interpret` turns the steps of a workload into effects, and is resumed with what came of each:
+`interpret` turns the steps of a workload into effects, and is resumed with the result of each:
 
 | effect | what the runtime does | resumed with |
 |---|---|---|
 | `Call` | records the invocation, then asks the worker's session for the operation | its `Completion` |
 | `Record` | writes one event into the worker's journal | None |
 | `Sleep` | lets time pass until a moment of its clock | False if the phase was over before, else True |
-| `Meet` | waits for the crew; throws `NobodyElseComes` in where that is in vain | False if the phase was over before, else True |
+| `Meet` | waits for the crew; throws `MeetingFailed` in if that is in vain | False if the phase was over before, else True |
 
 A call's completion is the next record. Pacing, requirements and the retirement
 of process numbers are here, and nowhere else.
@@ -35,7 +35,7 @@ __all__ = [
     "Call",
     "Effect",
     "Ending",
-    "NobodyElseComes",
+    "MeetingFailed",
     "PhaseOrder",
     "Record",
     "Script",
@@ -45,22 +45,22 @@ __all__ = [
 ]
 
 MEETING_LIMIT_S: Final = 180.0
-"""How long a meeting waits for a worker that is still busy with a slow operation, in seconds."""
+"""The time in seconds for which a meeting waits for a worker that is still busy with a slow operation."""
 
 _S: Final = 1_000_000_000
 _AGAIN_FIRST_NS: Final = _S // 50
 _AGAIN_EVERY_NS: Final = _S // 4
 """Pauses before a refused requirement is asked for again: short at first, since a migration arrives in milliseconds."""
 _ARREARS_NS: Final = _S
-"""The most that a paced worker which was held up makes up for."""
+"""The longest delay that a paced worker makes up for."""
 
 
 class WorkerFailed(ClusterError):
-    """A worker's own code failed (not the cluster): the run goes no further."""
+    """An error in a worker's own code (not the cluster), which ends the run."""
 
 
-class NobodyElseComes(Exception):
-    """A meeting cannot be held any more; the message says why."""
+class MeetingFailed(Exception):
+    """A meeting that cannot be held any more; the message says why."""
 
 
 ONE_HAS_LEFT: Final = "one of them has no more steps while another waits for it"
@@ -122,12 +122,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class PhaseOrder:
-    """One phase as workers are ordered to do it."""
+    """The order to carry out one phase."""
 
     phase: Phase
     label: str
     ends_at_ns: int | None
-    """On the runtime's clock; None: when the steps are exhausted."""
+    """The end of the phase on the runtime's clock; None: when the steps are exhausted."""
     meetings: bool
     """False where not every worker takes part: meetings are then left out."""
 
@@ -139,7 +139,7 @@ def assign(workloads: Sequence[str], context: Context) -> Sequence[Assignment]:
 
 
 class Script:
-    """What one worker does, phase by phase, and the process number by which it currently goes."""
+    """The steps of one worker, phase by phase, and its current process number."""
 
     def __init__(self, workload: Workload, assignment: Assignment, context: Context, *, worker_count: int) -> None:
         self.assignment = assignment
@@ -150,10 +150,10 @@ class Script:
         self._context = context
         self._workload = workload
         crew = max(1, len(self._workload.crew(context)))
-        # A rate is for work that never ends; a pause between a meeting and a racing statement would spoil the race.
+        # A rate is for work that never ends; a pause between a meeting and a racing statement would break the race.
         rate = context.rate if workload_traits(self._workload).endless else None
         self.interval_ns = None if rate is None else int(crew / rate * _S)
-        """Time between two operations of the main phase; None: as fast as they are answered."""
+        """The time between two operations of the main phase; None: as fast as they are answered."""
 
     def begin(
         self, order: PhaseOrder, *, now_ns: Callable[[], int], is_over: Callable[[], bool]
@@ -163,7 +163,7 @@ class Script:
         return interpret(steps, self, order, now_ns=now_ns, is_over=is_over)
 
     def retire(self) -> None:
-        """Go on under another process number: the outcome of this one's last operation is unknown, so it may still happen."""
+        """Continue under another process number: the last operation of this one has an unknown outcome and may still take effect."""
         self.process += self.worker_count
 
 
@@ -203,7 +203,7 @@ def interpret(
 def _take(
     step: Require | Meet | Wait | Note, script: Script, order: PhaseOrder, now_ns: Callable[[], int]
 ) -> Generator[Effect, Any, Ending | None]:
-    """Carry out one step that is no operation; returns how the phase ended where it did."""
+    """Carry out one step that is no operation. Returns the ending of the phase if it ended, else None."""
     go_on = True
     match step:
         case Require():
@@ -218,12 +218,12 @@ def _take(
 
 
 def _invocation(step: Invoke, script: Script) -> Record:
-    """The beginning of an operation."""
+    """Return the record of an operation's beginning."""
     return _record((script.process, "invoke", step.f, script.node, step.key, step.value, None, step.mops))
 
 
 def _completion(step: Invoke, script: Script, found: Completion) -> Record:
-    """The end of an operation; the worker goes on under another number if its outcome is unknown."""
+    """Return the record of an operation's end; the worker continues under another number if its outcome is unknown."""
     kind = found.type
     record = _record((script.process, kind, step.f, script.node, step.key, found.value, found.error, found.mops))
     if kind == "info":
@@ -234,13 +234,13 @@ def _completion(step: Invoke, script: Script, found: Completion) -> Record:
 def _require(
     step: Require, script: Script, order: PhaseOrder, now_ns: Callable[[], int]
 ) -> Generator[Effect, Any, Ending | None]:
-    """Call until it is done; None then, and the ending of the phase where it never was."""
+    """Repeat the call until it is done. Returns None then, and the ending of the phase if it never was."""
     ends_ns = now_ns() + int(step.limit_s * _S)
     again_ns = _AGAIN_FIRST_NS
     while True:
         completion: Completion = yield _call((step.invoke, _invocation(step.invoke, script)))
         yield _completion(step.invoke, script, completion)
-        # A first attempt that nobody answered may have been carried out.
+        # A first attempt without an answer may have been carried out.
         if completion.type == "ok" or completion.already_there:
             return None
         now = now_ns()
@@ -261,7 +261,7 @@ def _require(
 def _meet(step: Meet, script: Script) -> Generator[Effect, Any, bool]:
     try:
         met: bool = yield step
-    except NobodyElseComes as why:
+    except MeetingFailed as why:
         raise WorkerFailed(
             f"the workers of {script.assignment.workload} did not meet ({why}): "
             "do all of them yield the same number of Meet steps?"

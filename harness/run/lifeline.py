@@ -1,7 +1,7 @@
-"""Lifeline: a process that the conductor spawned ends when the conductor does, however that ended.
+"""Lifeline: a process that the conductor spawned ends when the conductor does, even after SIGKILL.
 
-In a process namespace the kernel sees to it. Where there is none, a worker in the middle of endless work would go on
-for ever, against nodes of which nobody knows any more.
+In a process namespace the kernel ends it. Without one, a worker with endless work would go on for ever,
+against nodes that belong to no run any more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["end_with_parent"]
 
 
 def end_with_parent() -> None:
-    """Watch the parent process from now on, and end this one at once, without any last words, when it is gone.
+    """Watch the parent process from now on, and end this one at once, without cleaning up, when the parent is gone.
 
     Journals lose nothing by it: every event is written when it happens.
     """

@@ -1,8 +1,8 @@
-"""Meeting point: a barrier across worker processes that outlives whoever waits at it.
+"""Meeting point: a barrier across worker processes that survives the death of a waiting one.
 
 The barrier of `multiprocessing` wakes its waiters and waits until each of them has woken: a process that was killed
-while it waited (the kernel does that when memory runs out) would hang everybody else, and even whoever calls the
-meeting off. Here the last to arrive leaves a token for every other one, and waits for nobody.
+while it waited (the kernel does that when memory runs out) would hang all others, and even the process that calls
+the meeting off. Here the last to arrive leaves a token for every other one, and waits for none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from multiprocessing.context import SpawnContext
 from typing import Any, Final
 
-from schemaquake.harness.run.interpreter import ONE_HAS_LEFT, NobodyElseComes
+from schemaquake.harness.run.interpreter import ONE_HAS_LEFT, MeetingFailed
 
 __all__ = ["MeetingPoint"]
 
@@ -20,7 +20,7 @@ _LOOK_EVERY_S: Final = 0.25
 
 
 class MeetingPoint:
-    """Where `parties` workers wait for each other, any number of times in a phase. Handed to processes as they are spawned."""
+    """A barrier of `parties` workers, for any number of meetings in a phase. Passed to processes as they are spawned."""
 
     def __init__(self, spawn: SpawnContext, parties: int) -> None:
         self._parties: Any = spawn.RawValue("q", parties)
@@ -28,7 +28,7 @@ class MeetingPoint:
         self._arrived: Any = spawn.RawValue("q", 0)
         self._held: Any = spawn.RawValue("q", 0)
         self._gone: Any = spawn.RawValue("q", 0)
-        # Two, in turn: whoever hurries on to the next meeting cannot take a token that was left for another one here.
+        # Two, in turn: a worker that is already at the next meeting cannot take a token left for another one here.
         self._tokens = (spawn.Semaphore(0), spawn.Semaphore(0))
 
     def reset(self, parties: int) -> None:
@@ -40,9 +40,9 @@ class MeetingPoint:
                 pass
 
     def meet(self, *, limit_s: float, called_off: Callable[[], bool]) -> bool:
-        """Wait until everybody is here; False if the meeting was called off.
+        """Wait until all parties are here; False if the meeting was called off.
 
-        Raises NobodyElseComes when another party has left for good, or when the limit passes.
+        Raises MeetingFailed when another party has left for good, or when the limit passes.
         """
         with self._lock:
             number = self._held.value
@@ -62,9 +62,9 @@ class MeetingPoint:
             if self._held.value > number:
                 continue  # our token is on its way
             if self._gone.value:
-                raise NobodyElseComes(ONE_HAS_LEFT)
+                raise MeetingFailed(ONE_HAS_LEFT)
             if time.monotonic() >= ends:
-                raise NobodyElseComes(f"they did not meet within {limit_s:g} s")
+                raise MeetingFailed(f"they did not meet within {limit_s:g} s")
         return True
 
     def withdraw(self) -> None:

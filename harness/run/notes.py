@@ -1,4 +1,4 @@
-"""Notes: the events of process −1 in which a run says what the harness itself did, and when."""
+"""Notes: the events of process −1, which record the harness' own actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Notes", "Progress"]
 log = logging.getLogger("schemaquake.harness.run.conductor")
 
 Progress = Callable[[str, float | None], AbstractContextManager[None]]
-"""Shows a phase by its name and time limit (s) for as long as its block runs."""
+"""A display of a phase by its name and time limit (s) while its block runs."""
 
 _S: Final = 1_000_000_000
 
@@ -47,14 +47,14 @@ class Notes:
         self._journal.event(NEMESIS, type, f, node, None, value, error)
 
     def write_fault(self, f: str, value: JSON) -> None:
-        """Record what became of a fault, and log its begin and end."""
+        """Record an event of a fault, and log its begin and end."""
         self.write(f, value)
         if f in {"fault-begins", "fault-ends"}:
             facts = {"nemesis": value["nemesis"], "nodes": ",".join(value["nodes"]), "fault": value["id"]}
             log.info(f.replace("-", " "), extra=facts)
 
     def write_boot(self, boot: Boot, phase: str) -> None:
-        """Record how one start of a node ended."""
+        """Record the end of one start of a node."""
         self.write(
             "node-start",
             {

@@ -1,6 +1,6 @@
 """Observer: a process with a session to every node that reads each node's own account of its schema.
 
-It samples while the run goes on, answers when all nodes agree (settle), and takes the complete readings that judge.
+It samples while the run goes on, answers when all nodes agree (settle), and takes the complete readings that checkers judge.
 A process of its own, so that reading three schemas never delays a racing statement.
 """
 
@@ -66,11 +66,11 @@ class ProcessObserver:
         return settled
 
     def read(self, phase: str) -> None:
-        """One complete reading of every node, recorded under that phase's name."""
+        """Read every node completely, and record that under the phase's name."""
         self._ask("read", phase)
 
     def record(self, observations: Sequence[Observation]) -> None:
-        """Record one reading of one node that somebody else took (its data directories)."""
+        """Record one reading of one node that was taken elsewhere (its data directories)."""
         self._ask("record", list(observations))
 
     def _ask(self, verb: str, argument: Any) -> Any:
@@ -145,7 +145,7 @@ class _SchemaReader:
         self._phase: str | None = None
         self._samples = 0
         self.sampling_failed: str | None = None
-        """The traceback, if the thread that samples ended by a defect: a run without its samples must not look whole."""
+        """The traceback of a defect that ended the sampling thread, else None: a run without its samples must not look whole."""
         self._pool = ThreadPoolExecutor(max_workers=16)
 
     def connect(self, nodes: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Observing: what the observer does with its looks at the nodes, whoever takes them and by whichever clock."""
+"""Observing: the logic of the observer, independent of the runtime and its clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases: what a run does between boot and teardown.
+"""Phases: the course of a run between boot and teardown.
 
 setup → settle → prepare → [ main ∥ faults ∥ observer ] → heal → settle → probe → final readings
       → restart of every node → settle → probe → final readings
@@ -27,12 +27,12 @@ __all__ = ["Phases", "main_limit_s"]
 log = logging.getLogger("schemaquake.harness.run.conductor")
 
 _PATIENCE: Final = 4
-"""How many times its limit a phase may last whose end should have come by itself."""
+"""The multiple of its limit that a phase may last whose end should come by itself."""
 _READING_LEAST_S: Final = 40.0
 
 
 def main_limit_s(plan: Plan) -> float:
-    """How long the main phase may last, and with it the faults that workloads ask for.
+    """Return the longest duration of the main phase in seconds, and so of the faults that workloads request.
 
     What never ends, and every schedule of faults, ends at the time limit. Racing workloads end by themselves, unless the
     cluster no longer answers: then every statement takes as long as a client waits for it, and the rest of the races
@@ -47,7 +47,7 @@ def _lasts_for_the_time_limit(plan: Plan) -> bool:
 
 
 class Phases:
-    """What happens between boot and teardown, once, whatever the run stands on."""
+    """The course of one run between boot and teardown, on any runtime."""
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class Phases:
             self._faults.stop()
 
     def _refuse_half_a_setup(self) -> None:
-        """What is to be raced could not be made, and nothing was raced yet: there is nothing to judge."""
+        """Raise ClusterError if the setup failed: nothing was raced, and there is nothing to judge."""
         if self._crew.ended_early is not None:
             raise ClusterError(f"the cluster did not take what is to be set up: {self._crew.ended_early}")
 
     def _cut_short(self, phase: str) -> None:
-        """Tell that a phase ended before its steps did: what it would have read, nobody knows."""
+        """Note that a phase ended before its steps did, so that its remaining reads are missing."""
         self._notes.write("phase-cut-short", {"phase": phase})
         log.warning("phase cut short: the cluster answers too slowly", extra={"phase": phase})
 
@@ -173,7 +173,7 @@ class Phases:
         log.log(level, outcome, extra={"phase": phase, "seconds": round(settled.seconds, 1)})
 
     def _judge(self, label: str, serving: Sequence[str]) -> None:
-        """Settle, probe, and the complete readings of every node that serves."""
+        """Settle, probe, and read every node that serves completely."""
         if not serving:
             log.warning("no node serves: nothing to read", extra={"phase": label})
             return
@@ -187,7 +187,7 @@ class Phases:
             self._settle(label)
         with self._notes.phase(f"final-{label}"):
             self._catch_up(label, serving)
-            # The schema first: a probe that fails may make a server load what it had only on disk.
+            # The schema first: a failing probe may make a server load definitions that it had only on disk.
             self._observer.read(label)
             for name in serving:
                 self._observer.record(self._directories(label, name))
@@ -198,7 +198,7 @@ class Phases:
                     self._cut_short(f"{part}-{label}")
 
     def _catch_up(self, label: str, serving: Sequence[str]) -> None:
-        """Where nodes can be had to apply all that was committed, they are, and who did is noted."""
+        """Have nodes apply all committed changes, on clusters that can, and note the result of each node."""
         if isinstance(self._cluster, CatchingUp) and (barriers := self._cluster.catch_up(serving)):
             self._notes.write("barriers", {"phase": label, "nodes": dict(barriers)})
 
@@ -219,7 +219,7 @@ class Phases:
         ]
 
     def _restart(self, serving: Sequence[str]) -> list[str]:
-        """Kill every node and start it again, one after another or all at once; which of them serve afterwards."""
+        """Restart every node, one after another or all at once. Returns the nodes that serve afterwards."""
         self._observer.sample(None)
         nodes = [self._nodes[name] for name in serving]
         groups = [nodes] if self._plan.restart == "together" else [[node] for node in nodes]

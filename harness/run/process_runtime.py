@@ -16,12 +16,12 @@ __all__ = ["ProcessRuntime"]
 
 
 class ProcessRuntime:
-    """A `Runtime`: what runs stand on unless their cluster's provider says otherwise."""
+    """A `Runtime`, the default of clusters whose provider has none of its own."""
 
     clock = MachineClock()
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Change nothing: waiting is by the machine's time anyway."""
+        """Do nothing: waiting is by the machine's time anyway."""
         return nullcontext()
 
     def spawn(self, name: str, steps: TaskSteps) -> Task:

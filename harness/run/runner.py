@@ -1,7 +1,7 @@
 """Runner: carries a plan out, from outside the cluster's enclosure.
 
 The outside world (downloads, the user's terminal) is here; the run itself is a process of its own behind the
-provider's enclosure. If this process dies, however it dies, so does that one, and with it everything it started.
+provider's enclosure. If this process dies, even by SIGKILL, that one dies too, with everything it started.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ __all__ = ["Outcome", "execute", "read_outcome"]
 log = logging.getLogger(__name__)
 
 _AS_CONDUCTOR: Final = ("-P", "-m", "schemaquake.harness.run.conductor")
-"""-P: what lies in the folder where somebody happens to stand is no part of the harness."""
+"""The arguments of Python; -P: modules in the current folder are no part of the harness."""
 
 _LOOK_EVERY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended: completed, or why not. Says nothing about whether the cluster behaved."""
+    """The end of a run: completed, or the reason why not. It says nothing about the cluster's behaviour."""
 
     completed: bool
     error: str | None
     exit_code: ExitCode
     applicable: bool = True
-    """False: the system lacks a feature the workload needs; nothing was started."""
+    """False if the system lacks a feature that the workload needs; nothing was started."""
     interrupted: bool = False
-    """True: a signal ended it."""
+    """True if a signal ended the run."""
 
 
 def read_outcome(folder: Path) -> Outcome:
-    """How the run in that folder ended; a folder without `outcome.json` is of a run whose process was killed.
+    """Read the end of the run in a folder; a folder without `outcome.json` is of a run whose process was killed.
 
     Raises HistoryError if the file is damaged.
     """
@@ -89,7 +89,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     plan.check_options()
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
     if plan.cluster_file is not None:
-        # Whoever heals this run, from wherever, needs nothing but its folder.
+        # The folder alone suffices to heal this run.
         (folder / CLUSTER_FILE).write_bytes(plan.cluster_file.read_bytes())
     facts = {**_machine(), **provider.prepare(plan, folder)}
     (folder / "environment.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
@@ -99,7 +99,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
 
 
 def _machine() -> dict[str, str]:
-    """What of this machine a reader of the report should know."""
+    """Return the facts of this machine that the report shows."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB",
@@ -109,7 +109,7 @@ def _machine() -> dict[str, str]:
 
 
 def _wait(argv: list[str], folder: Path) -> None:
-    """Start the run's process and wait; a signal to us is passed on, and waited for, so that it can heal and tear down."""
+    """Start the run's process and wait; pass a signal on and wait again, so that the run can heal and tear down."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
 
@@ -138,7 +138,7 @@ def _wait(argv: list[str], folder: Path) -> None:
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the run's own process, below the tools of the enclosure: they would die of it and take it with them.
+    """Send SIGTERM to the run's own process, below the tools of the enclosure, which would die of it and take it with them.
 
     It is repeated until that process ends, which takes notice of the first it hears: before it is ready for signals
     they are lost, if it is the first of a process namespace. Before there is such a process there is nothing to heal.
@@ -152,7 +152,7 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
 
 
 def _conductors(pid: int) -> list[int]:
-    """The descendants of `pid` whose command is the conductor, first generation first."""
+    """Yield the descendants of `pid` whose command is the conductor, first generation first."""
     found: list[int] = []
     generation = [pid]
     while generation and not found:

@@ -1,4 +1,4 @@
-"""Simulated crew: all workers of a run on an event heap, each resumed when what it waits for has happened."""
+"""Simulated crew: all workers of a run on an event heap, each resumed when its wait is over."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schemaquake.harness.run.interpreter import (
     Call,
     Effect,
     Ending,
-    NobodyElseComes,
+    MeetingFailed,
     PhaseOrder,
     Record,
     Script,
@@ -31,13 +31,13 @@ __all__ = ["EventJournal", "SimulatedCrew"]
 
 _S: Final = 1_000_000_000
 _PATIENCE_NS: Final = 5 * _S
-"""After a failure the run is over: a worker that has not come home by then is not waited for."""
+"""The time in seconds that workers have to end after a failure; later ones are not waited for."""
 _UNREACHABLE_NS: Final = _S // 4
-"""How long an operation of a worker without a session takes to fail."""
+"""The time after which an operation of a worker without a session fails."""
 
 
 class EventJournal(Protocol):
-    """Where a worker's events go; `Journal` is one."""
+    """A sink of a worker's events; `Journal` is one."""
 
     def event(
         self,
@@ -54,7 +54,7 @@ class EventJournal(Protocol):
         ...
 
     def close(self) -> None:
-        """Take no more."""
+        """Accept no more events."""
         ...
 
 
@@ -160,7 +160,7 @@ class SimulatedCrew:
         return node in self._gone
 
     def is_over(self) -> bool:
-        """Whether no worker may take another step."""
+        """Return True if no worker may take another step."""
         return self._over or (self._ends_at_ns is not None and self._heap.now_ns >= self._ends_at_ns)
 
     def _halt(self) -> None:
@@ -273,7 +273,7 @@ class _SimulatedWorker:
         try:
             waits = False
             while not waits:
-                effect = effects.throw(answer) if isinstance(answer, NobodyElseComes) else effects.send(answer)
+                effect = effects.throw(answer) if isinstance(answer, MeetingFailed) else effects.send(answer)
                 waits, answer = self._carry_out(effects, effect)
         except StopIteration as end:
             self._finish(end.value)
@@ -282,7 +282,7 @@ class _SimulatedWorker:
             self._crew.fail(self.node, error)
 
     def _carry_out(self, effects: Generator[Effect, Any, Ending], effect: Effect) -> tuple[bool, object]:
-        """Whether the worker now waits, and else the answer."""
+        """Return whether the worker now waits, with the answer if it does not."""
         heap = self._heap
         match effect:
             case Record():
@@ -341,7 +341,7 @@ class _SimulatedWorker:
 
 
 class _Meeting:
-    """Where the workers of one crew wait for each other."""
+    """The barrier of one crew."""
 
     def __init__(self, heap: EventHeap, is_over: Callable[[], bool]) -> None:
         self._heap = heap
@@ -357,7 +357,7 @@ class _Meeting:
         self._release(False)
 
     def arrive(self, party: object, go_on: Callable[[object], None]) -> None:
-        """Wait; `go_on` gets True when all are there, False when the meeting is called off, or NobodyElseComes."""
+        """Wait; `go_on` gets True when all are there, False when the meeting is called off, or MeetingFailed."""
         limit = self._heap.at(self._heap.now_ns + int(MEETING_LIMIT_S * _S), self._give_up)
         self._waiting.append((party, go_on, limit))
         if len(self._waiting) == self._parties:
@@ -365,7 +365,7 @@ class _Meeting:
         elif self._is_over():
             self._release(False)
         elif self._gone:
-            self._release(NobodyElseComes(ONE_HAS_LEFT))
+            self._release(MeetingFailed(ONE_HAS_LEFT))
 
     def withdraw(self, party: object) -> None:
         """Send one party home, and count it no more: the others meet without it."""
@@ -382,14 +382,14 @@ class _Meeting:
     def leave(self) -> None:
         """Say that one party comes to no more meetings of this phase."""
         self._gone += 1
-        self._release(NobodyElseComes(ONE_HAS_LEFT))
+        self._release(MeetingFailed(ONE_HAS_LEFT))
 
     def call_off(self) -> None:
-        """Send all that wait home."""
+        """Release all waiting workers."""
         self._release(False)
 
     def _give_up(self) -> None:
-        self._release(NobodyElseComes(f"they did not meet within {MEETING_LIMIT_S:g} s"))
+        self._release(MeetingFailed(f"they did not meet within {MEETING_LIMIT_S:g} s"))
 
     def _release(self, answer: object) -> None:
         waiting, self._waiting = self._waiting, []

@@ -36,11 +36,11 @@ class SimulatedClock:
         self.stamp_ns = heap.stamp_ns
 
     def now_ns(self) -> int:
-        """The present moment of the heap."""
+        """Return the present moment of the heap."""
         return self._heap.now_ns
 
     def utc(self) -> datetime:
-        """The present moment, to the microsecond."""
+        """Return the present moment, to the microsecond."""
         return _EPOCH + timedelta(microseconds=self._heap.now_ns // 1000)
 
 
@@ -61,7 +61,7 @@ class SimulatedRuntime:
         return waiting_by(self.clock.now_ns, self.sleep)
 
     def sleep(self, seconds: float) -> None:
-        """Let virtual time pass, and everything happen that falls due in it."""
+        """Let virtual time pass, and carry out every act that falls due in it."""
         # A nanosecond more than nothing: a wait that was rounded down to nothing would never end.
         pause_ns = max(1, round(seconds * _S)) if seconds > 0 else 0
         self.heap.run(lambda: False, until_ns=self.heap.now_ns + pause_ns)
@@ -80,7 +80,7 @@ class SimulatedRuntime:
         started_ns: int,
         request_timeout_s: float,
     ) -> SimulatedCrew:
-        """The workers, all in this thread."""
+        """Create the workers, all in this thread."""
         assignments = assign(workloads, context)
         return SimulatedCrew(
             self.heap,
@@ -98,7 +98,7 @@ class SimulatedRuntime:
     def observer(
         self, connector: Connector, *, journal: Path, started_ns: int, request_timeout_s: float
     ) -> SimulatedObserver:
-        """The observer, in this thread."""
+        """Create the observer, in this thread."""
         return SimulatedObserver(
             self.heap, connector, journal=journal, started_ns=started_ns, request_timeout_s=request_timeout_s
         )
@@ -126,7 +126,7 @@ class _SimulatedTask:
             self._pause = self._heap.at(pause.until_ns, lambda: self._resume(True))
 
     def stop(self) -> None:
-        """Cut its present and all its later pauses short."""
+        """Cut the task's present and later pauses short."""
         self._stopped = True
         if self._pause is not None:
             self._pause.cancel()
@@ -134,5 +134,5 @@ class _SimulatedTask:
             self._heap.at(self._heap.now_ns, lambda: self._resume(False))
 
     def join(self) -> None:
-        """Run the heap until it has ended."""
+        """Run the heap until the task has ended."""
         self._heap.run(lambda: self._ended)

@@ -1,8 +1,8 @@
 """Workers: several processes, one a node, each with a thread and a pinned session for every worker of that node.
 
 One interpreter cannot drive a cluster, and two racing statements must not share one: a process a node gives racers of
-different coordinators an interpreter each. The conductor talks to the processes over pipes, one command a phase; what
-the workers do in a phase they derive themselves from plan and seed, and write into journals of their own.
+different coordinators an interpreter each. The conductor talks to the processes over pipes, one command a phase; the
+workers derive their steps from plan and seed, and write journals of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from schemaquake.harness.run.interpreter import (
     Call,
     Effect,
     Ending,
-    NobodyElseComes,
+    MeetingFailed,
     PhaseOrder,
     Record,
     Script,
@@ -48,15 +48,15 @@ from schemaquake.harness.wait import pause_for
 __all__ = ["ProcessCrew"]
 
 _PATIENCE_S: Final = 5.0
-"""After a failure the run is over: a worker that has not come home by then is not waited for."""
+"""The time in seconds that workers have to end after a failure; later ones are not waited for."""
 
 _LOOK_EVERY_NS: Final = 250_000_000
-"""How often a worker that lets time pass looks whether the phase is over."""
+"""The interval in seconds at which a sleeping worker checks whether the phase is over."""
 
 _S: Final = 1_000_000_000
 
 _ABSENT, _PRESENT, _GONE = range(3)
-"""Where the workers of one node stand: not yet begun, taking part, or dismissed."""
+"""The state of the workers of one node: not yet begun, taking part, or dismissed."""
 
 _Verb: TypeAlias = Literal["connect", "phase"]
 
@@ -149,7 +149,7 @@ class ProcessCrew:
     def _command(
         self, verb: _Verb, order: PhaseOrder | None, nodes: Iterable[str], *, ends_at: float | None = None
     ) -> bool:
-        """Have the processes of these nodes do it; returns whether all were done before the time was over."""
+        """Have the processes of these nodes carry out a command. Returns True if all were done in time."""
         waiting = self._send(verb, order, nodes)
         failures: list[SchemaquakeError] = []
         in_time = True
@@ -163,7 +163,7 @@ class ProcessCrew:
                     break
                 self._halt()
                 in_time = False
-                ends_at = None  # whoever is in the middle of an operation is let finish it
+                ends_at = None  # a worker in the middle of an operation finishes it
             for connection in [c for c, p in waiting.items() if c in ready or p.process.sentinel in ready]:
                 process = waiting.pop(connection)
                 failure, ended_early = process.reply(verb)
@@ -189,7 +189,7 @@ class ProcessCrew:
         return commanded
 
     def _halt(self) -> None:
-        """Time is over: nobody takes another step, and whoever waits for a meeting goes home."""
+        """End the phase: no worker takes another step, and waiting at a meeting ends."""
         self._stopped.value = 1
 
     def stop(self) -> None:
@@ -244,7 +244,7 @@ class _WorkerProcess:
         return WorkerFailed(f"a worker of {self.node} failed:\n{text}"), None
 
     def stop(self) -> None:
-        """Ask it to end, then end it."""
+        """Ask the process to end, then end it."""
         with suppress(OSError):
             self.pipes["phase"].send(None)
         self.process.join(3)
@@ -258,12 +258,12 @@ class _WorkerProcess:
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
-    """What the conductor shows to worker processes while they work, in shared memory."""
+    """The conductor's signals to working processes, in shared memory."""
 
     stopped: Any
-    """1: the phase is over for all."""
+    """1 if the phase is over for all workers."""
     place: Any
-    """Where the workers of this node stand."""
+    """The state of the workers of this node."""
 
     def is_over(self) -> bool:
         """Return whether the workers of this node take no more steps."""
@@ -272,7 +272,7 @@ class _Signals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """Everything that one worker process is given when it is spawned."""
+    """The arguments of one worker process, passed when it is spawned."""
 
     node: str
     assignments: tuple[Assignment, ...]
@@ -291,7 +291,7 @@ def _serve(
     meeting_points: Mapping[str, MeetingPoint],
     signals: _Signals,
 ) -> None:
-    """Obey one command after another, until the pipes end."""
+    """Carry out one command after another until the pipes end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the conductor's to answer
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()
@@ -322,7 +322,7 @@ def _serve_sessions(sessions: Connection, workers: Sequence[_ThreadedWorker]) ->
 def _do_each(
     workers: Sequence[_ThreadedWorker], action: Callable[[_ThreadedWorker], str | None], stopped: Any = None
 ) -> tuple[Literal["done", "ended early", "unreachable", "refused", "failed"], str]:
-    """Do it in a thread a worker, and sum up; the first defect sets `stopped`, which ends the phase for all."""
+    """Act in one thread a worker, and collect the results; the first defect sets `stopped`, which ends the phase for all."""
     answers: list[tuple[Literal["unreachable", "refused", "failed"], str]] = []
     early: list[str] = []
 
@@ -379,7 +379,7 @@ class _ThreadedWorker:
                 raise
 
     def run(self, order: PhaseOrder) -> str | None:
-        """Do one phase; returns why it has to end early, if it was this worker that had to end it."""
+        """Carry out one phase. Returns the reason if this worker ended it early, else None."""
         stopped, place, ends_at_ns = self._signals.stopped, self._signals.place, order.ends_at_ns
 
         def is_over() -> bool:
@@ -411,7 +411,7 @@ class _ThreadedWorker:
         try:
             while True:
                 effect = effects.send(answer)
-                # Two records and a call an operation: asked for first, and by type, as each costs throughput.
+                # Two records and a call an operation: tested first, and by type, because each test costs throughput.
                 if type(effect) is Record:
                     record(*effect)
                     answer = None
@@ -426,13 +426,13 @@ class _ThreadedWorker:
             return ending
 
     def _wait(self, effects: Generator[Effect, Any, Ending], effect: Effect, is_over: Callable[[], bool]) -> bool:
-        """Whether a pause or a meeting took place before the phase was over."""
+        """Wait for a pause or a meeting. Returns False if the phase was over before."""
         if isinstance(effect, Sleep):
             return _sleep(effect.until_ns, is_over)
         assert isinstance(effect, Meet)
         try:
             return self._meeting_point.meet(limit_s=MEETING_LIMIT_S, called_off=self._signals.is_over)
-        except NobodyElseComes as why:
+        except MeetingFailed as why:
             effects.throw(why)  # raises WorkerFailed
             raise
 
@@ -456,7 +456,7 @@ class _ThreadedWorker:
 
 
 def _sleep(until_ns: int, is_over: Callable[[], bool]) -> bool:
-    """Let time pass, to the point; False when the phase is over before that."""
+    """Sleep until a moment of the clock; False if the phase is over before."""
     while (left := until_ns - time.monotonic_ns()) > 0:
         if is_over():
             return False

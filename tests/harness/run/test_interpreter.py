@@ -13,7 +13,7 @@ from schemaquake.harness.run.interpreter import (
     Assignment,
     Call,
     Ending,
-    NobodyElseComes,
+    MeetingFailed,
     PhaseOrder,
     Record,
     Script,
@@ -128,7 +128,7 @@ def test_a_meeting_in_vain_is_a_defect_of_the_workload(script):
     walk = interpret(iter([Meet("go")]), script, MAIN, now_ns=lambda: 0, is_over=lambda: False)
     next(walk)
     with pytest.raises(WorkerFailed, match=r"the workers of endless did not meet \(alone\)"):
-        walk.throw(NobodyElseComes("alone"))
+        walk.throw(MeetingFailed("alone"))
 
 
 # ── what is required ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schemaquake.harness.run.interpreter import NobodyElseComes
+from schemaquake.harness.run.interpreter import MeetingFailed
 from schemaquake.harness.run.meeting_point import MeetingPoint
 from schemaquake.harness.wait import pause_for
 
@@ -57,7 +57,7 @@ def test_after_a_reset_nothing_of_the_broken_meeting_is_left():
     point.reset(2)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda _: point.meet(limit_s=30, called_off=never), range(2))) == [True, True]
-    with pytest.raises(NobodyElseComes, match=r"did not meet within 0\.1 s"):
+    with pytest.raises(MeetingFailed, match=r"did not meet within 0\.1 s"):
         point.meet(limit_s=0.1, called_off=never)
 
 
@@ -67,7 +67,7 @@ def test_a_token_nobody_took_lets_nobody_through_after_a_reset():
     point._tokens[0].release()
     point._tokens[1].release()
     point.reset(2)
-    with pytest.raises(NobodyElseComes):
+    with pytest.raises(MeetingFailed):
         point.meet(limit_s=0.1, called_off=never)
 
 
@@ -75,7 +75,7 @@ def test_whoever_waits_for_one_that_left_is_told_at_once():
     point = point_of(2)
     threading.Timer(0.2, point.leave).start()
     began = time.monotonic()
-    with pytest.raises(NobodyElseComes, match="one of them has no more steps"):
+    with pytest.raises(MeetingFailed, match="one of them has no more steps"):
         point.meet(limit_s=60, called_off=never)
     assert time.monotonic() - began < 10
 
@@ -96,7 +96,7 @@ def test_leaving_after_the_last_meeting_disturbs_nobody_who_is_still_on_the_way_
 def test_the_limit_is_one_of_waiting_for_the_last_to_come():
     point = point_of(2)
     began = time.monotonic()
-    with pytest.raises(NobodyElseComes):
+    with pytest.raises(MeetingFailed):
         point.meet(limit_s=0.3, called_off=never)
     assert 0.3 <= time.monotonic() - began < 10
 
