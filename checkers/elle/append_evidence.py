@@ -23,19 +23,19 @@ _NOTHING: Final[Longs] = np.zeros(0, np.int64)
 class AppendEvidence:
     """Looks up what the scans concluded. Places are micro-operations; of dirty-update, positions in the orders."""
 
-    def __init__(self, of: Transactions, appends: Appends) -> None:
-        self._of = of
-        self._raw = RawOperations(of, appends.slots, appends.writers)
+    def __init__(self, transactions: Transactions, appends: Appends) -> None:
+        self._transactions = transactions
+        self._raw = RawOperations(transactions, appends.slots, appends.writers)
         self._appends = appends
 
     def reason(self, before: int, after: int, kind: int) -> Reason | None:
         """Why one transaction comes before the other."""
-        if self._of.status[before] == FAIL or self._of.status[after] == FAIL:
+        if self._transactions.status[before] == FAIL or self._transactions.status[after] == FAIL:
             return None
         return {WW: self._ww, WR: self._wr, RW: self._rw}[kind](before, after)
 
     def contradiction(self, name: str, place: int) -> Contradiction | None:
-        """What is wrong there."""
+        """Explain the contradiction that a scan flagged, from the raw operations."""
         return _FINDERS[name](self, place)
 
     # ── dependencies ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -53,7 +53,7 @@ class AppendEvidence:
 
     def _wr(self, before: int, after: int) -> Reason | None:
         earlier = self._raw.written(before)
-        if self._of.status[after] != OK:
+        if self._transactions.status[after] != OK:
             return None
         for key, at in self._reads(after):
             last = self._raw.last(at)
@@ -64,7 +64,7 @@ class AppendEvidence:
 
     def _rw(self, before: int, after: int) -> Reason | None:
         later = self._raw.written(after)
-        if self._of.status[before] != OK:
+        if self._transactions.status[before] != OK:
             return None
         for key, at in self._reads(before):
             last = self._raw.last(at)
@@ -76,7 +76,7 @@ class AppendEvidence:
         return None
 
     def _next(self, key: int, element: int | None, later: Mapping[tuple[int, int], int]) -> int | None:
-        """Which of the appends `later` comes right after the element, or, if no read shows any after it, at some time."""
+        """Find the append in `later` that follows the element directly; if no read shows what follows, one that came at some time."""
         read = self._read(key)
         place = -1
         if element is not None:
@@ -94,13 +94,13 @@ class AppendEvidence:
     def _how(self, key: int, element: int) -> str:
         if self._place(key, element) < 0:
             return "later, since no read shows it"
-        return f"next, as op {self._of.index[self._raw.transaction(self._longest(key))]} read"
+        return f"next, as op {self._transactions.index[self._raw.transaction(self._longest(key))]} read"
 
     def _place(self, key: int, element: int) -> int:
         """The first place of an element in the longest read of its key; −1: it is not in it."""
         number, read = self._raw.number(key), self._read(key)
         slot = self._raw.slot(number, element)
-        if slot < 0 or self._appends.writers.writer[slot] < 0:  # nobody appended it: that is rarely asked
+        if slot < 0 or self._appends.writers.writer[slot] < 0:  # not appended: that is rarely asked
             found = np.flatnonzero(read == element)
             return int(found[0]) if len(found) else -1
         position = int(self._appends.orders.position[slot])
@@ -120,7 +120,7 @@ class AppendEvidence:
 
     def _reads(self, transaction: int) -> list[tuple[int, int]]:
         """(key, micro-operation) of what it read."""
-        return [(self._raw.key(at), at) for at in self._raw.places(transaction) if self._of.f[at] == READ]
+        return [(self._raw.key(at), at) for at in self._raw.places(transaction) if self._transactions.f[at] == READ]
 
     # ── contradictions ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -132,13 +132,13 @@ class AppendEvidence:
         key, found = self._raw.key(at), self._raw.read(at)
         expected: Longs | None = None
         own: list[int] = []
-        for earlier in range(int(self._of.first[transaction]), at):
-            if self._of.key[earlier] != self._of.key[at]:
+        for earlier in range(int(self._transactions.first[transaction]), at):
+            if self._transactions.key[earlier] != self._transactions.key[at]:
                 continue
-            if self._of.f[earlier] == READ:
+            if self._transactions.f[earlier] == READ:
                 expected, own = self._raw.read(earlier), []
             else:
-                own.append(int(self._of.value[earlier]))
+                own.append(int(self._transactions.value[earlier]))
         since_then = np.array(own, np.int64)
         if expected is not None:
             agrees = np.array_equal(found, np.concatenate([expected, since_then]))
@@ -160,12 +160,14 @@ class AppendEvidence:
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
-        key, later = self._raw.key(at), np.arange(at + 1, int(self._of.first[transaction + 1]))
-        later = later[(self._of.f[later] == APPEND) & (self._of.key[later] == self._of.key[at])]
-        shows = np.flatnonzero(np.isin(self._of.value[later], self._raw.read(at)))
+        key, later = self._raw.key(at), np.arange(at + 1, int(self._transactions.first[transaction + 1]))
+        later = later[
+            (self._transactions.f[later] == APPEND) & (self._transactions.key[later] == self._transactions.key[at])
+        ]
+        shows = np.flatnonzero(np.isin(self._transactions.value[later], self._raw.read(at)))
         if not len(shows):
             return None
-        element = int(self._of.value[later[shows[0]]])
+        element = int(self._transactions.value[later[shows[0]]])
         return Contradiction(
             (transaction,),
             f"T1 read key {key} as {shown(self._raw.read(at))}",
@@ -177,13 +179,13 @@ class AppendEvidence:
         """A read of what an aborted transaction appended."""
         return self._of_element(
             at,
-            lambda writers: (writers >= 0) & (self._of.status[writers] == FAIL),
+            lambda writers: (writers >= 0) & (self._transactions.status[writers] == FAIL),
             "T1 read {element} of key {key}",
             "T2, which appended it, was aborted",
         )
 
     def garbage_read(self, at: int) -> Contradiction | None:
-        """A read of what nobody appended."""
+        """Explain a read of an element that no transaction appended."""
         return self._of_element(
             at,
             lambda writers: writers < 0,
@@ -192,7 +194,7 @@ class AppendEvidence:
         )
 
     def _of_element(self, at: int, wrong: Callable[[Ints], Mask], then: str, but: str) -> Contradiction | None:
-        """By the first element that is wrong, by who appended it (−1: nobody)."""
+        """Explain the first wrong element, by its writer (−1: no transaction appended it)."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
@@ -267,7 +269,11 @@ class AppendEvidence:
             return None
         key, found = self._raw.key(at), self._raw.read(at)
         both = self._raw.writes_later(one, at) and self._raw.writes_later(two, other)
-        if not both or self._of.key[at] != self._of.key[other] or not np.array_equal(found, self._raw.read(other)):
+        if (
+            not both
+            or self._transactions.key[at] != self._transactions.key[other]
+            or not np.array_equal(found, self._raw.read(other))
+        ):
             return None
         then = f"T1 and T2 both read key {key} as {shown(found)} and then appended to it"
         return Contradiction(
@@ -278,21 +284,21 @@ class AppendEvidence:
         """A committed append on top of an aborted one, in the order of a key."""
         orders = self._appends.orders
         dense = int(np.searchsorted(orders.start, position, side="right")) - 1
-        key, longest = int(self._of.keys[dense]), int(self._appends.longest[dense])
+        key, longest = int(self._transactions.keys[dense]), int(self._appends.longest[dense])
         read = self._raw.read(longest)
         place = position - int(orders.start[dense])
         value = int(read[place])
         writer = self._raw.writer(longest, value)
-        if self._raw.committed(longest) is None or writer < 0 or self._of.status[writer] != OK:
+        if self._raw.committed(longest) is None or writer < 0 or self._transactions.status[writer] != OK:
             return None
         for below in range(place - 1, -1, -1):
             element = int(read[below])
             if self._place(key, element) != below:
                 continue  # it stands there again
             under = self._raw.writer(longest, element)
-            if under >= 0 and self._of.status[under] == OK:
+            if under >= 0 and self._transactions.status[under] == OK:
                 return None
-            if under >= 0 and self._of.status[under] == FAIL:
+            if under >= 0 and self._transactions.status[under] == FAIL:
                 then = f"T1, which appended {element} to key {key}, was aborted"
                 but = f"T3 read key {key} as {shown(read)}: the {value} that T2 committed stands on top of it"
                 nodes = (under, writer, self._raw.transaction(longest))

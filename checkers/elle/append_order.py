@@ -36,7 +36,7 @@ _FLAGS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Appends:
-    """What scans of the transactions found.
+    """Results of the scans of list-append transactions.
 
     `found`: anomaly → micro-operations in which it shows (of dirty-update: positions in `orders`). `longest[k]` is the
     micro-operation that orders key k, −1 if it was never read; `partner` the other update of the same version.
@@ -51,36 +51,36 @@ class Appends:
     found: Mapping[str, Longs]
 
 
-def analyse(of: Transactions) -> Appends:
+def analyse(transactions: Transactions) -> Appends:
     """Orders and everything that one key alone shows. Raises HistoryError if an element was appended twice."""
-    slots, writers = slots_and_writers(of, APPEND)
-    ops = of.ops
-    longest = scans.longest_reads(ops, len(of.keys))
+    slots, writers = slots_and_writers(transactions, APPEND)
+    ops = transactions.ops
+    longest = scans.longest_reads(ops, len(transactions.keys))
     orders = scans.orders_of(ops, slots, writers, longest)
-    flags = np.zeros(len(of.f), np.int16)
+    flags = np.zeros(len(transactions.f), np.int16)
     version = scans.inspect_reads(ops, slots, writers, orders, longest, flags)
     # Most transactions do not append to what they have read: the next two scans pass them by.
-    updaters = np.flatnonzero(scans.inspect_own(ops, len(of.keys), flags))
+    updaters = np.flatnonzero(scans.inspect_own(ops, len(transactions.keys), flags))
     scans.inspect_future(ops, slots, writers, orders, updaters, flags)
     partner = scans.lost_updates(ops, orders, version, updaters, flags)
     return Appends(slots, writers, orders, longest, version, partner, _found(flags, orders))
 
 
-def graph_of(of: Transactions, appends: Appends) -> Graph:
+def graph_of(transactions: Transactions, appends: Appends) -> Graph:
     """The dependencies between the transactions: ww, wr and rw."""
     count, source, target, kind = scans.dependencies(
-        of.ops, appends.slots, appends.writers, appends.orders, appends.version
+        transactions.ops, appends.slots, appends.writers, appends.orders, appends.version
     )
-    return graph(of.count, count, source, target, kind)
+    return graph(transactions.count, count, source, target, kind)
 
 
-def junction_keys(of: Transactions, appends: Appends) -> Longs:
+def junction_keys(transactions: Transactions, appends: Appends) -> Longs:
     """The key of each junction of `graph_of`, by its dense number: of those with several appends that no read shows."""
     writer = appends.writers.writer
     unseen = np.flatnonzero((writer >= 0) & (appends.orders.position < 0))
-    unseen = unseen[of.status[writer[unseen]] != FAIL]
+    unseen = unseen[transactions.status[writer[unseen]] != FAIL]
     keys: Longs = np.searchsorted(appends.slots.base, unseen, side="right") - 1
-    return np.flatnonzero(np.bincount(keys, minlength=len(of.keys)) > 1)
+    return np.flatnonzero(np.bincount(keys, minlength=len(transactions.keys)) > 1)
 
 
 def _found(flags: Flags, orders: Orders) -> Mapping[str, Longs]:

@@ -48,9 +48,9 @@ FUTURE: Final = 64
 LOST: Final = 128
 
 EMPTY: Final = -1  # the version of a read that found nothing
-UNKNOWN: Final = -2  # of one whose last element nobody appended
+UNKNOWN: Final = -2  # of a read whose last element no transaction appended
 _OFF: Final = -3  # of one whose last element, in slot s, is not in the key's order: −3 − s
-_NOBODY: Final = -1
+_NO_WRITER: Final = -1
 _AGAIN: Final = -2
 _NEVER: Final = (1 << 31) - 1
 
@@ -58,7 +58,7 @@ _NEVER: Final = (1 << 31) - 1
 class Orders(NamedTuple):
     """The order of each key's elements: its longest read, at `start[k]:start[k + 1]`.
 
-    `writer` and `slot` are −1 where nobody appended the element, `writer` is −2 where it stands there again.
+    `writer` and `slot` are −1 where no transaction appended the element, `writer` is −2 where it stands there again.
     `position` leads from a slot to the first place of its element, or −1. `aborted`, `garbage` and `repeated` are the
     number of elements a read of the key may have without containing one of that sort.
     """
@@ -75,7 +75,7 @@ class Orders(NamedTuple):
 
 @compiled
 def longest_reads(ops: Ops, keys: int) -> Longs:
-    """For every key the committed micro-operation that read most elements, the last of several; −1 without any read."""
+    """Find for every key the committed micro-operation that read most elements, the last of several; −1 without any read."""
     longest = np.full(keys, -1, np.int64)
     length = np.full(keys, -1, np.int64)
     for t in range(len(ops.status)):
@@ -95,7 +95,7 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
     start = np.zeros(keys + 1, np.int64)
     for k in range(keys):
         start[k + 1] = start[k] + (0 if longest[k] < 0 else ops.end[longest[k]] - ops.begin[longest[k]])
-    writer = np.full(start[keys], _NOBODY, np.int32)
+    writer = np.full(start[keys], _NO_WRITER, np.int32)
     slot = np.full(start[keys], -1, np.int64)
     dirty = np.zeros(start[keys], np.bool_)
     position = np.full(len(writers.writer), -1, np.int64)
@@ -215,7 +215,7 @@ def inspect_own(ops: Ops, keys: int, flags: Flags) -> Mask:
 
 @compiled
 def _continues(ops: Ops, at: int, previous: Longs) -> bool:
-    """Whether a read ends with its transaction's appends since it last read the key, and begins with what it then read."""
+    """Tell whether a read ends with its transaction's appends since it last read the key, and begins with what it then read."""
     place = ops.end[at]
     before = previous[at]
     while before >= 0 and ops.f[before] == APPEND:
@@ -309,7 +309,7 @@ def lost_updates(ops: Ops, orders: Orders, version: Longs, suspects: Longs, flag
 
 @compiled
 def _same(ops: Ops, one: int, other: int) -> bool:
-    """Whether two reads found the same list."""
+    """Tell whether two reads found the same list."""
     length = ops.end[one] - ops.begin[one]
     if ops.end[other] - ops.begin[other] != length:
         return False
@@ -407,7 +407,7 @@ def _around_reads(  # noqa: C901 - as above
 ) -> int:
     """Fill in wr, from whose element was read last, and rw, to whose element comes next. Once for equal reads in a row."""
     touched = np.full(len(after), -1, np.int32)
-    told = np.full(len(after), UNKNOWN, np.int64)
+    last_version = np.full(len(after), UNKNOWN, np.int64)
     for t in range(len(ops.status)):
         if ops.status[t] != OK:
             continue
@@ -416,11 +416,11 @@ def _around_reads(  # noqa: C901 - as above
                 continue
             k = ops.key[at]
             v = version[at]
-            if v == UNKNOWN or (touched[k] == t and told[k] == v):
+            if v == UNKNOWN or (touched[k] == t and last_version[k] == v):
                 continue
             touched[k] = t
-            told[k] = v
-            w = np.int32(_NOBODY) if v == EMPTY else orders.writer[v] if v >= 0 else writers.writer[_OFF - v]
+            last_version[k] = v
+            w = np.int32(_NO_WRITER) if v == EMPTY else orders.writer[v] if v >= 0 else writers.writer[_OFF - v]
             if w == t:
                 continue  # its own append: what comes after it is ordered by ww
             if w >= 0 and ops.status[w] != FAIL:

@@ -26,4 +26,4 @@ CYCLE_ANOMALIES: Final = (
     "strong-session-snapshot-isolation-cycle-exists",
     "strong-snapshot-isolation-cycle-exists",
 )
-"""Every kind of cycle that a finding may name; the last three are those of which no more could be told apart in time."""
+"""Every kind of cycle that a finding may name; the last three are for components too large to be distinguished further in time."""

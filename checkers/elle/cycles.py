@@ -5,7 +5,7 @@ Real time breaks an order only where A(v), the latest invocation that reaches so
 and the components of the dependencies in one pass, linear in the edges. Only where there is a cycle is real time made
 explicit: a chain of junctions, one a completion.
 
-A component's kinds are told from the worst to the least: what is a special case of a kind that is told is left out.
+A component's kinds are found from the worst to the least: special cases of a kind already found are left out.
 Kinds that need an order (process, real time) are looked for in the components of dependencies and order together.
 """
 
@@ -68,17 +68,19 @@ class Cycles:
             self.witnesses.append(found)
 
 
-def find_cycles(of: Transactions, dependencies: Graph, order: Order | None, *, deadline: float) -> Cycles:
+def find_cycles(transactions: Transactions, dependencies: Graph, order: Order | None, *, deadline: float) -> Cycles:
     """The cycles among transactions by dependencies, and where `order` is asked for, by dependencies and order.
 
     `deadline` is one of `time.monotonic`; what was not looked at until then makes the answer `late` or undecided.
     """
     cycles = Cycles()
-    dependent = _joined(dependencies, *process_edges(of)) if order == "process" else dependencies
-    latest_first = _latest_first(of.invoked)
+    dependent = _joined(dependencies, *process_edges(transactions)) if order == "process" else dependencies
+    latest_first = _latest_first(transactions.invoked)
     numbers, reached = traverse(dependent.start, dependent.target, dependent.kind, _ALL, latest_first)
-    numbers = only_real(numbers, of.count)
-    violated = order == "realtime" and bool((of.invoked[reached[: of.count]] > of.completed).any())
+    numbers = only_real(numbers, transactions.count)
+    violated = order == "realtime" and bool(
+        (transactions.invoked[reached[: transactions.count]] > transactions.completed).any()
+    )
     if not violated and not (numbers >= 0).any():
         return cycles
     late = _deadline(deadline)
@@ -87,7 +89,7 @@ def find_cycles(of: Transactions, dependencies: Graph, order: Order | None, *, d
     if order == "process":
         _kinds_within(dependent, numbers, "-process", kinds, cycles, late)
     elif violated:
-        timed = _joined(dependencies, *_real_time_edges(of, dependencies.count))
+        timed = _joined(dependencies, *_real_time_edges(transactions, dependencies.count))
         _kinds_within(timed, components(timed, _ALL), "-realtime", kinds, cycles, late)
     return cycles
 
@@ -114,22 +116,22 @@ def _from_last_row(invoked: Ints, rows: int) -> Ints:
     return order
 
 
-def process_edges(of: Transactions) -> tuple[int, Ints, Ints, Bytes]:
-    """From each transaction of a process that may have happened to its next one: (no junctions, source, target, kind)."""
-    chosen = np.flatnonzero(of.status != FAIL)
-    chosen = chosen[np.lexsort((of.invoked[chosen], of.process[chosen]))].astype(np.int32)
-    same = of.process[chosen[1:]] == of.process[chosen[:-1]]
+def process_edges(transactions: Transactions) -> tuple[int, Ints, Ints, Bytes]:
+    """Link each transaction of a process that may have happened to its next one: (no junctions, source, target, kind)."""
+    chosen = np.flatnonzero(transactions.status != FAIL)
+    chosen = chosen[np.lexsort((transactions.invoked[chosen], transactions.process[chosen]))].astype(np.int32)
+    same = transactions.process[chosen[1:]] == transactions.process[chosen[:-1]]
     source, target = chosen[:-1][same], chosen[1:][same]
     return 0, source, target, np.full(len(source), ORDER, np.int8)
 
 
-def _real_time_edges(of: Transactions, count: int) -> tuple[int, Ints, Ints, Bytes]:
+def _real_time_edges(transactions: Transactions, count: int) -> tuple[int, Ints, Ints, Bytes]:
     """The interval order as a chain of junctions, one for each completion: (junctions, source, target, kind)."""
-    ends = np.flatnonzero(of.completed != NEVER)
-    ends = ends[of.status[ends] != FAIL].astype(np.int32)
+    ends = np.flatnonzero(transactions.completed != NEVER)
+    ends = ends[transactions.status[ends] != FAIL].astype(np.int32)
     links = (count + np.arange(len(ends))).astype(np.int32)
-    begins = np.flatnonzero(of.status != FAIL).astype(np.int32)
-    before = np.searchsorted(of.completed[ends], of.invoked[begins]) - 1
+    begins = np.flatnonzero(transactions.status != FAIL).astype(np.int32)
+    before = np.searchsorted(transactions.completed[ends], transactions.invoked[begins]) - 1
     begins, before = begins[before >= 0], before[before >= 0]
     source = np.concatenate([ends, links[:-1], links[before]])
     target = np.concatenate([links, links[1:], begins])
@@ -138,14 +140,14 @@ def _real_time_edges(of: Transactions, count: int) -> tuple[int, Ints, Ints, Byt
     return len(ends), source, target, kind
 
 
-def _joined(of: Graph, junctions: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
-    """The graph with more edges."""
+def _joined(base: Graph, junctions: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
+    """Add edges and junctions to a graph."""
     return graph(
-        of.real,
-        of.count + junctions,
-        np.concatenate([of.source(), source]),
-        np.concatenate([of.target, target]),
-        np.concatenate([of.kind, kind]),
+        base.real,
+        base.count + junctions,
+        np.concatenate([base.source(), source]),
+        np.concatenate([base.target, target]),
+        np.concatenate([base.kind, kind]),
     )
 
 
@@ -154,16 +156,16 @@ def _deadline(deadline: float) -> Callable[[], bool]:
 
 
 def _kinds_within(
-    of: Graph, numbers: Ints, suffix: str, known: dict[int, set[str]], cycles: Cycles, late: Callable[[], bool]
+    graph: Graph, numbers: Ints, suffix: str, known: dict[int, set[str]], cycles: Cycles, late: Callable[[], bool]
 ) -> dict[int, set[str]]:
     """Tell the kinds of every component of `numbers`; return transaction → kinds of its component.
 
-    `known` are the kinds of the components without the order of `suffix`; only kinds with it are told then.
+    `known` are the kinds of the components without the order of `suffix`; only kinds with it are found then.
     """
-    told: dict[int, set[str]] = {}
+    kinds: dict[int, set[str]] = {}
     if not (numbers >= 0).any():
-        return told
-    core = _Core(of, numbers)
+        return kinds
+    core = _Core(graph, numbers)
     for component in core.smallest_first():
         if late():
             cycles.late = True
@@ -172,22 +174,22 @@ def _kinds_within(
         worse = set().union(*(known.get(node, set()) for node in nodes)) if known else set()
         found = core.kinds(component, suffix, worse, cycles, late)
         if not suffix:
-            told.update(dict.fromkeys(nodes, found))
-    return told
+            kinds.update(dict.fromkeys(nodes, found))
+    return kinds
 
 
 class _Core:
     """The components of a graph that have cycles, with everything that searches within them need."""
 
-    def __init__(self, of: Graph, numbers: Ints) -> None:
+    def __init__(self, graph: Graph, numbers: Ints) -> None:
         self._nodes = np.flatnonzero(numbers >= 0).astype(np.int32)
-        new = np.full(of.count, -1, np.int32)
+        new = np.full(graph.count, -1, np.int32)
         new[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         _, component = np.unique(numbers[self._nodes], return_inverse=True)
-        source = of.source()
-        inside = (numbers[source] >= 0) & (numbers[source] == numbers[of.target])
-        real = int(np.searchsorted(self._nodes, of.real))
-        kept = _in_order(real, len(self._nodes), new[source[inside]], new[of.target[inside]], of.kind[inside])
+        source = graph.source()
+        inside = (numbers[source] >= 0) & (numbers[source] == numbers[graph.target])
+        real = int(np.searchsorted(self._nodes, graph.real))
+        kept = _in_order(real, len(self._nodes), new[source[inside]], new[graph.target[inside]], graph.kind[inside])
         self._search = Search(kept)
         self._size = np.bincount(component[:real], minlength=int(component.max()) + 1)
         self._members = _grouped(component[:real].astype(np.int32), len(self._size))
@@ -254,7 +256,7 @@ class _Core:
     def _tell(self, cycle: Cycle, suffix: str, component: int, complete: bool, found: set[str], cycles: Cycles) -> None:
         ordered = ORDER in cycle.kinds
         if bool(suffix) != ordered:
-            return  # without the order it belongs to another component, where it was told
+            return  # without the order it belongs to another component, where it was found
         name = base_kind(cycle.kinds) + suffix
         found.add(name)
         nodes = tuple(int(self._nodes[node]) for node in cycle.nodes)
@@ -268,14 +270,14 @@ def _in_order(real: int, count: int, source: Ints, target: Ints, kind: Bytes) ->
     return graph(real, count, turned.target, turned.source(), turned.kind)
 
 
-def _two_layers(of: Graph) -> Ints:
+def _two_layers(dependencies: Graph) -> Ints:
     """Components of the graph in which node + count means "arrived by rw", from where no other rw leads on.
 
     −1 for what lies on no such cycle of two transactions or more.
     """
-    source, target, kind = of.source(), of.target, of.kind
+    source, target, kind = dependencies.source(), dependencies.target, dependencies.kind
     read, passes = kind == RW, kind == PASS
-    behind = of.count
+    behind = dependencies.count
     new_source = np.concatenate([source, source[~read] + behind])
     new_target = np.concatenate(
         [target + np.where(read, behind, 0), target[~read] + np.where(passes[~read], behind, 0)]
@@ -284,7 +286,7 @@ def _two_layers(of: Graph) -> Ints:
         0, 2 * behind, new_source.astype(np.int32), new_target.astype(np.int32), np.concatenate([kind, kind[~read]])
     )
     numbers, _ = traverse(layers.start, layers.target, layers.kind, _ALL, np.arange(layers.count, dtype=np.int32))
-    real = np.concatenate([np.arange(of.real), np.arange(of.real) + behind])
+    real = np.concatenate([np.arange(dependencies.real), np.arange(dependencies.real) + behind])
     pairs = np.unique(np.stack([numbers[real], real % behind]), axis=1)
     sizes = np.bincount(pairs[0], minlength=int(numbers.max(initial=0)) + 1)
     found: Ints = np.where(sizes[numbers] >= 2, numbers, -1).astype(np.int32)

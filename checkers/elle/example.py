@@ -21,8 +21,8 @@ def example_history(write: Literal["append", "w"]) -> pa.Table:
         reads = f == "r"
         seen = {"v": None if write == "append" else value, "vs": [*range(1, value + 1)] if write == "append" else None}
         asked = {"f": f, "k": 0, "v": None if reads else value, "vs": None}
-        told = asked | seen if reads else asked
-        for kind, mop in (("invoke", asked), ("ok", told)):
+        answer = asked | seen if reads else asked
+        for kind, mop in (("invoke", asked), ("ok", answer)):
             index = len(rows)
             rows.append(
                 {"index": index, "time": index, "process": process % 2, "type": kind, "f": "txn", "mops": [mop]}

@@ -5,7 +5,7 @@ Let  T1 = op 12: p3 append 5 3 -> ok at 8.214 s
 Then T1 comes before T2, because T1 completed at 8.214 s, before T2 was invoked.
      But T2 comes before T1, because T2 read key 5 as [1], and T1 appended 3 next: a contradiction.
 
-Everything said here is looked up in the raw operations once more, by whoever gives the evidence (`Evidence`): what cannot
+Everything said here is looked up in the raw operations once more, by the giver of the evidence (`Evidence`): what cannot
 be shown there is not said.
 """
 
@@ -47,7 +47,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What shows in single operations: the transactions, called T1, T2 … in `then` and `but`, and the facts."""
+    """A contradiction within single operations: the transactions, called T1, T2 … in `then` and `but`, and the facts."""
 
     transactions: tuple[int, ...]
     then: str
@@ -56,7 +56,7 @@ class Contradiction:
 
 
 class Evidence(Protocol):
-    """What the raw operations show."""
+    """A source of reasons, looked up in the raw operations."""
 
     def reason(self, before: int, after: int, kind: int) -> Reason | None:
         """Why `before` comes before `after` by a dependency of that kind; None if the operations do not show it."""
@@ -67,17 +67,19 @@ class Evidence(Protocol):
         ...
 
 
-def of_cycle(of: Transactions, found: Found, evidence: Evidence, order: Order | None) -> Anomaly:
+def of_cycle(transactions: Transactions, found: Found, evidence: Evidence, order: Order | None) -> Anomaly:
     """The finding of a cycle, every edge of it justified. Raises AssertionError if one cannot be: then we are wrong."""
     nodes = found.cycle.nodes
     steps: list[str] = []
     facts: list[JSON] = []
     for at, (node, kind) in enumerate(zip(nodes, found.cycle.kinds, strict=True)):
         following = nodes[(at + 1) % len(nodes)]
-        reason = _order(of, node, following, order) if kind == ORDER else evidence.reason(node, following, kind)
+        reason = (
+            _order(transactions, node, following, order) if kind == ORDER else evidence.reason(node, following, kind)
+        )
         if reason is None:
             raise AssertionError(
-                f"{found.kind}: nothing shows that op {of.index[node]} precedes op {of.index[following]}"
+                f"{found.kind}: nothing shows that op {transactions.index[node]} precedes op {transactions.index[following]}"
             )
         last = at == len(nodes) - 1
         a, b = f"T{at + 1}", f"T{(at + 1) % len(nodes) + 1}"
@@ -85,45 +87,51 @@ def of_cycle(of: Transactions, found: Found, evidence: Evidence, order: Order | 
         if at < _TRANSACTIONS_MOST - 1 or last:
             steps.append(f"{a} comes before {b}, because {because}")
         if at < _EVIDENCE_MOST:
-            ends = {"from": int(of.index[node]), "to": int(of.index[following])}
+            ends = {"from": int(transactions.index[node]), "to": int(transactions.index[following])}
             kind_name = order if kind == ORDER else _KINDS[kind]
             facts.append({**ends, "kind": kind_name, **reason.facts, "because": because})
     left_out = len(nodes) - len(steps)
     then = ".\n     ".join([*steps[:-1], *([f"… and {left_out} steps more"] if left_out else [])])
     return anomaly(
         found.kind,
-        ops=(int(of.index[node]) for node in nodes[:_EVIDENCE_MOST]),
+        ops=(int(transactions.index[node]) for node in nodes[:_EVIDENCE_MOST]),
         evidence={
             "steps": facts,
-            "transactions": _told(of, nodes[:_EVIDENCE_MOST]),
+            "transactions": _evidence_of(transactions, nodes[:_EVIDENCE_MOST]),
             "length": len(nodes),
             "component": found.component,
             "shortest": found.shortest,
         },
-        explanation=f"{_let(of, nodes)}\nThen {then}.\n     But {steps[-1]}: a contradiction.",
+        explanation=f"{_let(transactions, nodes)}\nThen {then}.\n     But {steps[-1]}: a contradiction.",
     )
 
 
-def of_contradiction(of: Transactions, name: str, found: Contradiction) -> Anomaly:
+def of_contradiction(transactions: Transactions, name: str, found: Contradiction) -> Anomaly:
     """The finding of an anomaly that is no cycle."""
     return anomaly(
         name,
-        ops=(int(of.index[node]) for node in found.transactions),
-        evidence={"transactions": _told(of, found.transactions), **found.facts},
-        explanation=f"{_let(of, found.transactions)}\nThen {found.then}.\n     But {found.but}.",
+        ops=(int(transactions.index[node]) for node in found.transactions),
+        evidence={"transactions": _evidence_of(transactions, found.transactions), **found.facts},
+        explanation=f"{_let(transactions, found.transactions)}\nThen {found.then}.\n     But {found.but}.",
     )
 
 
-def _order(of: Transactions, before: int, after: int, order: Order | None) -> Reason | None:
+def _order(transactions: Transactions, before: int, after: int, order: Order | None) -> Reason | None:
     """Why one came before the other in its process, or in real time."""
     if order == "process":
-        if of.process[before] != of.process[after] or of.invoked[before] >= of.invoked[after]:
+        if (
+            transactions.process[before] != transactions.process[after]
+            or transactions.invoked[before] >= transactions.invoked[after]
+        ):
             return None
-        process = int(of.process[before])
+        process = int(transactions.process[before])
         return Reason(f"{{a}} came before {{b}} in process {process}", {"process": process})
-    if of.completed[before] == NEVER or of.completed[before] >= of.invoked[after]:
+    if transactions.completed[before] == NEVER or transactions.completed[before] >= transactions.invoked[after]:
         return None
-    completed, invoked = int(of.time[of.completed[before]]), int(of.time[of.invoked[after]])
+    completed, invoked = (
+        int(transactions.time[transactions.completed[before]]),
+        int(transactions.time[transactions.invoked[after]]),
+    )
     moments = _seconds(completed), _seconds(invoked)
     if moments[0] == moments[1]:
         moments = f"{completed:,} ns", f"{invoked:,} ns"
@@ -131,22 +139,26 @@ def _order(of: Transactions, before: int, after: int, order: Order | None) -> Re
     return Reason(text, {"completed": completed, "invoked": invoked})
 
 
-def _let(of: Transactions, nodes: Sequence[int]) -> str:
-    lines = [f"T{number + 1} = {_line(of, node)}" for number, node in enumerate(nodes[:_TRANSACTIONS_MOST])]
+def _let(transactions: Transactions, nodes: Sequence[int]) -> str:
+    lines = [f"T{number + 1} = {_line(transactions, node)}" for number, node in enumerate(nodes[:_TRANSACTIONS_MOST])]
     if len(nodes) > _TRANSACTIONS_MOST:
         lines.append(f"… and {len(nodes) - _TRANSACTIONS_MOST} more")
     return "\n".join(f"{'     ' if number else 'Let  '}{line}" for number, line in enumerate(lines))
 
 
-def _line(of: Transactions, node: int) -> str:
+def _line(transactions: Transactions, node: int) -> str:
     """`op 12: p3 append 5 3, r 6 [1 2] -> ok at 8.214 s`."""
-    begin, end = int(of.first[node]), int(of.first[node + 1])
-    words = [_words(of.micro_operation(at)) for at in range(begin, min(end, begin + _MICRO_OPS_MOST))]
+    begin, end = int(transactions.first[node]), int(transactions.first[node + 1])
+    words = [_words(transactions.micro_operation(at)) for at in range(begin, min(end, begin + _MICRO_OPS_MOST))]
     if end - begin > _MICRO_OPS_MOST:
         words.append(f"… and {end - begin - _MICRO_OPS_MOST} more")
-    outcome = ("ok", "fail", "info")[of.status[node]]
-    when = f" at {_seconds(int(of.time[of.completed[node]]))}" if of.completed[node] != NEVER else ""
-    return f"op {of.index[node]}: p{of.process[node]} {', '.join(words)} -> {outcome}{when}"
+    outcome = ("ok", "fail", "info")[transactions.status[node]]
+    when = (
+        f" at {_seconds(int(transactions.time[transactions.completed[node]]))}"
+        if transactions.completed[node] != NEVER
+        else ""
+    )
+    return f"op {transactions.index[node]}: p{transactions.process[node]} {', '.join(words)} -> {outcome}{when}"
 
 
 def _words(micro_op: MicroOp) -> str:
@@ -166,23 +178,25 @@ def shown(value: int | Sequence[int] | Longs | None) -> str:
     return f"[{' '.join(map(str, value))}]"
 
 
-def _told(of: Transactions, nodes: Sequence[int]) -> list[JSON]:
+def _evidence_of(transactions: Transactions, nodes: Sequence[int]) -> list[JSON]:
     """Transactions as evidence holds them, times in ns; long lists by their end, and the shorter the more there are."""
-    count = sum(min(int(of.first[node + 1] - of.first[node]), _LIST_MOST) for node in nodes)
+    count = sum(min(int(transactions.first[node + 1] - transactions.first[node]), _LIST_MOST) for node in nodes)
     most = min(_LIST_MOST, max(_ELEMENTS_MOST, _ELEMENTS_OF_ALL // max(count, 1)))
-    return [_of_evidence(of, node, most) for node in nodes]
+    return [_transaction_evidence(transactions, node, most) for node in nodes]
 
 
-def _of_evidence(of: Transactions, node: int, most: int) -> JSON:
-    begin, end = int(of.first[node]), int(of.first[node + 1])
-    told = [of.micro_operation(at) for at in range(begin, min(end, begin + _LIST_MOST))]
+def _transaction_evidence(transactions: Transactions, node: int, most: int) -> JSON:
+    begin, end = int(transactions.first[node]), int(transactions.first[node + 1])
+    mops = [transactions.micro_operation(at) for at in range(begin, min(end, begin + _LIST_MOST))]
     return {
-        "op": int(of.index[node]),
-        "process": int(of.process[node]),
-        "type": ("ok", "fail", "info")[of.status[node]],
-        "invoked": int(of.time[of.invoked[node]]),
-        "completed": int(of.time[of.completed[node]]) if of.completed[node] != NEVER else None,
-        "mops": [[f, key, _end_of(value, most) if isinstance(value, np.ndarray) else value] for f, key, value in told],
+        "op": int(transactions.index[node]),
+        "process": int(transactions.process[node]),
+        "type": ("ok", "fail", "info")[transactions.status[node]],
+        "invoked": int(transactions.time[transactions.invoked[node]]),
+        "completed": int(transactions.time[transactions.completed[node]])
+        if transactions.completed[node] != NEVER
+        else None,
+        "mops": [[f, key, _end_of(value, most) if isinstance(value, np.ndarray) else value] for f, key, value in mops],
     }
 
 

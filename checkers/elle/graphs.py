@@ -3,7 +3,7 @@
 Nodes below `real` are transactions; the others are junctions: "after this version of the key". An edge into a junction
 has the kind of the dependency, an edge out of one is PASS, so that r readers and w writers need r + w edges instead of
 r·w. A transaction that both reads a version and writes one after it may reach itself through a junction. That is no
-cycle, and never hides or makes one: whoever takes the detour could as well stay. So a component counts only if it has
+cycle, and never hides or makes one: a path with the detour also exists without it. So a component counts only if it has
 two transactions.
 """
 
@@ -38,7 +38,7 @@ class Graph:
 
     @property
     def count(self) -> int:
-        """How many nodes there are, junctions included."""
+        """The number of nodes, junctions included."""
         return len(self.start) - 1
 
     def source(self) -> Ints:
@@ -56,13 +56,13 @@ def bit(*kinds: int) -> int:
     return sum(1 << kind for kind in kinds)
 
 
-def components(of: Graph, kinds: int) -> Ints:
+def components(graph: Graph, kinds: int) -> Ints:
     """The strongly connected component of every node by edges of those kinds, −1 for all that have not two transactions.
 
     Numbered in reverse topological order: no edge leads from a smaller number to a larger one.
     """
-    numbers, _ = traverse(of.start, of.target, of.kind, kinds, np.arange(of.count, dtype=np.int32))
-    return only_real(numbers, of.real)
+    numbers, _ = traverse(graph.start, graph.target, graph.kind, kinds, np.arange(graph.count, dtype=np.int32))
+    return only_real(numbers, graph.real)
 
 
 def only_real(numbers: Ints, real: int) -> Ints:

@@ -84,7 +84,7 @@ def check_list_append(
     anomalies: Sequence[str] = (),
     limit_s: float = 60,
 ) -> Verdict:
-    """Whether the list-append transactions of a history keep the models, and `anomalies` are absent besides.
+    """Check that the list-append transactions of a history keep the models, and that `anomalies` are absent besides.
 
     `stats` has the prohibited anomalies that were found (`anomaly-types`), all that were found with their numbers
     (`found`), the weakest models that these rule out (`not`), and the stronger ones (`also-not`).

@@ -84,14 +84,14 @@ def model(name: str) -> Model:
 
 
 def prohibited(models: Iterable[str], anomalies: Iterable[str] = ()) -> frozenset[str]:
-    """What must not be found: everything the models prohibit, and `anomalies` with their special cases."""
+    """List the anomalies that must not be found: all that the models prohibit, and `anomalies` with their special cases."""
     asked = set(anomalies)
     special = {name for name in _names() if name in asked or implied_by(name) & asked}
     return frozenset(special | asked).union(*(model(name).prohibits for name in models))
 
 
 def order_of(forbidden: Collection[str]) -> Order | None:
-    """Which order the prohibited anomalies speak of. Real time includes each process' own."""
+    """Find the order that the prohibited anomalies speak of. Real time includes the order of each process."""
     if any(name.endswith("-realtime") for name in forbidden):
         return "realtime"
     return "process" if any(name.endswith("-process") for name in forbidden) else None

@@ -20,8 +20,8 @@ _STRETCH: Final = 1 << 16  # elements that are looked up at once
 class RawOperations:
     """Transactions by number, micro-operations by place, keys as they are called."""
 
-    def __init__(self, of: Transactions, slots: Slots, writers: Writers) -> None:
-        self.of = of
+    def __init__(self, transactions: Transactions, slots: Slots, writers: Writers) -> None:
+        self.of = transactions
         self._slots = slots
         self._writers = writers
 
@@ -56,12 +56,12 @@ class RawOperations:
         return {(self.key(at), int(of.value[at])): at for at in self.places(transaction) if of.f[at] != READ}
 
     def writes_later(self, transaction: int, at: int) -> bool:
-        """Whether the transaction wrote the key of that micro-operation after it."""
+        """Tell whether the transaction wrote the key of that micro-operation after it."""
         later = range(at + 1, int(self.of.first[transaction + 1]))
         return any(self.of.f[place] != READ and self.of.key[place] == self.of.key[at] for place in later)
 
     def writer(self, at: int, value: int) -> int:
-        """Who wrote the value to the key of that micro-operation; −1: nobody."""
+        """Find the transaction that wrote the value to the key of that micro-operation; −1 if none did."""
         number = int(self.of.key[at])
         slot = self.slot(number, value)
         if slot < 0 or self._writers.writer[slot] < 0:
@@ -105,7 +105,7 @@ class RawOperations:
         return int(self.of.elements[self.of.end[at] - 1]) if self.of.begin[at] < self.of.end[at] else None
 
     def writers(self, at: int) -> Iterator[tuple[int, Ints]]:
-        """Who wrote the elements of the list that was read there, stretch by stretch: (place of the first, writers, −1: nobody)."""
+        """Find the writers of the elements of a list that was read, stretch by stretch: (place of the first, writers; −1 for none)."""
         elements, number = self.read(at), int(self.of.key[at])
         for begin in range(0, len(elements), _STRETCH):
             yield begin, writers_of(self._slots, self._writers, number, elements[begin : begin + _STRETCH])

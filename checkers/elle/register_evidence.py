@@ -25,9 +25,9 @@ _KEYS_MOST: Final = 64  # keys whose versions are remembered
 class RegisterEvidence:
     """Looks up what the scans concluded. Places are micro-operations; of cyclic-versions, the numbers of the circles."""
 
-    def __init__(self, of: Transactions, registers: Registers) -> None:
-        self._of = of
-        self._raw = RawOperations(of, registers.slots, registers.writers)
+    def __init__(self, transactions: Transactions, registers: Registers) -> None:
+        self._transactions = transactions
+        self._raw = RawOperations(transactions, registers.slots, registers.writers)
         self._registers = registers
         self._remembered: dict[tuple[int, tuple[Promise, ...]], KeyVersions] = {}
 
@@ -36,16 +36,16 @@ class RegisterEvidence:
         """The touches by key, and where those of each key begin."""
         key = self._registers.touches.key
         order = np.argsort(key, kind="stable")
-        return order, np.searchsorted(key[order], np.arange(len(self._of.keys) + 1))
+        return order, np.searchsorted(key[order], np.arange(len(self._transactions.keys) + 1))
 
     def reason(self, before: int, after: int, kind: int) -> Reason | None:
         """Why one transaction comes before the other."""
-        if self._of.status[before] == FAIL or self._of.status[after] == FAIL:
+        if self._transactions.status[before] == FAIL or self._transactions.status[after] == FAIL:
             return None
         return {WW: self._ww, WR: self._wr, RW: self._rw}[kind](before, after)
 
     def contradiction(self, name: str, place: int) -> Contradiction | None:
-        """What is wrong there."""
+        """Explain the contradiction that a scan flagged, from the raw operations."""
         return _FINDERS[name](self, place)
 
     # ── dependencies ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +60,7 @@ class RegisterEvidence:
         return None
 
     def _wr(self, before: int, after: int) -> Reason | None:
-        if self._of.status[after] != OK:
+        if self._transactions.status[after] != OK:
             return None
         left = self._left(before)
         for key, value in self._found(after).items():
@@ -69,7 +69,7 @@ class RegisterEvidence:
         return None
 
     def _rw(self, before: int, after: int) -> Reason | None:
-        if self._of.status[before] != OK:
+        if self._transactions.status[before] != OK:
             return None
         later = self._left(after)
         for key, value in self._found(before).items():
@@ -92,7 +92,7 @@ class RegisterEvidence:
         return Reason(f"{text}, and {{b}} wrote {following} later ({why})", facts)
 
     def _because(self, step: VersionStep) -> str:
-        return step.text.format(*(f"op {self._of.index[node]}" for node in step.transactions))
+        return step.text.format(*(f"op {self._transactions.index[node]}" for node in step.transactions))
 
     def _path(self, key: int, value: int | None, following: int) -> list[VersionStep] | None:
         number = self._raw.number(key)
@@ -102,7 +102,7 @@ class RegisterEvidence:
         return self._versions(number, self._registers.kept).path(one, other)
 
     def _versions(self, number: int, promises: tuple[Promise, ...]) -> KeyVersions:
-        """As `_versions_of`, remembered for some keys; not by a cache around the method, which would keep all of this alive."""
+        """Look up `_versions_of`, remembered for some keys; not by a cache around the method, which would keep all of this alive."""
         asked = number, promises
         if asked not in self._remembered:
             if len(self._remembered) >= _KEYS_MOST:
@@ -115,9 +115,9 @@ class RegisterEvidence:
         rows = order[start[number] : start[number + 1]].tolist()
         slots, writers = self._registers.slots, self._registers.writers
         begin, end = int(slots.base[number]), int(slots.base[number] + slots.size[number])
-        unknown = (writers.writer[begin:end] >= 0) & (self._of.status[writers.writer[begin:end]] == INFO)
+        unknown = (writers.writer[begin:end] >= 0) & (self._transactions.status[writers.writer[begin:end]] == INFO)
         possible = (begin + np.flatnonzero(unknown & writers.final[begin:end])).tolist()
-        return KeyVersions(self._of, self._registers, rows, possible, promises)
+        return KeyVersions(self._transactions, self._registers, rows, possible, promises)
 
     def _version(self, number: int, value: int | None) -> int:
         """The version of a value of a key; −1 if there is none."""
@@ -139,7 +139,7 @@ class RegisterEvidence:
         wrote: set[int] = set()
         for at in self._raw.places(transaction):
             key = self._raw.key(at)
-            if self._of.f[at] != READ:
+            if self._transactions.f[at] != READ:
                 wrote.add(key)
             elif key not in wrote:
                 found.setdefault(key, self._raw.register(at))
@@ -153,10 +153,14 @@ class RegisterEvidence:
         if transaction is None:
             return None
         key, value = self._raw.key(at), self._raw.register(at)
-        earlier = [n for n in range(int(self._of.first[transaction]), at) if self._of.key[n] == self._of.key[at]]
+        earlier = [
+            n
+            for n in range(int(self._transactions.first[transaction]), at)
+            if self._transactions.key[n] == self._transactions.key[at]
+        ]
         if not earlier or self._raw.register(earlier[-1]) == value:
             return None
-        did = "read" if self._of.f[earlier[-1]] == READ else "wrote"
+        did = "read" if self._transactions.f[earlier[-1]] == READ else "wrote"
         then = f"T1 itself {did} {shown(self._raw.register(earlier[-1]))} {'of' if did == 'read' else 'to'} key {key}"
         but = f"its next read of key {key} returned {shown(value)}"
         return Contradiction((transaction,), then, but, {"key": key, "read": value})
@@ -175,7 +179,7 @@ class RegisterEvidence:
     def aborted_read(self, at: int) -> Contradiction | None:
         """A read of what an aborted transaction wrote."""
         read = self._read_of(at)
-        if read is None or read[2] < 0 or self._of.status[read[2]] != FAIL:
+        if read is None or read[2] < 0 or self._transactions.status[read[2]] != FAIL:
             return None
         transaction, value, writer = read
         key = self._raw.key(at)
@@ -199,7 +203,7 @@ class RegisterEvidence:
         )
 
     def garbage_read(self, at: int) -> Contradiction | None:
-        """A read of what nobody wrote."""
+        """Explain a read of a value that no transaction wrote."""
         read = self._read_of(at)
         if read is None or read[2] >= 0:
             return None
@@ -221,7 +225,11 @@ class RegisterEvidence:
             return None
         key, value = self._raw.key(at), self._raw.register(at)
         both = self._raw.writes_later(one, at) and self._raw.writes_later(two, other)
-        if not both or self._of.key[at] != self._of.key[other] or value != self._raw.register(other):
+        if (
+            not both
+            or self._transactions.key[at] != self._transactions.key[other]
+            or value != self._raw.register(other)
+        ):
             return None
         then = f"T1 and T2 both read {shown(value)} of key {key} and then wrote it"
         return Contradiction((one, two), then, "neither saw what the other wrote", {"key": key, "read": value})
@@ -240,18 +248,18 @@ class RegisterEvidence:
         path = min(paths, key=len)
         nodes = tuple(dict.fromkeys(node for step in path for node in step.transactions))
         names = {node: f"T{place + 1}" for place, node in enumerate(nodes)}
-        told = [
+        sentences = [
             f"{shown(self._called(step.before))} comes before {shown(self._called(step.after))}, because "
             f"{step.text.format(*(names[node] for node in step.transactions))}"
             for step in path
         ]
-        then = f"of key {key} " + ".\n     ".join(told[:-1])
+        then = f"of key {key} " + ".\n     ".join(sentences[:-1])
         facts = {"key": key, "versions": [self._called(step.before) for step in path], "promise": promise}
-        return Contradiction(nodes, then, told[-1], facts)
+        return Contradiction(nodes, then, sentences[-1], facts)
 
     def _key_of(self, versions: Sequence[int]) -> int:
         if versions[-1] >= self._registers.initial:
-            return int(self._of.keys[versions[-1] - self._registers.initial])
+            return int(self._transactions.keys[versions[-1] - self._registers.initial])
         return self._raw.key_of_slot(versions[0])
 
 

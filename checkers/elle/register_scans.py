@@ -98,7 +98,7 @@ def touches_of(ops: Ops, slots: Slots, initial: int, keys: int) -> tuple[Touches
 def inspect(  # noqa: C901, PLR0912 - a compiled loop has all its parts in sight
     ops: Ops, writers: Writers, version: Longs, initial: int, keys: int, flags: Flags
 ) -> Longs:
-    """What is wrong with the reads of each transaction, in `flags`; and of a lost update, the other one (or nothing)."""
+    """Flag what is wrong with the reads of each transaction, in `flags`; for a lost update, return the other transaction (or nothing)."""
     touched = np.full(keys, -1, np.int32)
     state = np.full(keys, -1, np.int64)
     began = np.full(keys, -1, np.int32)
@@ -150,7 +150,7 @@ def inspect(  # noqa: C901, PLR0912 - a compiled loop has all its parts in sight
 
 @compiled
 def process_steps(touches: Touches, process: Ints, processes: int, keys: int) -> tuple[Longs, Longs]:
-    """From what a process left of a key to what it found there next, if that is another version: (from, to)."""
+    """Link what a process left of a key to what it found there next, if that is another version: (from, to)."""
     recent = np.full(processes * keys, -1, np.int64)
     one = np.empty(len(touches.key), np.int64)
     other = np.empty(len(touches.key), np.int64)
@@ -167,7 +167,7 @@ def process_steps(touches: Touches, process: Ints, processes: int, keys: int) ->
 
 
 class Zones(NamedTuple):
-    """When versions are known and asked for, in rows of the history, and each key's such moments in order of time.
+    """Moments when versions are known and asked for, in rows of the history, and each key's such moments in order of time.
 
     `known` is the least completion of those that left the version, `asked` the greatest invocation of those that found
     it: who only reads leaves what he found, who only writes finds what he leaves. Without any: never, and −1. The
@@ -330,11 +330,11 @@ def real_time_steps(zones: Zones, apart: bool) -> tuple[Longs, Longs]:
 
 @compiled
 def ordered_keys(zones: Zones) -> Mask:
-    """For every key whether real time orders all versions that anybody committed or found, the initial state aside."""
+    """Tell for every key whether real time orders all versions that were committed or found, the initial state aside."""
     ordered = np.ones(len(zones.start) - 1, np.bool_)
     for k in range(len(ordered)):
         before = np.int64(-1)
-        endless = np.int64(-1)  # the one version that nobody left for certain, if it comes last
+        endless = np.int64(-1)  # the one version that no transaction left for certain, if it comes last
         for m in range(zones.start[k], zones.start[k + 1]):
             v = zones.version[m]
             if not zones.leaves[m]:
@@ -380,13 +380,13 @@ def dependencies(  # noqa: C901, PLR0912 - as above
     source = np.empty(most, np.int32)
     target = np.empty(most, np.int32)
     kind = np.empty(most, np.int8)
-    told = np.zeros(versions, np.bool_)
+    accessed = np.zeros(versions, np.bool_)
     edges = 0
     for row in range(len(touches.key)):
         t = touches.transaction[row]
         read = touches.read[row]
         if read >= 0:
-            told[read] = True
+            accessed[read] = True
             if left_by[read] >= 0 and left_by[read] != t:
                 source[edges], target[edges], kind[edges] = left_by[read], t, WR
                 edges += 1
@@ -394,7 +394,7 @@ def dependencies(  # noqa: C901, PLR0912 - as above
                 source[edges], target[edges], kind[edges] = t, junction[read], RW
                 edges += 1
         if touches.write[row] >= 0:
-            told[touches.write[row]] = True
+            accessed[touches.write[row]] = True
     for k in range(versions - initial):
         start = junction[initial + k]
         for v in range(slots.base[k], slots.base[k] + slots.size[k]):
@@ -404,8 +404,8 @@ def dependencies(  # noqa: C901, PLR0912 - as above
             if junction[v] >= 0:
                 source[edges], target[edges], kind[edges] = w, junction[v], WW
                 edges += 1
-            # What nobody read came after the initial state, too, if the transaction took place at all.
-            if start >= 0 and (told[v] or ops.status[w] == INFO):
+            # A version without readers came after the initial state, too, if the transaction took place at all.
+            if start >= 0 and (accessed[v] or ops.status[w] == INFO):
                 source[edges], target[edges], kind[edges] = start, w, PASS
                 edges += 1
     for step in range(len(one)):

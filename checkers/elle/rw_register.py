@@ -108,7 +108,7 @@ def check_rw_register(
     wfr_keys: bool = False,
     limit_s: float = 60,
 ) -> Verdict:
-    """Whether the rw-register transactions of a history keep the models, and `anomalies` are absent besides.
+    """Check that the rw-register transactions of a history keep the models, and that `anomalies` are absent besides.
 
     `sequential_keys`: what a process sees of a key follows what it saw before; None: if one of the models says so.
     `linearizable_keys`: so does what anybody sees after another one has completed. `wfr_keys`: what a transaction

@@ -1,6 +1,6 @@
 """Slots: a number for every value of every key, so that who wrote it is one look into an array.
 
-Values are written once (appended, for lists): only so can be told whose write a read shows.
+Values are written once (appended, for lists): only then is it known whose write a read shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DENSE: Final = 4  # a table over the range of each key's values may be this man
 
 
 class Slots(NamedTuple):
-    """Where the values of key k are: `base[k]:base[k] + size[k]`.
+    """Places of the values of each key: those of key k are `base[k]:base[k] + size[k]`.
 
     Dense: the slot of value v is `base[k] + v - low[k]`. Else `sorted` has the values of each key in order, and the slot
     is where the value stands.
@@ -35,23 +35,23 @@ class Slots(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """For every slot, who wrote it (−1: nobody), in which micro-operation, and whether that was its last write of the key."""
+    """The writer of every slot (−1: none), its micro-operation, and a flag for its last write of the key."""
 
     writer: Ints
     final: Mask
     at: Longs
 
 
-def slots_and_writers(of: Transactions, written: int) -> tuple[Slots, Writers]:
+def slots_and_writers(transactions: Transactions, written: int) -> tuple[Slots, Writers]:
     """A slot for every value, and who wrote it, in micro-operations of the sort `written` (APPEND or WRITE).
 
     Values that registers were only read to have get a slot, too. Raises HistoryError if a value is written twice.
     """
-    slots, count = _slots(of, written)
-    writers, one, other = _writers_of(of.ops, slots, count, written)
+    slots, count = _slots(transactions, written)
+    writers, one, other = _writers_of(transactions.ops, slots, count, written)
     if other >= 0:
-        _, key, value = of.micro_operation(other)
-        indices = sorted(int(of.index[of.transaction(at)]) for at in (one, other))
+        _, key, value = transactions.micro_operation(other)
+        indices = sorted(int(transactions.index[transactions.transaction(at)]) for at in (one, other))
         what = f"element {value} is appended to" if written == APPEND else f"value {value} is written to"
         raise HistoryError(
             f"{what} key {key} twice, by the transactions invoked at index {indices[0]} and {indices[1]}: values must be "
@@ -60,22 +60,22 @@ def slots_and_writers(of: Transactions, written: int) -> tuple[Slots, Writers]:
     return slots, writers
 
 
-def _slots(of: Transactions, written: int) -> tuple[Slots, int]:
+def _slots(transactions: Transactions, written: int) -> tuple[Slots, int]:
     """A place for every value, and how many places there are."""
     reads = written != APPEND
-    low, high, count = _ranges(of.ops, written, reads, len(of.keys))
+    low, high, count = _ranges(transactions.ops, written, reads, len(transactions.keys))
     total = int(count.sum())
     # In floating point, since values may be 2⁶³ apart.
     if np.where(count > 0, high.astype(float) - low, 0).sum() < _DENSE * total + 1024:
         size = np.where(count > 0, high - low + 1, 0)
         return Slots(True, _starts(size), size, low, np.zeros(0, np.int64)), int(size.sum())
-    chosen = (of.f == written) | (of.given & reads)
-    key, value = of.key[chosen], of.value[chosen]
+    chosen = (transactions.f == written) | (transactions.given & reads)
+    key, value = transactions.key[chosen], transactions.value[chosen]
     order = np.lexsort((value, key))
     key, value = key[order], value[order]
     new = np.ones(len(key), np.bool_)
     new[1:] = (key[1:] != key[:-1]) | (value[1:] != value[:-1])
-    size = np.bincount(key[new], minlength=len(of.keys))
+    size = np.bincount(key[new], minlength=len(transactions.keys))
     return Slots(False, _starts(size), size, low, value[new]), int(size.sum())
 
 
@@ -86,7 +86,7 @@ def _starts(size: Longs) -> Longs:
 
 @compiled
 def _ranges(ops: Ops, written: int, reads: bool, keys: int) -> tuple[Longs, Longs, Longs]:
-    """For every key the least and the greatest value written (or read, if `reads`), and how many there were."""
+    """Find for every key the least and the greatest value written (or read, if `reads`), and their number."""
     low = np.full(keys, (1 << 63) - 1, np.int64)
     high = np.full(keys, -(1 << 63), np.int64)
     count = np.zeros(keys, np.int64)
@@ -116,7 +116,7 @@ def slot_of(dense: bool, base: int, size: int, low: int, in_order: Longs, value:
 
 @compiled
 def writers_of(slots: Slots, writers: Writers, key: int, values: Longs) -> Ints:
-    """Who wrote each of the values of a key, given by its dense number; −1: nobody."""
+    """Find the writers of the values of one key, given by its dense number; −1: none."""
     found = np.full(len(values), -1, np.int32)
     for n in range(len(values)):
         slot = slot_of(slots.dense, slots.base[key], slots.size[key], slots.low[key], slots.sorted, values[n])
@@ -127,7 +127,7 @@ def writers_of(slots: Slots, writers: Writers, key: int, values: Longs) -> Ints:
 
 @compiled
 def _writers_of(ops: Ops, slots: Slots, count: int, written: int) -> tuple[Writers, int, int]:
-    """Who wrote the value of each of `count` slots; and two micro-operations that wrote the same, or −1 and −1."""
+    """Find the writer of each of `count` slots; and two micro-operations that wrote the same, or −1 and −1."""
     writer = np.full(count, -1, np.int32)
     final = np.ones(count, np.bool_)
     by = np.full(count, -1, np.int64)

@@ -21,7 +21,7 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, com
 
 __all__ = ["of_each_table", "of_tables"]
 
-_TABLES_MOST: Final = 100  # whose statistics are told
+_TABLES_MOST: Final = 100  # with statistics of their own
 _ANOMALIES_MOST: Final = 200
 _FEW: Final = 8
 
@@ -29,7 +29,7 @@ _FEW: Final = 8
 def of_each_table(history: pa.Table, judge: Callable[[pa.Table, float], Verdict], *, limit_s: float) -> Verdict:
     """One verdict from those on each table's transactions; `stats` are by table where there are several.
 
-    `judge` is told how much of the limit is left. Tables that it does not come to are left open.
+    `judge` gets what is left of the limit. Tables that it does not come to are left open.
     """
     if history["key"].null_count == len(history):
         return judge(history, limit_s)

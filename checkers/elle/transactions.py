@@ -100,12 +100,12 @@ class Transactions:
 
     @property
     def count(self) -> int:
-        """How many transactions there are."""
+        """The number of transactions."""
         return len(self.status)
 
     @property
     def ops(self) -> Ops:
-        """What compiled loops read."""
+        """The arrays that compiled loops read."""
         return Ops(
             self.first,
             self.status,
@@ -196,7 +196,7 @@ def read_transactions(history: pa.Table, kind: Kind) -> Transactions:
 
 
 def _ends(history: pa.Table, types: Bytes) -> tuple[Ints, Ints]:
-    """As `schemaquake.harness.history.pairing.ends` has them, but at once; it is asked only for what is wrong with a history."""
+    """Compute `schemaquake.harness.history.pairing.ends` for one table at once; only used for malformed histories."""
     processes = np.array(history["process"].to_numpy())
     if len(processes) and processes.dtype == np.int32 and int(processes.max()) < 16 * len(processes) + 1024:
         completion = _paired(processes, types, _numbers(history["f"]), int(processes.max()) + 1)
@@ -209,7 +209,7 @@ def _ends(history: pa.Table, types: Bytes) -> tuple[Ints, Ints]:
 
 @compiled
 def _paired(processes: Ints, types: Bytes, names: Ints, count: int) -> Ints:
-    """For every row of an invocation where it was completed, or −1; nothing at all if some process breaks the rules."""
+    """Find for every row of an invocation the row that completed it, or −1; empty if some process breaks the rules."""
     completion = np.full(len(processes), -1, np.int32)
     invoked = np.full(count, -1, np.int32)  # −1 idle, −2 retired
     for row in range(len(processes)):
@@ -264,12 +264,12 @@ def _numbers(column: pa.ChunkedArray) -> Ints:
     return np.concatenate(parts)
 
 
-def _places(offsets: list[Ints], own: Ints, place: Longs) -> Longs:
-    """Where each transaction's micro-operations begin, which is noted in `place` of its row, too."""
-    lengths = np.concatenate([np.zeros(0, np.int32), *(np.diff(of_chunk) for of_chunk in offsets)])[own]
-    first = np.zeros(len(own) + 1, np.int64)
+def _places(offsets: list[Ints], rows: Ints, place: Longs) -> Longs:
+    """Find where each transaction's micro-operations begin, which is noted in `place` of its row, too."""
+    lengths = np.concatenate([np.zeros(0, np.int32), *(np.diff(of_chunk) for of_chunk in offsets)])[rows]
+    first = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(lengths, out=first[1:])
-    place[own] = first[:-1]
+    place[rows] = first[:-1]
     return first
 
 
@@ -375,7 +375,7 @@ def _spelled(ends: Ints, text: Bits) -> Bytes:
 
 @compiled
 def _kinds(valid: Mask, offsets: Ints, f: Bytes, given: Mask, lists: Ints) -> Bytes:
-    """What each row is: 0 of either kind, 1 list-append, 2 rw-register, 3 both, 4 or more lacks a value; −1 nothing."""
+    """Classify each row: 0 of either kind, 1 list-append, 2 rw-register, 3 both, 4 or more lacks a value; −1 nothing."""
     kinds = np.full(len(valid), -1, np.int8)
     for row in range(len(valid)):
         if not valid[row]:
@@ -391,10 +391,10 @@ def _kinds(valid: Mask, offsets: Ints, f: Bytes, given: Mask, lists: Ints) -> By
     return kinds
 
 
-def _refuse_the_malformed(history: pa.Table, own: Ints, kinds: Bytes) -> None:
+def _refuse_the_malformed(history: pa.Table, rows: Ints, kinds: Bytes) -> None:
     for wrong, what in ((kinds >= 4, "an append or a write without a value"), (kinds == 3, "both lists and registers")):
         if wrong.any():
-            index = history["index"][int(own[np.argmax(wrong)])].as_py()
+            index = history["index"][int(rows[np.argmax(wrong)])].as_py()
             raise HistoryError(f"the transaction at index {index} has {what}: it cannot be judged")
 
 
@@ -412,7 +412,7 @@ def _spanned(parts: list[Longs]) -> tuple[Longs, list[int]]:
     """One array over all parts where they lie in memory, and the index at which each begins.
 
     Elements are most of a history; to join them would take more time than all that is done with them, and the memory
-    once more. Between the parts the array lies over foreign memory: nobody may look there. The parts must outlive it.
+    once more. Between the parts the array lies over foreign memory: it must not be read there. The parts must outlive it.
     """
     used = [part for part in parts if len(part)]
     if not used:
@@ -468,7 +468,7 @@ def _dense(keys: Longs) -> tuple[Ints, Longs]:
 
 
 def numbered_by_appearance(low: int, high: int, count: int) -> bool:
-    """Whether so many micro-operations number their keys, from `low` to `high`, as these appear; else in order."""
+    """Tell whether so many micro-operations number their keys, from `low` to `high`, as these appear; else in order."""
     return high - low < _DENSE * count + 1024
 
 

@@ -54,10 +54,10 @@ class Question:
         self.forbidden = prohibited(self.models, self.anomalies)
         self.order = order_of(self.forbidden)
 
-    def lap(self, what: str, since: float) -> float:
+    def lap(self, part: str, since: float) -> float:
         """Note how long something took; return the time."""
         now = time.monotonic()
-        self.seconds[f"{what}_s"] = round(now - since, 4)
+        self.seconds[f"{part}_s"] = round(now - since, 4)
         return now
 
     def nothing(self, why: str, stats: Mapping[str, JSON]) -> Verdict:

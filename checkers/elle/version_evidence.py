@@ -23,20 +23,20 @@ class VersionStep:
 
 
 class KeyVersions:
-    """What the committed transactions did to one key, `rows` of the touches, and what orders its versions.
+    """The accesses of committed transactions to one key, `rows` of the touches, and what orders its versions.
 
     `possible` are versions that transactions of unknown outcome may have written.
     """
 
     def __init__(
         self,
-        of: Transactions,
+        transactions: Transactions,
         registers: Registers,
         rows: Sequence[int],
         possible: Collection[int],
         promises: Sequence[Promise],
     ) -> None:
-        self._of = of
+        self._transactions = transactions
         self._initial = registers.initial
         self._possible = set(possible)
         touches = registers.touches
@@ -93,7 +93,7 @@ class KeyVersions:
     def _add_processes(self) -> None:
         recent: dict[int, tuple[int, int]] = {}
         for transaction, read, write in self._rows:
-            process = int(self._of.process[transaction])
+            process = int(self._transactions.process[transaction])
             found = read if read >= 0 else write
             if process in recent and recent[process][1] != found:
                 earlier, left = recent[process]
@@ -104,7 +104,10 @@ class KeyVersions:
     def _add_real_time(self) -> None:
         for transaction, read, write in self._rows:
             found, left = read if read >= 0 else write, write if write >= 0 else read
-            completed, invoked = int(self._of.completed[transaction]), int(self._of.invoked[transaction])
+            completed, invoked = (
+                int(self._transactions.completed[transaction]),
+                int(self._transactions.invoked[transaction]),
+            )
             if completed != NEVER:
                 self._known[left] = min(self._known.get(left, (NEVER, -1)), (completed, transaction))
             self._asked[found] = max(self._asked.get(found, (-1, -1)), (invoked, transaction))

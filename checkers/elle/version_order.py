@@ -62,7 +62,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What scans of the transactions found.
+    """Results of the scans of rw-register transactions.
 
     `found`: anomaly → micro-operations in which it shows. `one` → `other` are the steps of the version order by the
     promises that were kept: between versions (below `versions`) and moments (the rest of `nodes`).
@@ -84,19 +84,19 @@ class Registers:
     zones: Zones | None
 
 
-def analyse(of: Transactions, promises: Collection[str], doubted: Collection[str] = ()) -> Registers:
+def analyse(transactions: Transactions, promises: Collection[str], doubted: Collection[str] = ()) -> Registers:
     """Everything that one key alone shows. Raises HistoryError if a value was written twice.
 
     `doubted` promises are known to be broken, by keys that are not among these: nothing is concluded from them.
     """
-    slots, writers = slots_and_writers(of, WRITE)
-    initial, keys = len(writers.writer), len(of.keys)
-    ops = of.ops
+    slots, writers = slots_and_writers(transactions, WRITE)
+    initial, keys = len(writers.writer), len(transactions.keys)
+    ops = transactions.ops
     touches, version = scans.touches_of(ops, slots, initial, keys)
-    flags = np.zeros(len(of.f), np.int16)
+    flags = np.zeros(len(transactions.f), np.int16)
     partner = scans.inspect(ops, writers, version, initial, keys, flags)
     found = {name: np.flatnonzero(flags & flag) for name, flag in _FLAGS.items()} if flags.any() else {}
-    order = _VersionOrder(of, touches, initial)
+    order = _VersionOrder(transactions, touches, initial)
     kept: list[Promise] = []
     broken: list[Broken] = []
     for promise in TAKEN:
@@ -125,12 +125,12 @@ def analyse(of: Transactions, promises: Collection[str], doubted: Collection[str
     )
 
 
-def unordered_keys(of: Transactions, registers: Registers) -> int:
-    """Of how many keys the order of versions is not known to be complete: there, a cycle may go unseen.
+def unordered_keys(transactions: Transactions, registers: Registers) -> int:
+    """Count the keys whose order of versions is not known to be complete: there, a cycle may go unseen.
 
     What processes and transactions saw orders some versions; that it orders all of them is not looked into.
     """
-    touches, keys = registers.touches, len(of.keys)
+    touches, keys = registers.touches, len(transactions.keys)
     key_of = np.full(registers.initial, -1, np.int32)
     for column in (touches.read, touches.write):
         there = (column >= 0) & (column < registers.initial)
@@ -141,10 +141,10 @@ def unordered_keys(of: Transactions, registers: Registers) -> int:
     return int(several.sum())
 
 
-def graph_of(of: Transactions, registers: Registers) -> Graph:
+def graph_of(transactions: Transactions, registers: Registers) -> Graph:
     """The dependencies between the transactions, as far as versions are ordered: ww, wr and rw."""
     count, source, target, kind = scans.dependencies(
-        of.ops,
+        transactions.ops,
         registers.slots,
         registers.writers,
         registers.touches,
@@ -153,13 +153,13 @@ def graph_of(of: Transactions, registers: Registers) -> Graph:
         registers.one,
         registers.other,
     )
-    return graph(of.count, count, source, target, kind)
+    return graph(transactions.count, count, source, target, kind)
 
 
-def junction_keys(of: Transactions, registers: Registers) -> tuple[Longs, Longs]:
+def junction_keys(transactions: Transactions, registers: Registers) -> tuple[Longs, Longs]:
     """The key of each junction of `graph_of`, by its dense number; and 0 for a value's, 1 for an initial state's, 2 for a moment's."""
     junction, _ = scans.junctions(
-        of.count, registers.initial, registers.versions, registers.nodes, registers.touches, registers.one
+        transactions.count, registers.initial, registers.versions, registers.nodes, registers.touches, registers.one
     )
     nodes = np.flatnonzero(junction >= 0)
     sort = np.searchsorted([registers.initial, registers.versions], nodes, side="right")
@@ -175,10 +175,10 @@ def junction_keys(of: Transactions, registers: Registers) -> tuple[Longs, Longs]
 class _VersionOrder:
     """The steps of the version order, one promise after another."""
 
-    def __init__(self, of: Transactions, touches: Touches, initial: int) -> None:
-        self._of = of
+    def __init__(self, transactions: Transactions, touches: Touches, initial: int) -> None:
+        self._transactions = transactions
         self._touches = touches
-        self._versions = initial + len(of.keys)
+        self._versions = initial + len(transactions.keys)
         self._initial = initial
         self._steps: list[tuple[Longs, Longs]] = []
         self.zones: Zones | None = None
@@ -196,7 +196,7 @@ class _VersionOrder:
         return circles
 
     def steps(self) -> tuple[int, Longs, Longs]:
-        """How many versions and moments there are, and the steps between them."""
+        """The number of versions and moments, and the steps between them."""
         if self.zones is None:
             return self._versions, *_joined(self._steps)
         timed = scans.real_time_steps(self.zones, True)
@@ -208,12 +208,12 @@ class _VersionOrder:
         return read[chosen], write[chosen]
 
     def _within_processes(self) -> tuple[Longs, Longs]:
-        """From what a process left of a key to what it found there next."""
-        rows, keys = self._touches, len(self._of.keys)
-        processes = int(self._of.process.max(initial=0)) + 1
+        """Link what a process left of a key to what it found there next."""
+        rows, keys = self._touches, len(self._transactions.keys)
+        processes = int(self._transactions.process.max(initial=0)) + 1
         if processes * keys < _TABLE * len(rows.key) + 1024:
-            return scans.process_steps(rows, self._of.process, processes, keys)
-        process = self._of.process[rows.transaction]
+            return scans.process_steps(rows, self._transactions.process, processes, keys)
+        process = self._transactions.process[rows.transaction]
         order = np.lexsort((rows.transaction, rows.key, process))
         found = np.where(rows.read >= 0, rows.read, rows.write)[order]
         left = np.where(rows.write >= 0, rows.write, rows.read)[order]
@@ -222,13 +222,13 @@ class _VersionOrder:
         return left[:-1][chosen], found[1:][chosen]
 
     def _add_real_time(self, *, known_broken: bool) -> Sequence[Longs]:
-        of = self._of
+        of = self._transactions
         by_invocation = np.argsort(of.invoked, kind="stable")
         zones = scans.zones_of(self._touches, of.invoked, of.completed, by_invocation, self._initial, len(of.keys))
         if self._steps:
             circles = self._circles(scans.real_time_steps(zones, False))
         else:
-            # As all circles are told: the initial state, if it is one of them, comes last.
+            # As in all circles: the initial state, if it is one of them, comes last.
             circles = list(np.sort(np.stack(scans.zone_circles(zones, self._initial), axis=1), axis=1))
         if not circles and not known_broken:
             self.zones = zones

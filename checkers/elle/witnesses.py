@@ -34,7 +34,7 @@ class Cycle:
 
 
 def base_kind(kinds: Iterable[int]) -> str:
-    """What a cycle of such edges is, leaving process and real time aside."""
+    """Name the kind of a cycle of such edges, leaving process and real time aside."""
     edges = list(kinds)
     reads = [kind == RW for kind in edges]
     if not any(reads):
@@ -82,7 +82,7 @@ class Search:
             self._queue,
             self._junctions,
         )
-        return (None if found < 0 else self._told(edge, found)), steps
+        return (None if found < 0 else self._cycle_from(edge, found)), steps
 
     def shortest(
         self, edges: Iterable[int], kinds: int, *, layered: bool, rank: Ints, deadline: Callable[[], bool]
@@ -102,7 +102,7 @@ class Search:
             left -= steps if best is not None else 0
         return best, True
 
-    def _told(self, edge: int, found: int) -> Cycle | None:
+    def _cycle_from(self, edge: int, found: int) -> Cycle | None:
         """The cycle whose last state is `found`; None if it passes a transaction twice."""
         count = self.graph.count
         nodes = [found % count]

@@ -67,7 +67,7 @@ class Rows(Protocol):
 
 
 class Exchange(Rows, Protocol):
-    """Rows, and whoever calls steps on them."""
+    """Rows of a history, and the calling of steps on them."""
 
     @property
     def shares(self) -> int:

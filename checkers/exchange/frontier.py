@@ -1,4 +1,4 @@
-"""Frontier: operations that begin in one range and end in another, put together by whoever starts the tasks.
+"""Frontier: operations that begin in one range and end in another, put together by the process that starts the tasks.
 
 A task pairs what begins and ends in its own range. What is left is a completion that is its process' first event there,
 and an invocation that is its last: a few events a range and process. They are sent back, and paired once all are known.
@@ -33,7 +33,7 @@ The first event of a process in a range and its last two are there as well: who 
 
 
 def apart(events: pa.Table, rows: npt.NDArray[np.int64], number: int) -> tuple[_Mask, pa.Table]:
-    """Which events of a range are of operations that begin and end there (or of the nemesis), and its `FRONTIER`."""
+    """Separate the events of operations that begin and end in a range (or of the nemesis) from its `FRONTIER`."""
     process = events["process"].to_numpy()
     place = np.flatnonzero(process != NEMESIS)
     place = place[np.argsort(process[place], kind="stable")]

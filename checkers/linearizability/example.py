@@ -26,8 +26,8 @@ _CALLS: Final[tuple[tuple[str, str, JSON, JSON], ...]] = (
 def example_history() -> pa.Table:
     """One call after another, by two processes. Linearizable."""
     rows: list[dict[str, JSON]] = []
-    for number, (key, f, asked, told) in enumerate(_CALLS):
-        for kind, value in (("invoke", asked), ("ok", told)):
+    for number, (key, f, asked, answer) in enumerate(_CALLS):
+        for kind, value in (("invoke", asked), ("ok", answer)):
             at = len(rows)
             event = {"index": at, "time": at, "process": number % 2, "type": kind, "f": f, "key": key}
             rows.append({**event, "value": orjson.dumps(value).decode()})

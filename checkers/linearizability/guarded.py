@@ -115,7 +115,7 @@ def _relabelled(outcome: Outcome, labels: _Numbers) -> Outcome:
 
 
 def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Outcome]]:
-    """As `decide`, always by the compiled search."""
+    """Decide each key as `decide` does, always by the compiled search."""
     from schemaquake.checkers.linearizability.guarded_kernel import decide_batch  # noqa: PLC0415 - half a second to load
 
     order, batch, values = _batch(calls, initial)
@@ -178,7 +178,7 @@ def _numbered(values: _Numbers) -> tuple[_Numbers, npt.NDArray[np.int32]]:
 def _not_idle(
     calls: Calls, requires: npt.NDArray[np.int32], forbids: npt.NDArray[np.int32], assigns: npt.NDArray[np.int32]
 ) -> _Numbers:
-    """The calls without those that need not have happened and whose value nobody needs."""
+    """Drop calls that need not have happened and whose value no call needs."""
     kept = np.ones(len(calls), bool)
     optional = np.flatnonzero(~calls.required)
     if not len(optional):

@@ -1,7 +1,7 @@
 """The compiled search: `schemaquake.checkers.linearizability.search` for guarded assignments, key after key.
 
 Beyond what that search does, a call of unknown outcome is taken only when it makes possible what was not: an order in
-which nobody needs what it did is an order without it. After such a call (`owed`) only what needs its value may follow.
+which no call needs what it did is an order without it. After such a call (`owed`) only what needs its value may follow.
 
 Compiled once a machine (numba keeps it in a cache): a compiled loop decides a million calls of 5,000 keys in a fraction of a
 second where the same search in Python takes half a minute (`python -m benchmarks linearizability`).
@@ -151,7 +151,7 @@ def _shifted(outcome: Outcome, shift: int) -> Outcome:
 class _Search:
     """The arrays in which one search after another is carried out, for keys of equally many words of open calls."""
 
-    def __init__(self, batch: Batch, words: int, entries: int, limits: Limits) -> None:
+    def __init__(self, batch: Batch, word_count: int, entries: int, limits: Limits) -> None:
         self._batch = batch
         self._limits = limits
         longest = int(np.diff(batch.offsets).max())
@@ -170,11 +170,11 @@ class _Search:
             states=np.zeros(depth, np.int32),
             owed=np.zeros(depth, np.bool_),
             cursors=np.zeros(depth, np.int32),
-            taken=np.zeros((depth, words), np.uint64),
+            taken=np.zeros((depth, word_count), np.uint64),
             moves=np.zeros(depth, np.int32),
         )
         self._deepest = _Deepest(moves=np.zeros(depth, np.int32), states=np.zeros(_SHOWN_MOST, np.int32))
-        self._words = words
+        self._words = word_count
         self._memo = self._room(_FIRST_ROOM)
         self._progress[_GENERATION] = 1
 
@@ -261,7 +261,7 @@ def _compiled(function: Any) -> Any:
 
 @_compiled
 def _survey(offsets: _Numbers, begins: _Numbers, ends: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """For each key, how many calls are open at once at most, and how many are at all answers together."""
+    """Count for each key the calls open at once at most, and those open at all answers together."""
     keys = len(offsets) - 1
     most = np.zeros(keys, np.int64)
     entries = np.zeros(keys, np.int64)
@@ -377,7 +377,7 @@ def _place(
     generations: _Codes,
     generation: int,
 ) -> np.int64:
-    """Where a configuration is remembered; −1 − cell if it is not, and could be in that cell."""
+    """Find where a configuration is remembered; −1 − cell if it is not, and could be in that cell."""
     last = np.uint64(len(memo) - 1)
     cell = _hash(head, taken) & last
     while generations[cell] == generation:
@@ -423,7 +423,7 @@ def _wanted(
     requires: _Codes,
     forbids: _Codes,
 ) -> bool:
-    """Whether some other open call is possible with this value and is not with this state."""
+    """Tell whether some other open call is possible with this value and is not with this state."""
     for at in range(first, last):
         other = open_calls[at]
         if other != call and not _has(taken, slots[other]):

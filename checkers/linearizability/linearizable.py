@@ -28,21 +28,21 @@ from schemaquake.checkers.exchange.exchange import Exchange
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.linearizability import guarded, zones
 from schemaquake.checkers.linearizability.example import example_history
+from schemaquake.checkers.linearizability.explanation import explain_search, explain_zones
 from schemaquake.checkers.linearizability.models import HistoryModel, Mutex, Register, described
 from schemaquake.checkers.linearizability.pieces import check_in_pieces
 from schemaquake.checkers.linearizability.register_calls import NIL, READ, Calls, register_calls
 from schemaquake.checkers.linearizability.search import Call, Limits, Outcome, search
-from schemaquake.checkers.linearizability.told import told_of_search, told_of_zones
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, make_stats, merge_doubts
 
-__all__ = ["TOLD_MOST", "Linearizable"]
+__all__ = ["EXPLAINED_MOST", "Linearizable"]
 
-TOLD_MOST: Final = 20
-"""Objects of which is told why they are not linearizable; the others are counted."""
+EXPLAINED_MOST: Final = 20
+"""The most objects whose refutation is explained; the others are counted."""
 _DEFAULT: Final = (Register(), Mutex())
 _NOT_DECIDED: Final = Doubt("undecided", "not decided")
 _LEFT: Final = Doubt("undecided", "not decided, once another object was refuted")
@@ -86,7 +86,7 @@ class Linearizable:
 
     def check_pieces(self, exchange: Exchange, *, limit_s: float) -> Verdict:
         """Judge the same key by key (`schemaquake.checkers.exchange.exchange.Piecewise`)."""
-        return check_in_pieces(self.name, self.check, exchange, limit_s=limit_s, shown_most=TOLD_MOST)
+        return check_in_pieces(self.name, self.check, exchange, limit_s=limit_s, shown_most=EXPLAINED_MOST)
 
 
 def _is_asked(history: pa.Table, model: Register | Mutex | HistoryModel) -> bool:
@@ -95,7 +95,7 @@ def _is_asked(history: pa.Table, model: Register | Mutex | HistoryModel) -> bool
 
 
 class _Found:
-    """What is known of the keys that were judged."""
+    """Findings, doubts and statistics of the keys judged so far."""
 
     def __init__(self) -> None:
         self.anomalies: list[Anomaly] = []
@@ -111,15 +111,15 @@ class _Found:
     def doubt(self, limit: Doubt | None, key: str | None) -> None:
         self._doubts.append(replace(limit or _NOT_DECIDED, objects=() if key is None else (key,)))
 
-    def refuted(self, told: Anomaly | None) -> None:
+    def refuted(self, anomaly: Anomaly | None) -> None:
         self.stats["refuted"] += 1
-        if told is not None:
-            self.anomalies.append(told)
+        if anomaly is not None:
+            self.anomalies.append(anomaly)
 
     @property
     def room(self) -> bool:
-        """Whether one more finding is to be told in full; thousands say no more than twenty."""
-        return len(self.anomalies) < TOLD_MOST
+        """True while one more finding may be explained in full; thousands say no more than twenty."""
+        return len(self.anomalies) < EXPLAINED_MOST
 
     def verdict(self, checker: str) -> Verdict:
         if not self.stats["calls"] and not self.asked:
@@ -158,7 +158,7 @@ def _judge_guarded(
     by_zones = np.flatnonzero(unique[calls.key])
     some = calls if len(by_zones) == len(calls) else calls.select(by_zones)
     found.stats["by_zones"] += int(np.count_nonzero(np.bincount(some.key)))
-    # In order of their keys, for only the first ones are told.
+    # In order of their keys, for only the first ones are explained.
     for refutation in sorted(zones.refuted(some, initial), key=lambda one: calls.keys[one.key] or ""):
         found.refuted(_of_zones(operations, some, refutation) if found.room else None)
     by_search = np.flatnonzero(~unique[calls.key])
@@ -174,7 +174,7 @@ def _judge_guarded(
 
 def _of_zones(operations: OperationLines, calls: Calls, refutation: zones.Refutation) -> Anomaly:
     indices = tuple(int(calls.index[call]) if call >= 0 else -1 for call in refutation.calls)
-    explanation = told_of_zones(operations, refutation.kind, indices)
+    explanation = explain_zones(operations, refutation.kind, indices)
     return _anomaly(
         calls.keys[refutation.key],
         [index for index in indices if index >= 0],
@@ -191,14 +191,16 @@ def _of_search(
         states = [("free", "held")[int(state)] for state in outcome.states]
     else:
         states = [calls.values.text(int(state)) for state in outcome.states]
-    return _told(operations, calls.keys[key], outcome, states, lambda label: int(calls.index[label]))
+    return _search_anomaly(operations, calls.keys[key], outcome, states, lambda label: int(calls.index[label]))
 
 
-def _told(operations: OperationLines, key: str | None, outcome: Outcome, states: Sequence[str], index: Any) -> Anomaly:
+def _search_anomaly(
+    operations: OperationLines, key: str | None, outcome: Outcome, states: Sequence[str], index: Any
+) -> Anomaly:
     assert outcome.stuck is not None
     order = [index(label) for label in outcome.order]
     stuck = index(outcome.stuck)
-    explanation = told_of_search(operations, order, states, stuck)
+    explanation = explain_search(operations, order, states, stuck)
     evidence = {"why": "search", "order": order[-100:], "states": list(states), "stuck": stuck}
     return _anomaly(key, [*order[-4:], stuck], evidence, explanation, operations)
 
@@ -235,7 +237,9 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
             found.doubt(outcome.limit, key)
         elif outcome.linearizable is False:
             states = [described(state) for state in outcome.states]
-            found.refuted(_told(operations, key, outcome, states, lambda label: label) if found.room else None)
+            found.refuted(
+                _search_anomaly(operations, key, outcome, states, lambda label: label) if found.room else None
+            )
         return True
 
     # What is easily decided comes first. Once an object is refuted so is the history, and hard ones are left at that.

@@ -73,11 +73,11 @@ class HistoryModel(Protocol):
         ...
 
     def action(self, f: str, result: Result, argument: JSON, value: JSON) -> Action | None:
-        """What such a call does; None if it constrains nothing. Raises ValueError for values it cannot have."""
+        """Build the action of such a call; None if it constrains nothing. Raises ValueError for values it cannot have."""
         ...
 
     def part(self, action: Action) -> Hashable | None:
-        """Which part of the object the action acts on, where parts do not depend on each other; None: on any of them."""
+        """Find the part of the object the action acts on, where parts do not depend on each other; None: on any of them."""
         ...
 
     def step(self, state: State, action: Action) -> State | None:
@@ -85,7 +85,7 @@ class HistoryModel(Protocol):
         ...
 
     def observes(self, action: Action) -> bool:
-        """Whether the action leaves every state as it is."""
+        """Tell whether the action leaves every state as it is."""
         ...
 
 
@@ -118,7 +118,7 @@ def described(state: State) -> str:
 
 
 class _WholeObject:
-    """What models have in common whose parts hang together."""
+    """The common part of models whose parts hang together."""
 
     def part(self, action: Action) -> Hashable | None:  # noqa: ARG002 - as the protocol has it
         return 0
@@ -253,7 +253,7 @@ class _UnorderedQueue:
     """A bag: `enqueue` puts one element in, `dequeue` takes any out.
 
     What happens to one element does not depend on the others, so each is judged apart. A dequeue of unknown outcome may
-    have taken any one; it is allowed once for each element, which is more than there can have been, and so accuses nobody.
+    have taken any one; it is allowed once for each element, which is more than there can have been, and so makes no false finding.
     """
 
     functions: frozenset[str] = frozenset({"enqueue", "dequeue"})

@@ -162,7 +162,7 @@ def register_calls(
 ) -> Calls:
     """The calls of a history (`schemaquake.harness.model.records.HISTORY`) that a register, or a mutex, is judged by.
 
-    Other operations are left out, and unless `read_only` so is a key that nobody writes or swaps: it is no register of
+    Other operations are left out, and unless `read_only` so is a key without writes and swaps: it is no register of
     ours, because other workloads read, too. Raises HistoryError for a history that cannot be paired, and for a `cas` that is no pair.
     """
     invocation, completion = ends(history)

@@ -42,13 +42,13 @@ class Model(Protocol):
         ...
 
     def observes(self, action: Action) -> bool:
-        """Whether the action leaves every state as it is: then it is taken as soon as it is possible."""
+        """Tell whether the action leaves every state as it is: then it is taken as soon as it is possible."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What took effect (`required`), or may have, once between `begins` and `ends` (ns; null: at any later time)."""
+    """A call that took effect (`required`), or may have, once between `begins` and `ends` (ns; null: at any later time)."""
 
     label: int
     begins: int
@@ -57,13 +57,13 @@ class Call:
 
     @property
     def required(self) -> bool:
-        """Whether it certainly took effect."""
+        """True if it certainly took effect."""
         return self.ends is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When to give up: at a moment of time.monotonic, or before the memo takes more than so many bytes."""
+    """The limits of a search: a moment of time.monotonic, and bytes that the memo may take."""
 
     deadline: float
     memory_bytes: int = 1 << 30
@@ -77,7 +77,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a search found. Unknown: `limit` says which one was reached.
+    """The result of a search. Unknown: `limit` says which one was reached.
 
     `order`: labels in an order that works, or, where none does, the longest that does; then `states` are what the
     object could be after it, and `stuck` is the call whose answer no order explains.
@@ -134,7 +134,7 @@ def search(model: Model, calls: Sequence[Call], limits: Limits) -> Outcome:
 
 
 class _Configuration(NamedTuple):
-    """How many answers were accounted for, bits of the open calls that took effect, and the state."""
+    """The number of answers accounted for, bits of the open calls that took effect, and the state."""
 
     answered: int
     taken: int
@@ -161,11 +161,11 @@ class _Steps:
     def action(self, action: Action) -> int:
         return self._actions.setdefault(action, len(self._actions))
 
-    def step(self, state: int, action: int, of: Call) -> int:
+    def step(self, state: int, action: int, call: Call) -> int:
         """The state after the action, −1 if it is impossible."""
         after = self._after.get((state, action))
         if after is None:
-            found = self._model.step(self.states[state], of.action)
+            found = self._model.step(self.states[state], call.action)
             after = self._after[state, action] = -1 if found is None else self._number(found)
         return after
 

@@ -8,7 +8,7 @@ backward zone lies inside a forward one.
 
 A swap from a to b writes b, and follows the cluster of a directly, so clusters that are tied by swaps are one block in
 a fixed order: no call of the block may end before one of an earlier cluster begins, and the block has one zone.
-The initial value is a write before all time; a write of unknown outcome is left out unless somebody saw it.
+The initial value is a write before all time; a write of unknown outcome is left out unless a call saw it.
 Intervals are closed: what shares an instant may be ordered either way.
 """
 
@@ -48,7 +48,7 @@ class Refutation:
 
 
 def with_unique_writes(calls: Calls, initial: int) -> _Mask:
-    """For each key, whether no value is written twice, nor the initial one at all, and no failed swap counts."""
+    """Tell for each key whether no value is written twice, nor the initial one at all, and no failed swap counts."""
     unique = np.ones(len(calls.keys), bool)
     writes = (calls.kind == WRITE) | (calls.kind == CAS)
     unique[calls.key[writes & (calls.value == initial)]] = False
@@ -95,7 +95,7 @@ class _Cells:
 
     @property
     def count(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return int(self.base[-1] + self.size[-1])
 
     def at(self, key: npt.NDArray[np.int32], value: _Numbers) -> tuple[_Numbers, _Mask]:
@@ -131,7 +131,7 @@ class _Clusters:
         self._places = places[self._order]
 
     def of(self, key: npt.NDArray[np.int32], value: _Numbers) -> _Positions:
-        """The cluster of each (key, value); −1: nobody wrote it. By a table where there is one, else by a sorted list."""
+        """The cluster of each (key, value); −1: not written. By a table where there is one, else by a sorted list."""
         if self._cells is not None:
             cell, known = self._cells.at(key, value)
             found: _Positions = self._table[cell]
@@ -161,41 +161,43 @@ def refuted(calls: Calls, initial: int) -> list[Refutation]:
     target[clusters.writer[keys:]] = np.arange(keys, len(clusters.writer))
     seen = clusters.of(calls.key[reads], calls.value[reads])
     source = clusters.of(calls.key[swaps], calls.old[swaps])
-    told = _Told(calls)
+    refutations = _Refutations(calls)
     for read in reads[seen < 0]:
-        told.of("unwritten", int(read))
+        refutations.add("unwritten", int(read))
     reads, seen = reads[seen >= 0], seen[seen >= 0]
     included = _included(clusters, seen, swaps, source, target)
     taken = included[target[swaps]]
     for swap in swaps[taken & (source < 0)]:
-        told.of("unwritten", int(swap))
+        refutations.add("unwritten", int(swap))
     taken &= source >= 0
     swaps, source = swaps[taken], source[taken]
     early = calls.ends[reads] < clusters.begins[seen]
     for read in reads[early]:
-        told.of("early", int(clusters.writer[clusters.of(calls.key[[read]], calls.value[[read]])[0]]), int(read))
-    _tell_of_two_swaps(told, swaps, source)
+        refutations.add(
+            "early", int(clusters.writer[clusters.of(calls.key[[read]], calls.value[[read]])[0]]), int(read)
+        )
+    _refute_two_swaps(refutations, swaps, source)
 
     latest, last = _extreme(clusters.begins, clusters.writer, seen, calls.begins, reads, np.maximum)
     earliest, first = _extreme(clusters.ends, clusters.writer, seen, calls.ends, reads, np.minimum)
     if len(swaps):
-        block = _blocks(told, clusters, source, target[swaps], (latest, last), (earliest, first))
+        block = _blocks(refutations, clusters, source, target[swaps], (latest, last), (earliest, first))
         latest, last = _extreme_of_blocks(block, latest, last, np.maximum)
         earliest, first = _extreme_of_blocks(block, earliest, first, np.minimum)
         included &= block == np.arange(len(block))
-    _tell_of_zones(told, clusters, np.flatnonzero(included), latest, last, earliest, first)
-    return told.found
+    _refute_zones(refutations, clusters, np.flatnonzero(included), latest, last, earliest, first)
+    return refutations.found
 
 
-class _Told:
-    """The first reason told of each key."""
+class _Refutations:
+    """Refutations, the first one found of each key."""
 
     def __init__(self, calls: Calls) -> None:
         self._key = calls.key
         self._keys: set[int] = set()
         self.found: list[Refutation] = []
 
-    def of(self, kind: str, *at: int) -> None:
+    def add(self, kind: str, *at: int) -> None:
         key = int(self._key[next(call for call in at if call >= 0)])
         if key not in self._keys:
             self._keys.add(key)
@@ -205,7 +207,7 @@ class _Told:
 def _included(
     clusters: _Clusters, seen: _Positions, swaps: _Positions, source: _Positions, target: _Positions
 ) -> _Mask:
-    """Which versions there certainly were: written for certain, or seen, or swapped away by a swap that was."""
+    """Tell which versions there certainly were: written for certain, or seen, or swapped away by a swap that was."""
     included = clusters.written.copy()
     included[seen] = True
     while True:
@@ -215,13 +217,13 @@ def _included(
         included[needed] = True
 
 
-def _tell_of_two_swaps(told: _Told, swaps: _Positions, source: _Positions) -> None:
+def _refute_two_swaps(refutations: _Refutations, swaps: _Positions, source: _Positions) -> None:
     if len(swaps) < 2:
         return
     order = np.argsort(source, kind="stable")
     twice = np.flatnonzero(np.diff(source[order]) == 0)
     for at in twice:
-        told.of("twice", int(swaps[order[at]]), int(swaps[order[at + 1]]))
+        refutations.add("twice", int(swaps[order[at]]), int(swaps[order[at + 1]]))
 
 
 def _extreme(
@@ -238,14 +240,14 @@ def _extreme(
 
 
 def _blocks(
-    told: _Told,
+    refutations: _Refutations,
     clusters: _Clusters,
     source: _Positions,
     target: _Positions,
     latest: tuple[_Numbers, _Positions],
     earliest: tuple[_Numbers, _Positions],
 ) -> _Positions:
-    """For each cluster, the first one of its block. Tells of blocks in a circle and of those against real time.
+    """Find for each cluster the first one of its block. Refutes keys whose blocks are circular or against real time.
 
     By pointer jumping: `before` leads ever farther back, with the latest beginning on the way there.
     """
@@ -267,10 +269,10 @@ def _blocks(
         if not len(moving):
             break
     for cluster in moving:
-        told.of("circle", int(clusters.writer[cluster]))
+        refutations.add("circle", int(clusters.writer[cluster]))
     against = earliest[0][target] < begun[source]
     for at in np.flatnonzero(against):
-        told.of("backwards", int(earliest[1][target[at]]), int(who[source[at]]))
+        refutations.add("backwards", int(earliest[1][target[at]]), int(who[source[at]]))
     return before
 
 
@@ -286,8 +288,8 @@ def _extreme_of_blocks(
     return extreme, bearer
 
 
-def _tell_of_zones(
-    told: _Told,
+def _refute_zones(
+    refutations: _Refutations,
     clusters: _Clusters,
     which: _Positions,
     latest: _Numbers,
@@ -311,4 +313,4 @@ def _tell_of_zones(
     for kind, found in (("overlap", overlap), ("inside", inside)):
         for at in np.flatnonzero(found):
             one, other = zone[preceding[at]], zone[at]
-            told.of(kind, int(first[one]), int(last[one]), int(first[other]), int(last[other]))
+            refutations.add(kind, int(first[one]), int(last[one]), int(first[other]), int(last[other]))

@@ -44,7 +44,7 @@ def of_read_atomic(readings: Readings) -> Ints:
 
 @compiled
 def _of_reads_in_order(readings: Readings) -> Ints:  # noqa: C901, PLR0912 - a compiled loop has all its parts in sight
-    """From whom a transaction read something to from whom it then read what that one wrote, too."""
+    """Link the source of one read to the source of a later read of the same transaction, whose key the former wrote, too."""
     steps = np.empty((1024, 4), np.int32)
     count = 0
     leads = np.ones(len(readings.read_key), np.bool_)  # whether it is the transaction's first read from somebody
@@ -96,7 +96,7 @@ def _of_reads_in_order(readings: Readings) -> Ints:  # noqa: C901, PLR0912 - a c
 
 @compiled
 def _of_reads(readings: Readings) -> Ints:  # noqa: C901, PLR0912 - as above
-    """From whom a transaction read something to from whom it read what that one wrote, too."""
+    """Link the source of one read to the source of another read of the same transaction, whose key the former wrote, too."""
     steps = np.empty((1024, 4), np.int32)
     count = 0
     seen = np.full(len(readings.before), -1, np.int32)
@@ -141,7 +141,7 @@ def _of_reads(readings: Readings) -> Ints:  # noqa: C901, PLR0912 - as above
 
 @compiled
 def _of_sessions(readings: Readings, by_session: Ints) -> Ints:
-    """From who wrote a key last in a session to from whom the same session then read it."""
+    """Link the last writer of a key in a session to the writer whose value the same session then read."""
     steps = np.empty((1024, 4), np.int32)
     count = 0
     stamp = np.full(readings.keys, -1, np.int32)
@@ -199,7 +199,7 @@ def longer(steps: Ints, least: int) -> Ints:
 
 @compiled
 def _has(keys: Ints, begin: int, end: int, key: int) -> bool:
-    """Whether the key is among `keys[begin:end]`, which ascend."""
+    """Tell whether the key is among `keys[begin:end]`, which ascend."""
     while begin < end:
         middle = (begin + end) // 2
         if keys[middle] < key:

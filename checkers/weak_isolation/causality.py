@@ -1,7 +1,7 @@
 """Causality: what causal consistency says of the order in which transactions commit.
 
 Transaction t3 read key x from t1, and t2, which wrote x, too, happened before t3 (by sessions and reads, over any number of
-transactions): then t2 committed before t1. What happened before a transaction is told by its clock: how far along each
+transactions): then t2 committed before t1. What happened before a transaction is in its clock: how far along each
 session. A clock is kept until the last one that needs it has seen it, so there are about as many as sessions and versions in
 use. Sessions that have ended share a column once all clocks know them, or none does: so there are about as many columns
 as sessions at a time, however many processes were retired.
@@ -37,7 +37,7 @@ class TooMuch(Exception):
 
 
 class _Writes(NamedTuple):
-    """Who wrote each key, one session after another: those of key k are `start[k]:start[k + 1]` of `writer`.
+    """Writers of each key, one session after another: those of key k are `start[k]:start[k + 1]` of `writer`.
 
     Of one session are `run[n]:run[n + 1]`; the runs of key k are those from `runs[k]` to `runs[k + 1]`.
     """
@@ -49,7 +49,7 @@ class _Writes(NamedTuple):
 
 
 class _Clocks(NamedTuple):
-    """Where a pass is. Row `row[t]` of `clock` has how far along each session all came that happened before t, t included.
+    """The state of a pass. Row `row[t]` of `clock` has how far along each session all came that happened before t, t included.
 
     `uses[t]` counts who still needs that; then the row goes to `unused`. `session[t]` is the first transaction of its
     session, `place[t]` how far along that is; −1 until the pass has come to t. It stays so for those of which `ahead` says
@@ -58,7 +58,7 @@ class _Clocks(NamedTuple):
     of the columns, −1 if it is free; `tail` how far they came, `end` their last transaction that others see, −1 if it is still
     to come.
     `listed` has the writers of each key in the order of the pass, from where `_Writes.start` says: `length[k]` so far, and
-    `entry` says for each write where it stands there. `told` has the step last told of each write.
+    `entry` says for each write where it stands there. `reported` has the last step reported for each write.
     """
 
     numbers: Longs
@@ -77,7 +77,7 @@ class _Clocks(NamedTuple):
     listed: Ints
     length: Ints
     entry: Ints
-    told: Ints
+    reported: Ints
 
 
 def of_causality(readings: Readings, order: Ints, *, late: Callable[[], bool], memory_bytes: int) -> Ints:
@@ -145,12 +145,12 @@ def _begun(readings: Readings, writes: int) -> _Clocks:
         listed=np.empty(writes, np.int32),
         length=np.zeros(readings.keys, np.int32),
         entry=np.empty(writes, np.int32),
-        told=np.full(writes, -1, np.int32),
+        reported=np.full(writes, -1, np.int32),
     )
 
 
 def _windows(begins: Ints, ends: Ints, count: int) -> Ints:
-    """For every place in the order which window it is in, −1 for none: what the steps back span, joined where they meet."""
+    """Find for every place in the order its window, −1 for none: what the steps back span, joined where they meet."""
     depth = np.zeros(count + 1, np.int64)
     np.add.at(depth, begins, 1)
     np.add.at(depth, ends + 1, -1)
@@ -163,7 +163,7 @@ def _windows(begins: Ints, ends: Ints, count: int) -> Ints:
 
 @compiled
 def _uses(readings: Readings) -> tuple[Ints, Bytes, Ints]:
-    """Of each transaction `uses`, `ahead` and `session` (see `_Clocks`)."""
+    """Compute `uses`, `ahead` and `session` of each transaction (see `_Clocks`)."""
     count = len(readings.before)
     uses = np.zeros(count, np.int32)
     ahead = np.zeros(count, np.int8)
@@ -235,7 +235,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
 ) -> tuple[Ints, _Clocks]:
     """The pass over some more transactions. `numbers` has −1 if the clocks would have more than `most` places."""
     numbers, uses, ahead, session, place, row, clock, unused = clocks[:8]
-    column, into, owner, tail, last_seen, listed, length, entry, told = clocks[8:]
+    column, into, owner, tail, last_seen, listed, length, entry, reported = clocks[8:]
     free = numbers[0]
     steps = np.empty((1024, 4), np.int32)
     count = 0
@@ -303,12 +303,12 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
                     for n in range(length[k] - 1, since, -1):
                         e = listed[base + n]
                         if place[e] >= 0 and clock[mine, _column(column, into, session[e])] >= place[e]:
-                            if w < 0 or told[first] != e:
+                            if w < 0 or reported[first] != e:
                                 put(steps, count, e, w, t, k)
                                 count += 1
                             if w < 0:
                                 break
-                            told[first] = e
+                            reported[first] = e
                     continue
             elif w < 0 or windows[w] < 0:
                 continue
@@ -327,7 +327,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
                 if low == writes.run[r]:
                     continue
                 e = writes.writer[low - 1]
-                if e == w or (w >= 0 and told[first] == e):
+                if e == w or (w >= 0 and reported[first] == e):
                     continue
                 if len(position):
                     if w >= 0 and position[e] < position[w]:
@@ -338,7 +338,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
                 count += 1
                 if w < 0:
                     break
-                told[first] = e
+                reported[first] = e
 
         for at in range(readings.write_first[t], readings.write_first[t + 1]):
             k = readings.write_key[at]
@@ -346,7 +346,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
             listed[writes.start[k] + length[k]] = t
             length[k] += 1
 
-        # From here on it can be seen; and clocks that nobody needs any more are let go.
+        # From here on it can be seen; and clocks no longer needed are let go.
         row[t] = mine
         if ahead[t] > 0:
             place[t] = tail[own]
@@ -372,7 +372,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
     numbers[0] = free
     return steps[:count].copy(), _Clocks(
         numbers, uses, ahead, session, place, row, clock, unused,
-        column, into, owner, tail, last_seen, listed, length, entry, told,
+        column, into, owner, tail, last_seen, listed, length, entry, reported,
     )  # fmt: skip
 
 
@@ -421,9 +421,9 @@ def _wider(clock: Ints, owner: Ints, tail: Ints, last_seen: Ints) -> tuple[Ints,
 def _join(  # noqa: C901, PLR0912 - as above
     before: Ints, place: Ints, clock: Ints, unused: Ints, into: Ints, owner: Ints, tail: Ints, last_seen: Ints
 ) -> None:
-    """Join the columns of ended sessions that nobody can tell apart any more.
+    """Join the columns of ended sessions that can no longer be distinguished.
 
-    Whoever learns of such a session does so from the clocks in use. If each of them has nothing of it, or as much as any
+    A transaction learns of such a session only from the clocks in use. If each of them has nothing of it, or as much as any
     other, that is all that will ever be seen of it; and if that is so of two of them, and the same clocks have them, nobody
     will ever know the one without the other.
     """
@@ -458,7 +458,7 @@ def _join(  # noqa: C901, PLR0912 - as above
             alike &= (clock[r, one] > 0) == (clock[r, other] > 0)
         if not alike:
             continue
-        # Whoever knows the other one knows all of both: that is further than any place.
+        # A clock that has the other one has all of both: that is further than any place.
         for r in rows:
             if clock[r, other] > 0:
                 clock[r, other] = _FAR

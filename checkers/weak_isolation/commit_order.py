@@ -25,7 +25,7 @@ def commit_order(readings: Readings, steps: Ints) -> Ints | None:
 
 @compiled
 def _earlier(steps: Ints, one: int, other: int, count: int) -> tuple[Longs, Ints]:
-    """Who comes before each transaction by the steps."""
+    """List the direct predecessors of each transaction by the steps."""
     start = np.zeros(count + 2, np.int64)
     for n in range(len(steps)):
         if steps[n, other] >= 0:

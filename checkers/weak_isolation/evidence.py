@@ -42,13 +42,13 @@ _SAID: Final[dict[Level, str]] = {
 
 @dataclass(slots=True)
 class _Cast:
-    """Who takes part in an explanation, in order of their appearance."""
+    """Transactions that take part in an explanation, in order of their appearance."""
 
     of: Transactions
     nodes: list[int] = field(default_factory=list)
 
     def name(self, node: int) -> str:
-        """T1, T2 …; of those whom nobody lists, the index of their invocation."""
+        """Name a transaction: T1, T2 …; one that is not listed, by the index of its invocation."""
         if node not in self.nodes:
             self.nodes.append(node)
         place = self.nodes.index(node)
@@ -60,7 +60,7 @@ class Witnesses:
 
     def __init__(
         self,
-        of: Transactions,
+        transactions: Transactions,
         readings: Readings,
         raw: RawOperations,
         evidence: Evidence,
@@ -68,7 +68,7 @@ class Witnesses:
         lists: bool,
         position: Ints | None,
     ) -> None:
-        self._of = of
+        self._transactions = transactions
         self._readings = readings
         self._raw = raw
         self._evidence = evidence
@@ -76,10 +76,10 @@ class Witnesses:
         self._position = position
 
     def of_circle(self, circle: Circle, steps: Ints) -> Contradiction | None:
-        """The cycle, every edge that is told of justified; None if one cannot be. `steps` are those of its level."""
+        """The cycle, with every edge that is shown justified; None if one cannot be. `steps` are those of its level."""
         nodes = circle.cycle.nodes
         by_ends = _ByEnds(steps)
-        cast = _Cast(self._of)
+        cast = _Cast(self._transactions)
         for node in nodes[:_STEPS_MOST]:
             cast.name(node)
         said: list[str] = []
@@ -90,15 +90,15 @@ class Witnesses:
                 continue
             listed = at < _TRANSACTIONS_MOST - 1 or last
             # Who is needed only for what is not said is not listed either.
-            silent = cast if listed else _Cast(self._of, list(nodes[:_TRANSACTIONS_MOST]))
-            told = self._edge(silent, node, following, kind, circle.level, by_ends)
-            if told is None:
+            silent = cast if listed else _Cast(self._transactions, list(nodes[:_TRANSACTIONS_MOST]))
+            explained = self._edge(silent, node, following, kind, circle.level, by_ends)
+            if explained is None:
                 return None
             if listed:
-                said.append(told[0])
+                said.append(explained[0])
             if at < _STEPS_MOST:
-                ends = {"from": int(self._of.index[node]), "to": int(self._of.index[following])}
-                facts.append({**ends, **told[1]})
+                ends = {"from": int(self._transactions.index[node]), "to": int(self._transactions.index[following])}
+                facts.append({**ends, **explained[1]})
         left_out = len(nodes) - len(said)
         then = [*said[:-1], *([f"… and {left_out} steps more"] if left_out else [])]
         about = {"length": len(nodes), "component": circle.component, "shortest": circle.shortest}
@@ -111,11 +111,11 @@ class Witnesses:
 
     def of_broken(self, broken: Broken) -> Contradiction | None:
         """A key in its initial state, and somebody seen who had written it."""
-        cast = _Cast(self._of, [broken.reader, broken.earlier])
-        told = self._axiom(cast, broken.level, (broken.earlier, INITIAL, broken.reader, broken.key))
-        if told is None:
+        cast = _Cast(self._transactions, [broken.reader, broken.earlier])
+        explained = self._axiom(cast, broken.level, (broken.earlier, INITIAL, broken.reader, broken.key))
+        if explained is None:
             return None
-        seen, found, facts = told
+        seen, found, facts = explained
         return Contradiction(
             tuple(cast.nodes[:_STEPS_MOST]),
             seen,
@@ -134,7 +134,11 @@ class Witnesses:
             return self._in_session(a, b, before, after)
         if kind == WR:
             for at, key, value, writer in self._reads(after):
-                if writer == before and self._of.status[before] != FAIL and self._of.status[after] == OK:
+                if (
+                    writer == before
+                    and self._transactions.status[before] != FAIL
+                    and self._transactions.status[after] == OK
+                ):
                     text = f"{a} comes before {b}, because {b} {self._read(at, a)}"
                     return text, {"kind": "wr", "key": key, "value": value}
             return None
@@ -145,26 +149,30 @@ class Witnesses:
             text = f"{a} comes before {b}, because {reason.text.format(a=a, b=b)}"
             return text, {"kind": "ww", **reason.facts}
         for step in steps.between(before, after):
-            told = self._axiom(cast, level, step)
-            if told is not None:
-                seen, found, facts = told
+            explained = self._axiom(cast, level, step)
+            if explained is not None:
+                seen, found, facts = explained
                 return f"{a} committed before {b}, because {seen}, and {found}", {"kind": level, **facts}
         return None
 
     def _in_session(self, a: str, b: str, before: int, after: int) -> tuple[str, dict[str, JSON]] | None:
-        of = self._of
+        of = self._transactions
         if of.process[before] != of.process[after] or of.invoked[before] >= of.invoked[after]:
             return None
         process = int(of.process[before])
         return f"{a} came before {b} in process {process}", {"kind": "process", "process": process}
 
     def _axiom(self, cast: _Cast, level: Level, step: Sequence[int]) -> tuple[str, str, dict[str, JSON]] | None:
-        """How the reader saw the earlier one, what it read all the same, and both as facts."""
+        """Explain how the reader saw the earlier one, what it read all the same, and both as facts."""
         earlier, later, reader, number = step[EARLIER], step[LATER], step[READER], step[KEY]
-        key = int(self._of.keys[number])
+        key = int(self._transactions.keys[number])
         value = next((value for k, value in self._raw.written(earlier) if k == key), None)
         reads = [(at, k, v) for at, k, v, writer in self._reads(reader) if k == key and writer == later]
-        if value is None or not reads or FAIL in {self._of.status[earlier], self._of.status[reader]}:
+        if (
+            value is None
+            or not reads
+            or FAIL in {self._transactions.status[earlier], self._transactions.status[reader]}
+        ):
             return None
         for at, _, found in reads:
             seen = self._seen(cast, level, earlier, reader, at)
@@ -174,7 +182,7 @@ class Witnesses:
                 wrote = "appended" if self._lists else "wrote"
                 text = f"{then}{c} {self._read(at, cast.name(later) if later != INITIAL else None)}, although {a} {wrote} {value} to it"
                 facts: dict[str, JSON] = {
-                    "reader": int(self._of.index[reader]),
+                    "reader": int(self._transactions.index[reader]),
                     "key": key,
                     "read": found,
                     "overlooked": value,
@@ -184,7 +192,7 @@ class Witnesses:
         return None
 
     def _seen(self, cast: _Cast, level: Level, earlier: int, reader: int, at: int) -> tuple[str, list[JSON]] | None:
-        """How the reader saw the earlier one, as its level has it, before it read what is at that place."""
+        """Explain how the reader saw the earlier one, as its level has it, before it read what is at that place."""
         a, c = cast.name(earlier), cast.name(reader)
         mine = [(place, k, v) for place, k, v, writer in self._reads(reader) if writer == earlier]
         for place, key, value in mine:
@@ -193,16 +201,16 @@ class Witnesses:
                 return f"{c} {order}{self._read(place, a)}", [{"kind": "wr", "key": key, "value": value}]
         if level == "read-committed":
             return None
-        told = self._in_session(a, c, earlier, reader)
-        if told is not None:
-            return told[0], [told[1]]
+        explained = self._in_session(a, c, earlier, reader)
+        if explained is not None:
+            return explained[0], [explained[1]]
         if level == "read-atomic" or self._position is None:
             return None
         way = route(self._readings, self._position, earlier, reader)
         if way is None:
             return None
-        told_of = way[:_STEPS_MOST]
-        steps = [self._edge(cast, before, after, kind, level, _NO_STEPS) for before, after, kind in told_of]
+        shown_way = way[:_STEPS_MOST]
+        steps = [self._edge(cast, before, after, kind, level, _NO_STEPS) for before, after, kind in shown_way]
         if any(step is None for step in steps):
             return None
         known = [step for step in steps if step is not None]
@@ -210,13 +218,13 @@ class Witnesses:
         if len(way) > _WAY_MOST:
             texts.append(f"… and {len(way) - _WAY_MOST} steps more")
         facts: list[JSON] = [
-            {"from": int(self._of.index[before]), "to": int(self._of.index[after]), **fact}
-            for (before, after, _), (_, fact) in zip(told_of, known, strict=True)
+            {"from": int(self._transactions.index[before]), "to": int(self._transactions.index[after]), **fact}
+            for (before, after, _), (_, fact) in zip(shown_way, known, strict=True)
         ]
         return f"{a} happened before {c} ({'; '.join(texts)})", facts
 
     def _read(self, at: int, writer: str | None) -> str:
-        """What was read there, and who wrote it."""
+        """Describe a read and the writer of its value."""
         key = self._raw.key(at)
         if self._lists:
             whose = f", whose last element {writer} appended" if writer else ""
@@ -225,7 +233,7 @@ class Witnesses:
 
     def _reads(self, transaction: int) -> Iterator[tuple[int, int, int | None, int]]:
         """(place, key, value, who wrote it) of every read of a key that the transaction itself had not written."""
-        of = self._of
+        of = self._transactions
         wrote: set[int] = set()
         for at in self._raw.places(transaction):
             key = self._raw.key(at)
@@ -236,7 +244,7 @@ class Witnesses:
                 yield at, key, value, INITIAL if value is None else self._raw.writer(at, value)
 
     def _value(self, at: int) -> int | None:
-        """What was read there; of a list, its last element."""
+        """Find the value of a read; of a list, its last element."""
         if not self._lists:
             return self._raw.register(at)
         return self._raw.last(at)
@@ -249,7 +257,7 @@ class _ByEnds:
         self._steps = steps[np.lexsort((steps[:, LATER], steps[:, EARLIER]))]
 
     def between(self, before: int, after: int) -> list[list[int]]:
-        """Those from one to the other, in their own order."""
+        """List the transactions from one to the other, in their own order."""
         earlier = self._steps[:, EARLIER]
         begin, end = np.searchsorted(earlier, [before, before + 1])
         begin, end = begin + np.searchsorted(self._steps[begin:end, LATER], [after, after + 1])

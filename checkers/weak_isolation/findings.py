@@ -31,7 +31,7 @@ _SHOWN_MOST: Final = 8  # findings of one type; the others are counted
 
 
 def of_violations(
-    of: Transactions,
+    transactions: Transactions,
     readings: Readings,
     found: Found,
     appends: Appends | None,
@@ -56,10 +56,10 @@ def of_violations(
     if question.level == "causal":
         order, doubt = _causal(readings, known, steps, violations, question)
     now = question.lap("violations", now)
-    anomalies = _shown(of, readings, found, appends, steps, order, violations, question)
+    anomalies = _shown(transactions, readings, found, appends, steps, order, violations, question)
     question.lap("explanations", now)
     assert violations.weakest is not None, "no order of commits, but nothing that prevents one"
-    stats = make_stats(question.stats(of.count, violations.counts, violations.weakest))
+    stats = make_stats(question.stats(transactions.count, violations.counts, violations.weakest))
     doubts = () if doubt is None else (doubt,)
     return Verdict(valid=False, checker=CHECKER, anomalies=tuple(anomalies), stats=stats, doubts=doubts)
 
@@ -85,7 +85,7 @@ def _causal(
 
 
 def _shown(
-    of: Transactions,
+    transactions: Transactions,
     readings: Readings,
     found: Found,
     appends: Appends | None,
@@ -95,30 +95,30 @@ def _shown(
     question: Question,
 ) -> list[Anomaly]:
     """The findings as far as they are listed. Raises AssertionError for one that the operations do not show."""
-    evidence, raw = _evidence(of, appends)
+    evidence, raw = _evidence(transactions, appends)
     position = None
     if order is not None:
-        position = np.full(of.count, -1, np.int32)
+        position = np.full(transactions.count, -1, np.int32)
         position[order] = np.arange(len(order), dtype=np.int32)
-    witnesses = Witnesses(of, readings, raw, evidence, lists=appends is not None, position=position)
+    witnesses = Witnesses(transactions, readings, raw, evidence, lists=appends is not None, position=position)
     places = {name: at.tolist() for name, at in found.places.items()}
     if question.level != "read-committed":
         places["internal"] = [*places.get("internal", ()), *found.repeated.tolist()]
-    told = [
+    contradictions = [
         (name, evidence.contradiction(name, place)) for name in sorted(places) for place in places[name][:_SHOWN_MOST]
     ]
-    told += [(broken.name, witnesses.of_broken(broken)) for broken in violations.broken]
-    told += [(circle.name, witnesses.of_circle(circle, steps[circle.level])) for circle in violations.circles]
+    contradictions += [(broken.name, witnesses.of_broken(broken)) for broken in violations.broken]
+    contradictions += [(circle.name, witnesses.of_circle(circle, steps[circle.level])) for circle in violations.circles]
     shown = []
-    for name, contradiction in told:
+    for name, contradiction in contradictions:
         if contradiction is None:
             raise AssertionError(f"{name}: the operations do not show it")
-        shown.append(of_contradiction(of, name, contradiction))
+        shown.append(of_contradiction(transactions, name, contradiction))
     return shown
 
 
-def _evidence(of: Transactions, appends: Appends | None) -> tuple[Evidence, RawOperations]:
+def _evidence(transactions: Transactions, appends: Appends | None) -> tuple[Evidence, RawOperations]:
     if appends is not None:
-        return AppendEvidence(of, appends), RawOperations(of, appends.slots, appends.writers)
-    registers = version_order.analyse(of, ())
-    return RegisterEvidence(of, registers), RawOperations(of, registers.slots, registers.writers)
+        return AppendEvidence(transactions, appends), RawOperations(transactions, appends.slots, appends.writers)
+    registers = version_order.analyse(transactions, ())
+    return RegisterEvidence(transactions, registers), RawOperations(transactions, registers.slots, registers.writers)

@@ -2,7 +2,7 @@
 
 Judges the transactions of a history (`schemaquake.harness.model.records.HISTORY`, column `mops`) that read and write registers, and those that
 read lists and append to them. A level is kept if the transactions can have committed in some order that agrees with the
-sessions (processes), with who read from whom, and with the level's axiom; what cannot be told apart by that is not asked.
+sessions (processes), with the sources of reads, and with the level's axiom; what cannot be told apart by that is not asked.
 
 In single operations: `internal`, `future-read`, `garbage-read`, `G1a`, `G1b`; of lists also `duplicate-elements`,
 `incompatible-order`, `dirty-update`. In cycles of sessions and reads alone: `G1c`, `G1c-process`, and where lists tell who
@@ -73,7 +73,7 @@ class WeakIsolation:
 
 
 def check_weak_isolation(history: pa.Table, *, models: Sequence[str] = ("causal",), limit_s: float = 60) -> Verdict:
-    """Whether the transactions of a history keep these levels.
+    """Check that the transactions of a history keep these levels.
 
     `stats` has what was found with its numbers (`found`, `anomaly-types`), the weakest level that this rules out (`not`), and
     the stronger ones (`also-not`); of registers and of lists apart (`kind`), if there are both.
@@ -99,6 +99,6 @@ def check_weak_isolation(history: pa.Table, *, models: Sequence[str] = ("causal"
 
 
 def _invoked(history: pa.Table) -> int:
-    """How many transactions there are, of whichever kind."""
+    """Count the transactions of either kind."""
     invoked = pc.and_(history["mops"].is_valid(), pc.equal(plain(history.select(["type"]))["type"], "invoke"))
     return pc.sum(invoked).as_py() or 0

@@ -1,4 +1,4 @@
-"""The question: which level is asked of which transactions, how long it took, and what is told of it either way."""
+"""The question: which level is asked of which transactions, how long it took, and the verdict either way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kind: TypeAlias = Literal["rw-register", "list-append"]
 
 @dataclass(slots=True)
 class Question:
-    """What is asked of which transactions, and how long it took."""
+    """A level asked of some transactions, and the time each part took."""
 
     kind: Kind
     level: Level
@@ -31,19 +31,19 @@ class Question:
     began: float = field(default_factory=time.monotonic)
     seconds: dict[str, JSON] = field(default_factory=dict)
 
-    def lap(self, what: str, since: float) -> float:
+    def lap(self, part: str, since: float) -> float:
         """Note how long something took; return the time."""
         now = time.monotonic()
-        self.seconds[f"{what}_s"] = round(now - since, 4)
+        self.seconds[f"{part}_s"] = round(now - since, 4)
         return now
 
     def late(self) -> bool:
-        """Whether the time is up."""
+        """True when the time is up."""
         return time.monotonic() > self.began + self.limit_s
 
-    def too_much(self, much: TooMuch) -> Doubt:
+    def too_much(self, limit: TooMuch) -> Doubt:
         """Name the limit that was reached."""
-        if str(much) == "time":
+        if str(limit) == "time":
             return Doubt(
                 "time", f"the time limit of {self.limit_s:g} s passed before it was known what happened before what"
             )

@@ -2,7 +2,7 @@
 
 That is all that the axioms of the weak levels speak of. A transaction takes part if it committed, or if its outcome is
 unknown and a committed one read from it: then it did commit. Reads of unknown outcome, reads of a transaction's own writes
-and reads of what nobody committed tell nothing of others; what is wrong with them shows in themselves.
+and reads of uncommitted values say nothing about others; what is wrong with them shows in themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["INITIAL", "Found", "Readings", "of_lists", "of_registers", "sessions
 INITIAL: Final = -1
 """From whom the state before all transactions is read."""
 
-_OWN: Final = -2  # what a transaction reads of itself, or of nobody who counts
+_OWN: Final = -2  # what a transaction reads of itself, or of no transaction that counts
 _INTERNAL: Final = 1
 _REPEATED: Final = 2
 _FUTURE: Final = 4
@@ -65,37 +65,37 @@ class Found:
     repeated: Longs
 
 
-def of_registers(of: Transactions) -> tuple[Readings, Found]:
+def of_registers(transactions: Transactions) -> tuple[Readings, Found]:
     """The readings of transactions on registers. Raises HistoryError if a value was written twice."""
-    slots, writers = slots_and_writers(of, WRITE)
-    source, flags = _register_sources(of.ops, slots, writers, len(of.keys))
-    return _readings(of, source, shown=np.zeros(0, np.int32)), _found(flags)
+    slots, writers = slots_and_writers(transactions, WRITE)
+    source, flags = _register_sources(transactions.ops, slots, writers, len(transactions.keys))
+    return _readings(transactions, source, shown=np.zeros(0, np.int32)), _found(flags)
 
 
-def of_lists(of: Transactions) -> tuple[Readings, Found, append_order.Appends, Ints]:
+def of_lists(transactions: Transactions) -> tuple[Readings, Found, append_order.Appends, Ints]:
     """The readings of transactions on lists: a read is from who appended its last element. Raises HistoryError.
 
     The last part are the steps (as of `schemaquake.checkers.weak_isolation.axioms`, without reader) that the order of elements tells.
     """
-    appends = append_order.analyse(of)
-    source, flags = _list_sources(of.ops, appends.version, appends.orders.writer, len(of.keys))
+    appends = append_order.analyse(transactions)
+    source, flags = _list_sources(transactions.ops, appends.version, appends.orders.writer, len(transactions.keys))
     own = (flags & _INTERNAL) != 0
     internal = appends.found.get("internal", np.zeros(0, np.int64))
     places = {**appends.found, "internal": internal[own[internal]]}
     places = {name: at for name, at in places.items() if len(at) and name != "lost-update"}
     found = Found(places, internal[~own[internal]])
     slots, writers, orders = appends.slots, appends.writers, appends.orders
-    readings = _readings(of, source, shown=orders.writer[orders.writer >= 0])
+    readings = _readings(transactions, source, shown=orders.writer[orders.writer >= 0])
     known = _list_steps(slots.base, slots.size, writers.writer, orders.start, orders.writer, orders.position, readings)
     return readings, found, appends, known
 
 
-def sessions_of(of: Transactions) -> tuple[Ints, int]:
+def sessions_of(transactions: Transactions) -> tuple[Ints, int]:
     """The session of every transaction, its process, as a number from 0; and how many there are."""
-    most = int(of.process.max(initial=-1)) + 1
-    if most <= 16 * of.count + 1024:
-        return of.process, most
-    names, numbers = np.unique(of.process, return_inverse=True)
+    most = int(transactions.process.max(initial=-1)) + 1
+    if most <= 16 * transactions.count + 1024:
+        return transactions.process, most
+    names, numbers = np.unique(transactions.process, return_inverse=True)
     return numbers.astype(np.int32), len(names)
 
 
@@ -113,24 +113,41 @@ def _found(flags: Bytes) -> Found:
     return Found({name: at for name, at in places.items() if len(at)}, np.flatnonzero(flags & _REPEATED))
 
 
-def _readings(of: Transactions, source: Ints, *, shown: Ints) -> Readings:
+def _readings(transactions: Transactions, source: Ints, *, shown: Ints) -> Readings:
     """`shown` are transactions of which something was read, though not last."""
-    sessions, count = sessions_of(of)
-    takes_part = of.status == OK
-    takes_part[shown] = of.status[shown] != FAIL
-    before = _gathered(of.ops, source, sessions, count, takes_part)
-    read_first = np.zeros(of.count + 1, np.int64)
-    write_first = np.zeros(of.count + 1, np.int64)
+    sessions, count = sessions_of(transactions)
+    takes_part = transactions.status == OK
+    takes_part[shown] = transactions.status[shown] != FAIL
+    before = _gathered(transactions.ops, source, sessions, count, takes_part)
+    read_first = np.zeros(transactions.count + 1, np.int64)
+    write_first = np.zeros(transactions.count + 1, np.int64)
     reads = int(np.count_nonzero(source != _OWN))
     read_key = np.empty(reads, np.int32)
     read_from = np.empty(reads, np.int32)
     again = np.empty(reads, np.bool_)
-    write_key = np.empty(int(np.count_nonzero(of.f != READ)), np.int32)
+    write_key = np.empty(int(np.count_nonzero(transactions.f != READ)), np.int32)
     kept = _fill(
-        of.ops, source, takes_part, len(of.keys), read_first, read_key, read_from, again, write_first, write_key
+        transactions.ops,
+        source,
+        takes_part,
+        len(transactions.keys),
+        read_first,
+        read_key,
+        read_from,
+        again,
+        write_first,
+        write_key,
     )
     return Readings(
-        takes_part, before, read_first, read_key, read_from, again, write_first, write_key[:kept], len(of.keys)
+        takes_part,
+        before,
+        read_first,
+        read_key,
+        read_from,
+        again,
+        write_first,
+        write_key[:kept],
+        len(transactions.keys),
     )
 
 
@@ -138,7 +155,7 @@ def _readings(of: Transactions, source: Ints, *, shown: Ints) -> Readings:
 def _register_sources(  # noqa: C901, PLR0912 - a compiled loop has all its parts in sight
     ops: Ops, slots: Slots, writers: Writers, keys: int
 ) -> tuple[Ints, Bytes]:
-    """From whom each micro-operation of a committed transaction read, or −2; and what is wrong with it."""
+    """Find the transaction that each micro-operation of a committed transaction read from, or −2; and what is wrong with it."""
     source = np.full(len(ops.f), _OWN, np.int32)
     flags = np.zeros(len(ops.f), np.int8)
     touched = np.full(keys, -1, np.int32)
@@ -182,7 +199,7 @@ def _register_sources(  # noqa: C901, PLR0912 - a compiled loop has all its part
 
 @compiled
 def _list_sources(ops: Ops, version: Longs, writer: Ints, keys: int) -> tuple[Ints, Bytes]:
-    """As of registers; the one flag says that the transaction had appended to the key before it read it."""
+    """Find sources as for registers; the one flag says that the transaction had appended to the key before it read it."""
     source = np.full(len(ops.f), _OWN, np.int32)
     flags = np.zeros(len(ops.f), np.int8)
     wrote = np.full(keys, -1, np.int32)
@@ -208,7 +225,7 @@ def _list_sources(ops: Ops, version: Longs, writer: Ints, keys: int) -> tuple[In
 def _list_steps(
     base: Longs, size: Longs, writers: Ints, start: Longs, order: Ints, position: Longs, readings: Readings
 ) -> Ints:
-    """From who appended an element to who appended the next one, and from the last one to whose no read shows."""
+    """Link the writer of an element to the writer of the next one, and the last one to writers whose element no read shows."""
     steps = np.full((len(order) + len(writers), 4), -1, np.int32)
     count = 0
     for k in range(len(base)):
@@ -217,7 +234,7 @@ def _list_steps(
             w = order[at]
             if w < -1:
                 continue  # it stands there again
-            # What an aborted transaction or nobody left behind orders nothing.
+            # Values of aborted transactions, or without a writer, order nothing.
             if w >= 0 and not readings.takes_part[w]:
                 w = np.int32(-1)
             if w >= 0 and before >= 0 and w != before:
@@ -234,7 +251,7 @@ def _list_steps(
 
 @compiled
 def _gathered(ops: Ops, source: Ints, session: Ints, sessions: int, takes_part: Mask) -> Ints:
-    """Who came before each transaction in its session; `takes_part` is completed by who was read from."""
+    """List the predecessors of each transaction in its session; `takes_part` is completed by the sources of reads."""
     for at in range(len(source)):
         if source[at] >= 0:
             takes_part[source[at]] = True

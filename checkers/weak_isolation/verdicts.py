@@ -57,7 +57,7 @@ def of_transactions(history: pa.Table, kind: Kind, level: Level, *, limit_s: flo
 
 
 def _fulfilled(readings: Readings, known: Ints, level: Level, late: Callable[[], bool]) -> bool:
-    """Whether there is an order of commits as the level wants it. Raises TooMuch."""
+    """Tell whether there is an order of commits as the level wants it. Raises TooMuch."""
     steps = np.concatenate(
         [known, of_read_committed(readings) if level == "read-committed" else of_read_atomic(readings)]
     )

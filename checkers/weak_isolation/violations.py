@@ -1,6 +1,6 @@
 """Violations: where the axioms lead in circles, and the shortest circle of each place.
 
-What a weaker level prohibits is told as that, and its transactions are not told of again.
+What a weaker level prohibits is reported as that, and its transactions are not reported again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Somebody found a key in its initial state and saw another one who wrote it: an axiom broken at once."""
+    """An axiom broken at once: a read of a key in its initial state by a transaction that saw a writer of it."""
 
     name: str
     level: Level
@@ -61,7 +61,7 @@ class Violations:
         self.weakest: Level | None = None
         self._readings = readings
         self._late = late
-        self._told = np.zeros(len(readings.before), np.bool_)
+        self._reported = np.zeros(len(readings.before), np.bool_)
         self._readers: set[tuple[int, int]] = set()
 
     def add(self, name: str, level: Level, more: int) -> None:
@@ -110,15 +110,15 @@ class Violations:
         return source, target, kind
 
     def _circles(self, name: str, level: Level, edges: tuple[Ints, Ints, Bytes], sort: int) -> None:
-        """Tell of every component that has none of those told of before. Each cycle in it has an edge of that sort."""
+        """Report every component without transactions reported before. Each cycle in it has an edge of that sort."""
         source, target, kind = edges
         count = len(self._readings.before)
         numbers = components(graph(count, count, source, target, kind), _KINDS)
-        numbers[np.isin(numbers, np.unique(numbers[self._told]))] = -1
+        numbers[np.isin(numbers, np.unique(numbers[self._reported]))] = -1
         nodes = np.flatnonzero(numbers >= 0)
         if not len(nodes):
             return
-        self._told[nodes] = True
+        self._reported[nodes] = True
         inside = (numbers[source] >= 0) & (numbers[source] == numbers[target])
         source, target, kind = source[inside], target[inside], kind[inside]
         names, sizes = np.unique(numbers[nodes], return_counts=True)

@@ -63,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What every step of one check knows. `table` None: the history has only one."""
+    """The facts that every step of one check knows. `table` None: the history has only one."""
 
     kind: Kind
     table: Table | None

@@ -4,7 +4,7 @@
 along edges into other ranges, and is asked again while what it is handed changes. Then (`gather`) it drops every edge
 between different A. What is left falls into small groups of equal A: those that lie within one range are searched for
 components there; the few others, joined by edges that cross ranges, are searched by `close`, group by group. Spans of
-real time are joined by whoever asks. In the end (`leave_nodes`, `leave_edges`) only what may lie on a cycle is left.
+real time are joined by the caller. In the end (`leave_nodes`, `leave_edges`) only what may lie on a cycle is left.
 
 Each sweep of a range is linear in its edges; the number of sweeps grows with how often a longest path of dependencies goes
 from one range to another.
@@ -72,7 +72,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """What a range hands on, whether that changed, and the ranges from which edges lead into it."""
+    """The flags that a range hands on, a mark for changed ones, and the ranges from which edges lead into it."""
 
     handed: Part
     changed: bool
@@ -107,7 +107,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What may lie on a cycle: members of components, and whatever was under way in the spans."""
+    """The transactions that may lie on a cycle: members of components, and all that were under way in the spans."""
 
     members: Sequence[Part]
     spans: Spans

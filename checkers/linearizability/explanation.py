@@ -1,4 +1,4 @@
-"""Told: why an object is not linearizable, in the form Let …, Then …, But …."""
+"""Explanations of why an object is not linearizable, in the form Let …, Then …, But …."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.findings.explanation import listing
 
-__all__ = ["told_of_search", "told_of_zones"]
+__all__ = ["explain_search", "explain_zones"]
 
 _SHOWN_MOST: Final = 5
 
 
-def told_of_zones(operations: OperationLines, kind: str, indices: Sequence[int]) -> str:
-    """Why a register in which no value is written twice has no order; `indices` as in `zones.Refutation`."""
+def explain_zones(operations: OperationLines, kind: str, indices: Sequence[int]) -> str:
+    """Explain why a register in which no value is written twice has no order; `indices` as in `zones.Refutation`."""
     shown = [index for index in dict.fromkeys(indices) if index >= 0]
     names = {index: f"T{number + 1}" for number, index in enumerate(shown)}
     let = [f"{names[index]} = {line}" for index, line in zip(shown, operations.lines(shown), strict=True)]
@@ -93,8 +93,8 @@ _ZONES: Final = {
 }
 
 
-def told_of_search(operations: OperationLines, order: Sequence[int], states: Sequence[str], stuck: int) -> str:
-    """Why no order was found: the longest that is one, what it can leave behind, and the call that does not fit."""
+def explain_search(operations: OperationLines, order: Sequence[int], states: Sequence[str], stuck: int) -> str:
+    """Explain why no order was found: by the longest that is one, what it can leave behind, and the call that does not fit."""
     shown = [*order[-_SHOWN_MOST:], stuck]
     lines = operations.lines(shown)
     let = [f"T{number + 1} = {line}" for number, line in enumerate(lines)]
