@@ -97,7 +97,7 @@ class AppendEvidence:
         return f"next, as op {self._transactions.index[self._raw.transaction(self._longest(key))]} read"
 
     def _place(self, key: int, element: int) -> int:
-        """The first place of an element in the longest read of its key; −1: it is not in it."""
+        """Find the first place of an element in the longest read of its key; −1: it is not in it."""
         number, read = self._raw.number(key), self._read(key)
         slot = self._raw.slot(number, element)
         if slot < 0 or self._appends.writers.writer[slot] < 0:  # not appended: that is rarely asked
@@ -111,7 +111,7 @@ class AppendEvidence:
         return place
 
     def _read(self, key: int) -> Longs:
-        """The longest read of a key."""
+        """Get the longest read of a key."""
         at = self._longest(key)
         return _NOTHING if at < 0 else self._raw.read(at)
 
@@ -119,13 +119,13 @@ class AppendEvidence:
         return int(self._appends.longest[self._raw.number(key)])
 
     def _reads(self, transaction: int) -> list[tuple[int, int]]:
-        """(key, micro-operation) of what it read."""
+        """List (key, micro-operation) of what it read."""
         return [(self._raw.key(at), at) for at in self._raw.places(transaction) if self._transactions.f[at] == READ]
 
     # ── contradictions ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def internal(self, at: int) -> Contradiction | None:
-        """A read that contradicts its own transaction."""
+        """Explain a read that contradicts its own transaction."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
@@ -156,7 +156,7 @@ class AppendEvidence:
         )
 
     def future_read(self, at: int) -> Contradiction | None:
-        """A read that shows what its own transaction appends only later."""
+        """Explain a read that shows what its own transaction appends only later."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
@@ -176,7 +176,7 @@ class AppendEvidence:
         )
 
     def aborted_read(self, at: int) -> Contradiction | None:
-        """A read of what an aborted transaction appended."""
+        """Explain a read of what an aborted transaction appended."""
         return self._of_element(
             at,
             lambda writers: (writers >= 0) & (self._transactions.status[writers] == FAIL),
@@ -209,7 +209,7 @@ class AppendEvidence:
         return None
 
     def intermediate_read(self, at: int) -> Contradiction | None:
-        """A read that ends in the middle of another transaction's appends."""
+        """Explain a read that ends in the middle of another transaction's appends."""
         transaction = self._raw.committed(at)
         last = self._raw.last(at)
         if transaction is None or last is None:
@@ -228,7 +228,7 @@ class AppendEvidence:
         )
 
     def duplicate_elements(self, at: int) -> Contradiction | None:
-        """A read in which an element stands twice."""
+        """Explain a read in which an element stands twice."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
@@ -281,7 +281,7 @@ class AppendEvidence:
         )
 
     def dirty_update(self, position: int) -> Contradiction | None:
-        """A committed append on top of an aborted one, in the order of a key."""
+        """Explain a committed append on top of an aborted one, in the order of a key."""
         orders = self._appends.orders
         dense = int(np.searchsorted(orders.start, position, side="right")) - 1
         key, longest = int(self._transactions.keys[dense]), int(self._appends.longest[dense])

@@ -67,7 +67,7 @@ def analyse(transactions: Transactions) -> Appends:
 
 
 def graph_of(transactions: Transactions, appends: Appends) -> Graph:
-    """The dependencies between the transactions: ww, wr and rw."""
+    """Build the graph of dependencies between the transactions: ww, wr and rw."""
     count, source, target, kind = scans.dependencies(
         transactions.ops, appends.slots, appends.writers, appends.orders, appends.version
     )
@@ -75,7 +75,7 @@ def graph_of(transactions: Transactions, appends: Appends) -> Graph:
 
 
 def junction_keys(transactions: Transactions, appends: Appends) -> Longs:
-    """The key of each junction of `graph_of`, by its dense number: of those with several appends that no read shows."""
+    """Find the key of each junction of `graph_of`, by its dense number: of those with several appends that no read shows."""
     writer = appends.writers.writer
     unseen = np.flatnonzero((writer >= 0) & (appends.orders.position < 0))
     unseen = unseen[transactions.status[writer[unseen]] != FAIL]

@@ -90,7 +90,7 @@ def longest_reads(ops: Ops, keys: int) -> Longs:
 
 @compiled
 def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Orders:
-    """Each key's order, from its longest read."""
+    """Take each key's order, from its longest read."""
     keys = len(longest)
     start = np.zeros(keys + 1, np.int64)
     for k in range(keys):
@@ -129,7 +129,7 @@ def orders_of(ops: Ops, slots: Slots, writers: Writers, longest: Longs) -> Order
 
 @compiled
 def inspect_reads(ops: Ops, slots: Slots, writers: Writers, orders: Orders, longest: Longs, flags: Flags) -> Longs:
-    """The version every committed read found (a position, or EMPTY …), and what is wrong with it, in `flags`."""
+    """Find the version of every committed read (a position, or EMPTY …), and flag what is wrong with it, in `flags`."""
     version = np.full(len(ops.f), EMPTY, np.int64)
     seen = np.full(1, -1, np.int64)
     for t in range(len(ops.status)):
@@ -326,7 +326,7 @@ def _same(ops: Ops, one: int, other: int) -> bool:
 def dependencies(
     ops: Ops, slots: Slots, writers: Writers, orders: Orders, version: Longs
 ) -> tuple[int, Ints, Ints, Bytes]:
-    """The dependencies: how many nodes (transactions, then junctions), and source, target and kind of every edge.
+    """Build the dependencies: (number of nodes, transactions and then junctions; source, target and kind of every edge).
 
     Appends that no read shows come after the last element of their key's order; two or more get a junction.
     """

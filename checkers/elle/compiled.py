@@ -19,5 +19,5 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """The same function as machine code. Only for functions of NumPy arrays and numbers."""
+    """Compile a function to machine code. Only for functions of NumPy arrays and numbers."""
     return cast("Callable[P, R]", numba.njit(cache=True, nogil=True)(function))

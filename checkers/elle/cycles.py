@@ -69,7 +69,7 @@ class Cycles:
 
 
 def find_cycles(transactions: Transactions, dependencies: Graph, order: Order | None, *, deadline: float) -> Cycles:
-    """The cycles among transactions by dependencies, and where `order` is asked for, by dependencies and order.
+    """Find the cycles among transactions by dependencies, and where `order` is asked for, by dependencies and order.
 
     `deadline` is one of `time.monotonic`; what was not looked at until then makes the answer `late` or undecided.
     """
@@ -95,7 +95,7 @@ def find_cycles(transactions: Transactions, dependencies: Graph, order: Order | 
 
 
 def _latest_first(invoked: Ints) -> Ints:
-    """The transactions from the one invoked last on."""
+    """List the transactions from the one invoked last on."""
     rows = int(invoked.max(initial=-1)) + 1
     if rows < _DENSE * len(invoked) + 1024:
         return _from_last_row(invoked, rows)
@@ -126,7 +126,7 @@ def process_edges(transactions: Transactions) -> tuple[int, Ints, Ints, Bytes]:
 
 
 def _real_time_edges(transactions: Transactions, count: int) -> tuple[int, Ints, Ints, Bytes]:
-    """The interval order as a chain of junctions, one for each completion: (junctions, source, target, kind)."""
+    """Build the interval order as a chain of junctions, one for each completion: (junctions, source, target, kind)."""
     ends = np.flatnonzero(transactions.completed != NEVER)
     ends = ends[transactions.status[ends] != FAIL].astype(np.int32)
     links = (count + np.arange(len(ends))).astype(np.int32)
@@ -205,12 +205,12 @@ class _Core:
         self._flat = np.zeros(kept.count, np.int32)
 
     def smallest_first(self) -> Iterator[int]:
-        """The components, from the smallest one on; of equal ones the one with the earliest transaction first."""
+        """Iterate over the components, the smallest one first; of equal ones the one with the earliest transaction first."""
         earliest = np.array([self._members(component)[0] for component in range(len(self._size))])
         return (int(component) for component in np.lexsort((earliest, self._size)))
 
     def transactions(self, component: int) -> Sequence[int]:
-        """The transactions of a component."""
+        """List the transactions of a component."""
         found: list[int] = self._nodes[self._members(component)].tolist()
         return found
 
@@ -264,7 +264,7 @@ class _Core:
 
 
 def _in_order(real: int, count: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
-    """The graph of those edges by source, target and kind: the same searches find the same, wherever edges come from."""
+    """Build a graph of those edges sorted by source, target and kind: the same searches find the same, wherever edges come from."""
     by_kind = np.argsort(kind, kind="stable")
     turned = graph(0, count, target[by_kind], source[by_kind], kind[by_kind])
     return graph(real, count, turned.target, turned.source(), turned.kind)
@@ -294,7 +294,7 @@ def _two_layers(dependencies: Graph) -> Ints:
 
 
 def _grouped(group: Ints, count: int) -> Callable[[int], Any]:
-    """The positions of each group's members."""
+    """Index the positions of each group's members."""
     order = np.argsort(group, kind="stable")
     start = np.searchsorted(group[order], np.arange(count + 1))
     return lambda number: order[start[number] : start[number + 1]]

@@ -63,12 +63,12 @@ class Evidence(Protocol):
         ...
 
     def contradiction(self, name: str, place: int) -> Contradiction | None:
-        """The anomaly found at that place; None if the operations do not show it."""
+        """Explain the anomaly found at that place; None if the operations do not show it."""
         ...
 
 
 def of_cycle(transactions: Transactions, found: Found, evidence: Evidence, order: Order | None) -> Anomaly:
-    """The finding of a cycle, every edge of it justified. Raises AssertionError if one cannot be: then we are wrong."""
+    """Make the finding of a cycle, every edge of it justified. Raises AssertionError if one cannot be: then we are wrong."""
     nodes = found.cycle.nodes
     steps: list[str] = []
     facts: list[JSON] = []
@@ -107,7 +107,7 @@ def of_cycle(transactions: Transactions, found: Found, evidence: Evidence, order
 
 
 def of_contradiction(transactions: Transactions, name: str, found: Contradiction) -> Anomaly:
-    """The finding of an anomaly that is no cycle."""
+    """Make the finding of an anomaly that is no cycle."""
     return anomaly(
         name,
         ops=(int(transactions.index[node]) for node in found.transactions),
@@ -167,7 +167,7 @@ def _words(micro_op: MicroOp) -> str:
 
 
 def shown(value: int | Sequence[int] | Longs | None) -> str:
-    """A value, or a list with its middle left out if it is long."""
+    """Render a value, or a list with its middle left out if it is long."""
     if value is None:
         return "nothing"
     if isinstance(value, int):

@@ -42,22 +42,22 @@ class Graph:
         return len(self.start) - 1
 
     def source(self) -> Ints:
-        """The source of every edge."""
+        """Compute the source of every edge."""
         return np.repeat(np.arange(self.count, dtype=np.int32), np.diff(self.start))
 
 
 def graph(real: int, count: int, source: Ints, target: Ints, kind: Bytes) -> Graph:
-    """The graph of those edges, in any order."""
+    """Build the graph of those edges, in any order."""
     return Graph(real, *_by_source(count, source, target, kind))
 
 
 def bit(*kinds: int) -> int:
-    """A set of kinds of edges as a number."""
+    """Encode a set of kinds of edges as a number."""
     return sum(1 << kind for kind in kinds)
 
 
 def components(graph: Graph, kinds: int) -> Ints:
-    """The strongly connected component of every node by edges of those kinds, −1 for all that have not two transactions.
+    """Number the strongly connected component of every node by edges of those kinds, −1 for all that have not two transactions.
 
     Numbered in reverse topological order: no edge leads from a smaller number to a larger one.
     """
@@ -66,14 +66,14 @@ def components(graph: Graph, kinds: int) -> Ints:
 
 
 def only_real(numbers: Ints, real: int) -> Ints:
-    """The component numbers with −1 wherever a component has not two transactions; `real` nodes are transactions."""
+    """Replace component numbers by −1 wherever a component has not two transactions; `real` nodes are transactions."""
     sizes = np.bincount(numbers[:real], minlength=1)
     found: Ints = np.where(_at(sizes, numbers) >= 2, numbers, -1).astype(np.int32)
     return found
 
 
 def _at(sizes: Longs, numbers: Ints) -> Longs:
-    """The size of each node's component; a component of junctions only has a number of its own, or none."""
+    """Measure the size of each node's component; a component of junctions only has a number of its own, or none."""
     enough = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
     enough[: len(sizes)] = sizes[: len(enough)]
     return enough[numbers] if len(numbers) else numbers.astype(np.int64)

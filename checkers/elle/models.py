@@ -75,7 +75,7 @@ _BY_ANY_NAME: Final = {name: found for found in MODELS.values() for name in (fou
 
 
 def model(name: str) -> Model:
-    """The model of that name or alias. Raises PlanError, with the nearest known name."""
+    """Look up the model of that name or alias. Raises PlanError, with the nearest known name."""
     if name not in _BY_ANY_NAME:
         near = difflib.get_close_matches(name, _BY_ANY_NAME, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
@@ -98,7 +98,7 @@ def order_of(forbidden: Collection[str]) -> Order | None:
 
 
 def ruled_out(found: Collection[str]) -> tuple[list[str], list[str]]:
-    """(the weakest models that these anomalies rule out, the stronger ones), each sorted."""
+    """List (the weakest models that these anomalies rule out, the stronger ones), each sorted."""
     out = {name for name, known in MODELS.items() if known.prohibits & set(found)}
     weakest = {name for name in out if not (MODELS[name].implies - {name}) & out}
     return sorted(weakest), sorted(out - weakest)
@@ -106,7 +106,7 @@ def ruled_out(found: Collection[str]) -> tuple[list[str], list[str]]:
 
 @cache
 def implied_by(name: str) -> frozenset[str]:
-    """The anomalies that are there if `name` is: those of which it is a special case."""
+    """List the anomalies that are there if `name` is: those of which it is a special case."""
     implied: set[str] = set()
     waiting = [name]
     while waiting:
@@ -133,6 +133,6 @@ def _apart(name: str) -> tuple[str, str]:
 
 
 def _names() -> frozenset[str]:
-    """Every anomaly that has special cases, or is one."""
+    """List every anomaly that has special cases, or is one."""
     cycles = {f"{name}{suffix}" for name in _CYCLES for suffix in ("", "-process", "-realtime")}
     return frozenset(cycles | set(_IMPLIES))

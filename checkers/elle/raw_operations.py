@@ -30,28 +30,28 @@ class RawOperations:
         return {key: number for number, key in enumerate(self.of.keys.tolist())}
 
     def number(self, key: int) -> int:
-        """The dense number of a key."""
+        """Look up the dense number of a key."""
         return self._numbers[key]
 
     def key(self, at: int) -> int:
-        """The key of a micro-operation."""
+        """Find the key of a micro-operation."""
         return int(self.of.keys[self.of.key[at]])
 
     def transaction(self, at: int) -> int:
-        """The transaction of a micro-operation."""
+        """Find the transaction of a micro-operation."""
         return self.of.transaction(at)
 
     def committed(self, at: int) -> int | None:
-        """The committed transaction that read there, if one did."""
+        """Find the committed transaction that read there, if one did."""
         transaction = self.transaction(at)
         return transaction if self.of.status[transaction] == OK and self.of.f[at] == READ else None
 
     def places(self, transaction: int) -> range:
-        """The micro-operations of a transaction."""
+        """List the micro-operations of a transaction."""
         return range(int(self.of.first[transaction]), int(self.of.first[transaction + 1]))
 
     def written(self, transaction: int) -> dict[tuple[int, int], int]:
-        """(key, value) → micro-operation, of everything the transaction wrote or appended."""
+        """Map (key, value) to the micro-operation, for everything the transaction wrote or appended."""
         of = self.of
         return {(self.key(at), int(of.value[at])): at for at in self.places(transaction) if of.f[at] != READ}
 
@@ -72,17 +72,17 @@ class RawOperations:
         return int(self._writers.writer[slot])
 
     def slot(self, number: int, value: int) -> int:
-        """The slot of a value of a key, given by its dense number; −1: it has none."""
+        """Find the slot of a value of a key, given by its dense number; −1: it has none."""
         slots = self._slots
         base, size, low = (int(column[number]) for column in (slots.base, slots.size, slots.low))
         return int(slot_of(slots.dense, base, size, low, slots.sorted, value))
 
     def key_of_slot(self, slot: int) -> int:
-        """The key of which a slot holds a value."""
+        """Find the key of which a slot holds a value."""
         return int(self.of.keys[self._number_of(slot)])
 
     def value(self, slot: int) -> int:
-        """The value of a slot."""
+        """Find the value of a slot."""
         if not self._slots.dense:
             return int(self._slots.sorted[slot])
         number = self._number_of(slot)
@@ -93,15 +93,15 @@ class RawOperations:
         return int(np.searchsorted(self._slots.base, slot, side="right")) - 1
 
     def register(self, at: int) -> int | None:
-        """The value that was read or written there; None: the initial state."""
+        """Find the value that was read or written there; None: the initial state."""
         return int(self.of.value[at]) if self.of.given[at] else None
 
     def read(self, at: int) -> Longs:
-        """The list that was read there, where it lies in memory."""
+        """Get the list that was read there, where it lies in memory."""
         return self.of.read(at)
 
     def last(self, at: int) -> int | None:
-        """Its last element."""
+        """Find the last element of the list that was read there."""
         return int(self.of.elements[self.of.end[at] - 1]) if self.of.begin[at] < self.of.end[at] else None
 
     def writers(self, at: int) -> Iterator[tuple[int, Ints]]:

@@ -50,7 +50,7 @@ class Reach:
 
 
 def relaxed(begins: Longs, ends: Longs, source: Longs, target: Longs) -> Reach:
-    """A of every node of a graph. `begins` is what is known of it: its invocation, or what it was handed; −1: nothing.
+    """Compute A of every node of a graph. `begins` is what is known of it: its invocation, or what it was handed; −1: nothing.
 
     `ends` is the greatest it hands on: its completion, or, without clipping, the greatest number there is.
     """

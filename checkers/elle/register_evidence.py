@@ -33,7 +33,7 @@ class RegisterEvidence:
 
     @cached_property
     def _by_key(self) -> tuple[Longs, Longs]:
-        """The touches by key, and where those of each key begin."""
+        """Sort the touches by key, and where those of each key begin."""
         key = self._registers.touches.key
         order = np.argsort(key, kind="stable")
         return order, np.searchsorted(key[order], np.arange(len(self._transactions.keys) + 1))
@@ -120,11 +120,11 @@ class RegisterEvidence:
         return KeyVersions(self._transactions, self._registers, rows, possible, promises)
 
     def _version(self, number: int, value: int | None) -> int:
-        """The version of a value of a key; −1 if there is none."""
+        """Find the version of a value of a key; −1 if there is none."""
         return self._registers.initial + number if value is None else self._raw.slot(number, value)
 
     def _called(self, version: int) -> int | None:
-        """The value of a version; None for the initial state."""
+        """Look up the value of a version; None for the initial state."""
         if version >= self._registers.initial:
             return None
         return self._raw.value(version)
@@ -148,7 +148,7 @@ class RegisterEvidence:
     # ── contradictions ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def internal(self, at: int) -> Contradiction | None:
-        """A read that contradicts its own transaction."""
+        """Explain a read that contradicts its own transaction."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
@@ -166,7 +166,7 @@ class RegisterEvidence:
         return Contradiction((transaction,), then, but, {"key": key, "read": value})
 
     def future_read(self, at: int) -> Contradiction | None:
-        """A read that shows what its own transaction writes only later."""
+        """Explain a read that shows what its own transaction writes only later."""
         transaction = self._raw.committed(at)
         if transaction is None:
             return None
@@ -177,7 +177,7 @@ class RegisterEvidence:
         return Contradiction((transaction,), then, "T1 itself wrote it only afterwards", {"key": key, "value": value})
 
     def aborted_read(self, at: int) -> Contradiction | None:
-        """A read of what an aborted transaction wrote."""
+        """Explain a read of what an aborted transaction wrote."""
         read = self._read_of(at)
         if read is None or read[2] < 0 or self._transactions.status[read[2]] != FAIL:
             return None
@@ -189,7 +189,7 @@ class RegisterEvidence:
         )
 
     def intermediate_read(self, at: int) -> Contradiction | None:
-        """A read of what its writer then wrote over in the same transaction."""
+        """Explain a read of what its writer then wrote over in the same transaction."""
         read = self._read_of(at)
         if read is None or read[2] in {-1, read[0]}:
             return None
@@ -212,7 +212,7 @@ class RegisterEvidence:
         return Contradiction((read[0],), then, "no transaction of the history wrote it", {"key": key, "value": read[1]})
 
     def _read_of(self, at: int) -> tuple[int, int, int] | None:
-        """(who read there, what, who wrote that)."""
+        """Find (who read there, what, who wrote that)."""
         transaction = self._raw.committed(at)
         value = self._raw.register(at)
         return None if transaction is None or value is None else (transaction, value, self._raw.writer(at, value))

@@ -59,7 +59,7 @@ class Touches(NamedTuple):
 
 @compiled
 def touches_of(ops: Ops, slots: Slots, initial: int, keys: int) -> tuple[Touches, Longs]:
-    """Every touch, and the version of every committed micro-operation. `initial` is the number of slots."""
+    """List every touch, and the version of every committed micro-operation. `initial` is the number of slots."""
     count = len(ops.f)
     transaction = np.empty(count, np.int32)
     of_key = np.empty(count, np.int32)
@@ -186,7 +186,7 @@ class Zones(NamedTuple):
 def zones_of(  # noqa: C901 - as above
     touches: Touches, invoked: Ints, completed: Ints, by_invocation: Longs, initial: int, keys: int
 ) -> Zones:
-    """The zones of every version. `by_invocation` are the transactions in order of their invocation."""
+    """Compute the zones of every version. `by_invocation` are the transactions in order of their invocation."""
     rows = len(touches.key)
     known = np.full(initial + keys, _NEVER, np.int32)
     known[initial:] = -1
@@ -238,7 +238,7 @@ def zones_of(  # noqa: C901 - as above
 
 @compiled
 def _by_key(key: Ints, values: Longs, keys: int) -> tuple[Longs, Longs]:
-    """The values key by key, in their order, and where each key's begin."""
+    """Sort the values key by key, in their order, and where each key's begin."""
     start = np.zeros(keys + 2, np.int64)
     for n in range(len(key)):
         start[key[n] + 2] += 1
@@ -290,7 +290,7 @@ def zone_circles(zones: Zones, initial: int) -> tuple[Longs, Longs]:
 
 @compiled
 def real_time_steps(zones: Zones, apart: bool) -> tuple[Longs, Longs]:
-    """The real-time order of each key's versions, as steps along a chain of moments: (from, to).
+    """Build the real-time order of each key's versions, as steps along a chain of moments: (from, to).
 
     Moments are nodes behind the versions. v₁ is before v₂ if it was known before v₂ was asked for. A version that was
     known before it was asked for would be before itself; `apart`: not by these steps, as long as no two versions are
@@ -364,7 +364,7 @@ def dependencies(  # noqa: C901, PLR0912 - as above
     one: Longs,
     other: Longs,
 ) -> tuple[int, Ints, Ints, Bytes]:
-    """The dependencies: how many nodes (transactions, then junctions), and source, target and kind of every edge.
+    """Build the dependencies: (number of nodes, transactions and then junctions; source, target and kind of every edge).
 
     `one` → `other` are the steps of the version order, between `versions` and further `nodes` of it. The initial state
     of a key comes before everything that was or may have been written to it. A version's junction is behind its writer
@@ -420,7 +420,7 @@ def dependencies(  # noqa: C901, PLR0912 - as above
 def junctions(
     transactions: int, initial: int, versions: int, nodes: int, touches: Touches, one: Longs
 ) -> tuple[Ints, int]:
-    """The junction of every version that comes before another one (else −1), and how many nodes there are then."""
+    """Number the junction of every version that comes before another one (else −1): (junctions, the number of nodes then)."""
     ordered = np.zeros(nodes, np.bool_)
     ordered[versions:] = True
     for step in range(len(one)):

@@ -43,7 +43,7 @@ class Writers(NamedTuple):
 
 
 def slots_and_writers(transactions: Transactions, written: int) -> tuple[Slots, Writers]:
-    """A slot for every value, and who wrote it, in micro-operations of the sort `written` (APPEND or WRITE).
+    """Assign a slot to every value, and find its writer, in micro-operations of the sort `written` (APPEND or WRITE).
 
     Values that registers were only read to have get a slot, too. Raises HistoryError if a value is written twice.
     """
@@ -61,7 +61,7 @@ def slots_and_writers(transactions: Transactions, written: int) -> tuple[Slots, 
 
 
 def _slots(transactions: Transactions, written: int) -> tuple[Slots, int]:
-    """A place for every value, and how many places there are."""
+    """Assign a place to every value: (the slots, the number of places)."""
     reads = written != APPEND
     low, high, count = _ranges(transactions.ops, written, reads, len(transactions.keys))
     total = int(count.sum())
@@ -101,7 +101,7 @@ def _ranges(ops: Ops, written: int, reads: bool, keys: int) -> tuple[Longs, Long
 
 @compiled
 def slot_of(dense: bool, base: int, size: int, low: int, in_order: Longs, value: int) -> int:
-    """The slot of a value of a key that has `base`, `size` and `low` (as in `Slots`), or −1 if it has none."""
+    """Find the slot of a value of a key that has `base`, `size` and `low` (as in `Slots`), or −1 if it has none."""
     if dense:
         return base + value - low if low <= value <= low + size - 1 else -1
     left, right = base, base + size

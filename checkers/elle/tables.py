@@ -27,7 +27,7 @@ _FEW: Final = 8
 
 
 def of_each_table(history: pa.Table, judge: Callable[[pa.Table, float], Verdict], *, limit_s: float) -> Verdict:
-    """One verdict from those on each table's transactions; `stats` are by table where there are several.
+    """Merge the verdicts on each table's transactions into one; `stats` are by table where there are several.
 
     `judge` gets what is left of the limit. Tables that it does not come to are left open.
     """
@@ -41,7 +41,7 @@ def of_each_table(history: pa.Table, judge: Callable[[pa.Table, float], Verdict]
 
 
 def of_tables(verdicts: Iterable[tuple[str, Verdict]]) -> Verdict:
-    """One verdict from those on several tables: counts and findings of the first ones, if there are very many."""
+    """Merge the verdicts on several tables into one: counts, and findings of the first ones, if there are very many."""
     first: Verdict | None = None
     checker = ""
     validities = set()

@@ -119,15 +119,15 @@ class Transactions:
         )
 
     def transaction(self, at: int) -> int:
-        """The transaction of a micro-operation."""
+        """Find the transaction of a micro-operation."""
         return int(np.searchsorted(self.first, at, side="right")) - 1
 
     def read(self, at: int) -> Longs:
-        """The list that was read there."""
+        """Get the list that was read there."""
         return self.elements[self.begin[at] : self.end[at]]
 
     def micro_operation(self, at: int) -> MicroOp:
-        """One micro-operation as it stands in the history."""
+        """Get one micro-operation as it stands in the history."""
         key = int(self.keys[self.key[at]])
         if self.f[at] != READ:
             return _F[self.f[at]], key, int(self.value[at])
@@ -231,7 +231,7 @@ def _paired(processes: Ints, types: Bytes, names: Ints, count: int) -> Ints:
 
 @compiled
 def _by_completion(completion: Ints, chosen: Mask, rows: int) -> Ints:
-    """The positions of those chosen by the row of their completion; those without (−1) last, in their own order."""
+    """Sort the positions of those chosen by the row of their completion; those without (−1) last, in their own order."""
     at = np.full(rows, -1, np.int32)
     count = 0
     for n in range(len(completion)):
@@ -253,7 +253,7 @@ def _by_completion(completion: Ints, chosen: Mask, rows: int) -> Ints:
 
 
 def _numbers(column: pa.ChunkedArray) -> Ints:
-    """A number for each text, equal where the texts are."""
+    """Number the texts of a column, equal where the texts are."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     known: dict[str, int] = {}
@@ -302,7 +302,7 @@ class _Columns(NamedTuple):
 
 
 def _chunks(column: pa.ChunkedArray) -> Iterator[_Chunk]:
-    """The chunks of a column of `MOPS`. Raises HistoryError for a micro-operation without a key."""
+    """List the chunks of a column of `MOPS`. Raises HistoryError for a micro-operation without a key."""
     for chunk in column.chunks:
         offsets = chunk.offsets.to_numpy()
         parts = chunk.values.slice(offsets[0], offsets[-1] - offsets[0])
@@ -337,7 +337,7 @@ def _plain(array: pa.Array) -> Longs:
 
 
 def _unchanging(array: Longs) -> Longs:
-    """The array, not to be written to: as Arrow's are, so that every loop is compiled once."""
+    """Make the array read-only, as Arrow's are, so that every loop is compiled once."""
     array.flags.writeable = False
     return array
 
@@ -358,7 +358,7 @@ def _codes(f: pa.Array) -> Bytes:
 
 @compiled
 def _spelled(ends: Ints, text: Bits) -> Bytes:
-    """The code of each word of a column of texts; nothing at all if one of them is unknown."""
+    """Encode each word of a column of texts by its code; empty if one of them is unknown."""
     codes = np.empty(len(ends) - 1, np.int8)
     for n in range(len(codes)):
         begin, length = ends[n], ends[n + 1] - ends[n]
@@ -409,7 +409,7 @@ def _gathered(chunks: list[_Chunk], place: Longs, columns: _Columns) -> Longs:
 
 
 def _spanned(parts: list[Longs]) -> tuple[Longs, list[int]]:
-    """One array over all parts where they lie in memory, and the index at which each begins.
+    """Lay one array over all parts where they lie in memory: (the array, the index at which each part begins).
 
     Elements are most of a history; to join them would take more time than all that is done with them, and the memory
     once more. Between the parts the array lies over foreign memory: it must not be read there. The parts must outlive it.
@@ -457,7 +457,7 @@ def _gather(
 
 
 def _dense(keys: Longs) -> tuple[Ints, Longs]:
-    """Every key as a number from 0, and what the numbers stand for."""
+    """Number the keys from 0: (the number of each, what the numbers stand for)."""
     if not len(keys):
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
     low, high = int(keys.min()), int(keys.max())

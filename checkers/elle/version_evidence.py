@@ -52,7 +52,7 @@ class KeyVersions:
             self._add_real_time()
 
     def path(self, before: int, after: int) -> list[VersionStep] | None:
-        """The shortest way from one version to another, or around to itself; None if their order is not known."""
+        """Find the shortest way from one version to another, or around to itself; None if their order is not known."""
         steps: dict[int, VersionStep | None] = {before: None}
         waiting = deque([before])
         while waiting:

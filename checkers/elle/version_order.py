@@ -85,7 +85,7 @@ class Registers:
 
 
 def analyse(transactions: Transactions, promises: Collection[str], doubted: Collection[str] = ()) -> Registers:
-    """Everything that one key alone shows. Raises HistoryError if a value was written twice.
+    """Find everything that one key alone shows. Raises HistoryError if a value was written twice.
 
     `doubted` promises are known to be broken, by keys that are not among these: nothing is concluded from them.
     """
@@ -142,7 +142,7 @@ def unordered_keys(transactions: Transactions, registers: Registers) -> int:
 
 
 def graph_of(transactions: Transactions, registers: Registers) -> Graph:
-    """The dependencies between the transactions, as far as versions are ordered: ww, wr and rw."""
+    """Build the graph of dependencies between the transactions, as far as versions are ordered: ww, wr and rw."""
     count, source, target, kind = scans.dependencies(
         transactions.ops,
         registers.slots,
@@ -157,7 +157,7 @@ def graph_of(transactions: Transactions, registers: Registers) -> Graph:
 
 
 def junction_keys(transactions: Transactions, registers: Registers) -> tuple[Longs, Longs]:
-    """The key of each junction of `graph_of`, by its dense number; and 0 for a value's, 1 for an initial state's, 2 for a moment's."""
+    """Find the key of each junction of `graph_of`, by its dense number; and 0 for a value's, 1 for an initial state's, 2 for a moment's."""
     junction, _ = scans.junctions(
         transactions.count, registers.initial, registers.versions, registers.nodes, registers.touches, registers.one
     )
@@ -196,7 +196,7 @@ class _VersionOrder:
         return circles
 
     def steps(self) -> tuple[int, Longs, Longs]:
-        """The number of versions and moments, and the steps between them."""
+        """Build the number of versions and moments, and the steps between them."""
         if self.zones is None:
             return self._versions, *_joined(self._steps)
         timed = scans.real_time_steps(self.zones, True)
@@ -235,7 +235,7 @@ class _VersionOrder:
         return circles
 
     def _circles(self, new: tuple[Longs, Longs]) -> Sequence[Longs]:
-        """The versions that come before themselves by what was known, the initial states and the new steps."""
+        """Find the versions that come before themselves by what was known, the initial states and the new steps."""
         one, other = _joined([*self._steps, new])
         nodes = max(self._versions, int(one.max(initial=0)) + 1, int(other.max(initial=0)) + 1)
         starts = other[(other >= self._initial) & (other < self._versions)] - self._initial
@@ -253,7 +253,7 @@ class _VersionOrder:
 
 
 def _joined(steps: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
-    """All steps in one."""
+    """Concatenate lists of steps."""
     if len(steps) == 1:
         return steps[0]
     empty = np.zeros(0, np.int64)
@@ -261,7 +261,7 @@ def _joined(steps: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
 
 
 def _groups(numbers: Ints) -> Iterator[Longs]:
-    """The members of each group that has a number of 0 or more."""
+    """List the members of each group that has a number of 0 or more."""
     members = np.flatnonzero(numbers >= 0)
     members = members[np.argsort(numbers[members], kind="stable")]
     yield from np.split(members, np.flatnonzero(np.diff(numbers[members])) + 1) if len(members) else ()

@@ -59,7 +59,7 @@ class Search:
         self._junctions = np.empty(2 * graph.count, np.int32)
 
     def through(self, edge: int, kinds: int, *, layered: bool, rank: Ints, most: int) -> tuple[Cycle | None, int]:
-        """The shortest cycle of at most `most` transactions through an edge, and how many edges were looked at.
+        """Find the shortest cycle of at most `most` transactions through an edge, and how many edges were looked at.
 
         All other edges are of `kinds` (bits). No path leads from a smaller `rank` to a larger one.
         """
@@ -87,7 +87,7 @@ class Search:
     def shortest(
         self, edges: Iterable[int], kinds: int, *, layered: bool, rank: Ints, deadline: Callable[[], bool]
     ) -> tuple[Cycle | None, bool]:
-        """The shortest cycle through any of the edges that was found, and whether all edges were tried to the end."""
+        """Find the shortest cycle through any of the edges that was found, and whether all edges were tried to the end."""
         best: Cycle | None = None
         left = _STEPS
         for edge in edges:
@@ -103,7 +103,7 @@ class Search:
         return best, True
 
     def _cycle_from(self, edge: int, found: int) -> Cycle | None:
-        """The cycle whose last state is `found`; None if it passes a transaction twice."""
+        """Find the cycle whose last state is `found`; None if it passes a transaction twice."""
         count = self.graph.count
         nodes = [found % count]
         kinds: list[int] = []
@@ -139,7 +139,7 @@ def _back(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts would ha
     queue: Ints,
     junctions: Ints,
 ) -> tuple[int, int]:
-    """The state in which `source` is reached from `begin`, or −1; and how many edges were looked at.
+    """Find the state in which `source` is reached from `begin`, or −1; and how many edges were looked at.
 
     A state is a node, plus the number of nodes in the layer behind rw. The path has at most `most` transactions.
     """

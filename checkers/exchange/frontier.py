@@ -59,7 +59,7 @@ def apart(events: pa.Table, rows: npt.NDArray[np.int64], number: int) -> tuple[_
 
 
 def joined(frontiers: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
-    """The open events of all ranges, as `HISTORY`, and the row of each; operations can be paired among them.
+    """Join the open events of all ranges, as `HISTORY`, and the row of each; operations can be paired among them.
 
     Raises HistoryError for a process that goes on in another range as no process can.
     """
@@ -70,7 +70,7 @@ def joined(frontiers: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
 
 
 def _refuse_what_cannot_follow(known: pa.Table) -> None:
-    """An invocation in a later range after one that is still open, or after an `info`; the rest is seen when pairing."""
+    """Refuse an invocation in a later range after one that is still open, or after an `info`; the rest is seen when pairing."""
     process, number = known["process"].to_numpy(), known["range"].to_numpy()
     order = np.lexsort((known["row"].to_numpy(), process))
     steps = np.flatnonzero((np.diff(process[order]) == 0) & (np.diff(number[order]) > 0))

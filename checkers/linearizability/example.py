@@ -24,7 +24,7 @@ _CALLS: Final[tuple[tuple[str, str, JSON, JSON], ...]] = (
 
 
 def example_history() -> pa.Table:
-    """One call after another, by two processes. Linearizable."""
+    """Make a history of calls one after another, by two processes. Linearizable."""
     rows: list[dict[str, JSON]] = []
     for number, (key, f, asked, answer) in enumerate(_CALLS):
         for kind, value in (("invoke", asked), ("ok", answer)):

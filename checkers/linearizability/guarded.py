@@ -64,7 +64,7 @@ class GuardedModel:
 
 
 def decide(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Outcome]]:
-    """(key, outcome) of every key that has calls; labels are positions in `calls`, states are values."""
+    """Decide every key that has calls: (key, outcome); labels are positions in `calls`, states are values."""
     if len(calls) >= _CALLS_COMPILED:
         yield from decide_compiled(calls, initial, limits)
         return
@@ -82,7 +82,7 @@ def decide(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Ou
 
 
 def decide_one(calls: Calls, key: int, initial: int, limits: Limits) -> Outcome:
-    """The outcome of one key by the search that is not compiled."""
+    """Decide one key by the search that is not compiled."""
     found = [
         Call(
             label=int(at),
@@ -135,7 +135,7 @@ def decide_compiled(calls: Calls, initial: int, limits: Limits) -> Iterator[tupl
 
 
 def _batch(calls: Calls, initial: int) -> tuple[_Numbers, Batch, _Numbers]:
-    """The calls key by key, values numbered from 0: (position of each call, the batch, the values)."""
+    """Sort the calls by key and number values from 0: (position of each call, the batch, the values)."""
     from schemaquake.checkers.linearizability.guarded_kernel import NOTHING, Batch  # noqa: PLC0415 - as above
 
     reads = calls.kind == READ
@@ -164,7 +164,7 @@ def _batch(calls: Calls, initial: int) -> tuple[_Numbers, Batch, _Numbers]:
 
 
 def _numbered(values: _Numbers) -> tuple[_Numbers, npt.NDArray[np.int32]]:
-    """(values, the number of each); null is 0, and where values lie close together those in between are numbered, too."""
+    """Number values: (values, the number of each); null is 0, and where values lie close together those in between are numbered, too."""
     null = values == NIL
     lowest = int(np.min(values, where=~null, initial=NEVER))
     highest = int(np.max(values, where=~null, initial=NIL))

@@ -107,7 +107,7 @@ class Batch:
     initial: int
 
     def of(self, positions: _Numbers) -> Batch:
-        """Some of the keys."""
+        """Select some of the keys."""
         lengths = np.diff(self.offsets)[positions]
         which = np.repeat(self.offsets[positions] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
         which += np.arange(len(which))
@@ -124,7 +124,7 @@ class Batch:
 
 
 def decide_batch(batch: Batch, limits: Limits) -> Iterator[tuple[int, Outcome]]:
-    """(key, outcome) of every key; labels are positions in the batch, states are numbers of values."""
+    """Decide every key: (key, outcome); labels are positions in the batch, states are numbers of values."""
     most_open, entries = _survey(batch.offsets, batch.begins, batch.ends)
     words = (most_open + _WORD - 1) // _WORD
     starts = batch.offsets[:-1]
@@ -182,7 +182,7 @@ class _Search:
         return _Memo(np.zeros((cells, self._words + 1), np.uint64), np.zeros(cells, np.int32))
 
     def outcomes(self) -> Iterator[tuple[int, Outcome]]:
-        """(position of the key in the batch, outcome) of each."""
+        """Search each key: (its position in the batch, the outcome)."""
         keys = len(self._batch.keys)
         given = 0
         progress = self._progress
@@ -302,7 +302,7 @@ def _build(
     slots: _Codes,
     scratch: _Codes,
 ) -> int:
-    """The answers of one key in order, the calls that are open at each (what must end first, first), and a bit for each.
+    """List the answers of one key in order, the calls that are open at each (what must end first, first), and a bit for each.
 
     Returns how many answers there are.
     """
@@ -401,7 +401,7 @@ def _move(
     new_generations: _Codes,
     generation: int,
 ) -> None:
-    """Everything of this generation from one memo to a larger one."""
+    """Move everything of this generation from one memo to a larger one."""
     for cell in range(len(memo)):
         if generations[cell] == generation:
             to = -1 - _place(memo[cell, 0], memo[cell, 1:], new_memo, new_generations, generation)
@@ -449,7 +449,7 @@ def _next_move(
     slots: _Codes,
     taken: npt.NDArray[np.uint64],
 ) -> int:
-    """The place, from `cursor` on, of an open call that can come next; `last` if there is none."""
+    """Find the place, from `cursor` on, of an open call that can come next; `last` if there is none."""
     for at in range(cursor, last):
         call = open_calls[at]
         to = assigns[begin + call]

@@ -254,7 +254,7 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
 
 
 def _objects(history: pa.Table, model: HistoryModel) -> Mapping[tuple[str | None, Any], Sequence[Call]]:
-    """The calls on each part of each key; what acts on any part is a call on each of them."""
+    """Separate the calls on each part of each key; what acts on any part is a call on each of them."""
     calls: dict[tuple[str | None, Any], list[Call]] = {}
     anywhere: dict[str | None, list[Call]] = {}
     for key, call in _calls(history, model):
@@ -285,7 +285,7 @@ def _calls(history: pa.Table, model: HistoryModel) -> Iterator[tuple[str | None,
 
 
 def _steps(mop: Mapping[str, Any], names: Mapping[str, str]) -> list[Any]:
-    """A micro-operation with its names in place of their numbers."""
+    """Replace the numbers of a micro-operation by names."""
 
     def named(number: int | None) -> JSON:
         return orjson.loads(names[str(number)]) if str(number) in names else number

@@ -81,7 +81,7 @@ class HistoryModel(Protocol):
         ...
 
     def step(self, state: State, action: Action) -> State | None:
-        """The state after the action; None if it is impossible in this state."""
+        """Compute the state after the action; None if it is impossible in this state."""
         ...
 
     def observes(self, action: Action) -> bool:
@@ -97,7 +97,7 @@ class _Text:
 
 
 def frozen(value: JSON) -> Any:
-    """A JSON value that can be hashed, equal where the value is; never None."""
+    """Convert a JSON value into one that can be hashed, equal where the value is; never None."""
     return value if type(value) is int or type(value) is str else _Text(_text(value))
 
 
@@ -106,7 +106,7 @@ def _text(value: JSON) -> str:
 
 
 def described(state: State) -> str:
-    """A state as an explanation shows it."""
+    """Render a state as an explanation shows it."""
     if isinstance(state, frozenset):
         shown = sorted(described(element) for element in state)
     elif isinstance(state, tuple):
@@ -288,20 +288,20 @@ def multi_register(
 
 
 def growing_set() -> HistoryModel:
-    """A set, empty at first: `add`, `remove`, `read`."""
+    """Model a set, empty at first: `add`, `remove`, `read`."""
     return _GrowingSet()
 
 
 def counter(start: int = 0) -> HistoryModel:
-    """A number: `add`, `increment`, `decrement`, `read`."""
+    """Model a number: `add`, `increment`, `decrement`, `read`."""
     return _Counter(start)
 
 
 def fifo_queue() -> HistoryModel:
-    """A queue, empty at first: `enqueue`, `dequeue`."""
+    """Model a queue, empty at first: `enqueue`, `dequeue`."""
     return _FifoQueue()
 
 
 def unordered_queue() -> HistoryModel:
-    """A bag, empty at first: `enqueue`, `dequeue`."""
+    """Model a bag, empty at first: `enqueue`, `dequeue`."""
     return _UnorderedQueue()

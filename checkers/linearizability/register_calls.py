@@ -56,7 +56,7 @@ class Values:
         self._texts: dict[int, str] = {}
 
     def number(self, value: Any) -> int:
-        """The number of one value."""
+        """Look up the number of one value."""
         if value is None:
             return NIL
         if type(value) is int and _FIRST_NAME < value < 1 << 63:
@@ -67,11 +67,11 @@ class Values:
         return number
 
     def text(self, number: int) -> str:
-        """The JSON of the value that has this number."""
+        """Get the JSON of the value that has this number."""
         return "null" if number == NIL else self._texts.get(number, str(number))
 
     def of_column(self, column: pa.ChunkedArray) -> Numbers:
-        """The numbers of a column of JSON texts; null is the value null."""
+        """Number the JSON texts of a column; null is the value null."""
         try:
             found = column.cast(pa.int64())
         except pa.ArrowInvalid:
@@ -84,14 +84,14 @@ class Values:
         return numbers
 
     def _of_texts(self, column: pa.ChunkedArray) -> Numbers:
-        """The same where not every text is an integer; each text is read once."""
+        """Number a column where not every text is an integer; each text is read once."""
         encoded = pc.fill_null(column, "null").combine_chunks().dictionary_encode()
         known = np.array([self.number(orjson.loads(text)) for text in encoded.dictionary.to_pylist()], np.int64)
         numbers: Numbers = known[encoded.indices.to_numpy()]
         return numbers
 
     def of_pairs(self, column: pa.ChunkedArray) -> tuple[Numbers, Numbers]:
-        """The numbers of a column of JSON pairs. Raises ValueError for what is no pair."""
+        """Number the JSON pairs of a column. Raises ValueError for what is no pair."""
         flat = _integer_pairs(column)
         if flat is None or np.min(flat, initial=0) <= _FIRST_NAME:
             pairs: list[Any] = [None if text is None else orjson.loads(text) for text in column.to_pylist()]
@@ -138,7 +138,7 @@ class Calls:
         return len(self.index)
 
     def select(self, which: Mask | Numbers) -> Calls:
-        """Some of the calls; keys keep their numbers."""
+        """Select some of the calls; keys keep their numbers."""
         return Calls(
             index=self.index[which],
             key=self.key[which],
@@ -160,7 +160,7 @@ def register_calls(
     failed_cas: Literal["ignored", "informative"],
     read_only: bool,
 ) -> Calls:
-    """The calls of a history (`schemaquake.harness.model.records.HISTORY`) that a register, or a mutex, is judged by.
+    """Extract the calls of a history (`schemaquake.harness.model.records.HISTORY`) that a register, or a mutex, is judged by.
 
     Other operations are left out, and unless `read_only` so is a key without writes and swaps: it is no register of
     ours, because other workloads read, too. Raises HistoryError for a history that cannot be paired, and for a `cas` that is no pair.
@@ -206,7 +206,7 @@ def register_calls(
 def _values(
     history: pa.Table, invocation: Numbers, completion: Numbers, kinds: npt.NDArray[np.int8], values: Values
 ) -> tuple[Numbers, Numbers]:
-    """(what was compared with, what was read or written) of each call."""
+    """Parse the values of each call: (what was compared with, what was read or written)."""
     old = np.zeros(len(kinds), np.int64)
     value = np.zeros(len(kinds), np.int64)
     simple = np.flatnonzero(kinds <= WRITE)
@@ -240,7 +240,7 @@ def _no_pair(history: pa.Table, positions: Numbers) -> str:
 
 
 def counted(key: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same numbers, of 16 bits where those suffice: a stable sort then counts, and is ten times faster."""
+    """Convert numbers to 16 bits where those suffice: a stable sort then counts, and is ten times faster."""
     return key.astype(np.uint16) if len(key) and key.min() >= 0 and key.max() < 1 << 16 else key
 
 

@@ -38,7 +38,7 @@ class Model(Protocol):
         ...
 
     def step(self, state: State, action: Action) -> State | None:
-        """The state after the action; None if it is impossible in this state."""
+        """Compute the state after the action; None if it is impossible in this state."""
         ...
 
     def observes(self, action: Action) -> bool:
@@ -69,7 +69,7 @@ class Limits:
     memory_bytes: int = 1 << 30
 
     def reached(self, which: Literal["memory", "time"], configurations: int) -> Outcome:
-        """The outcome of a search that was given up."""
+        """Make the outcome of a search that was given up."""
         how = f" of {self.memory_bytes >> 20:,} MiB" if which == "memory" else ""
         doubt = Doubt(which, f"the {which} limit{how} was reached")
         return Outcome(linearizable="unknown", configurations=configurations, limit=doubt)
@@ -162,7 +162,7 @@ class _Steps:
         return self._actions.setdefault(action, len(self._actions))
 
     def step(self, state: int, action: int, call: Call) -> int:
-        """The state after the action, −1 if it is impossible."""
+        """Compute the state after the action, −1 if it is impossible."""
         after = self._after.get((state, action))
         if after is None:
             found = self._model.step(self.states[state], call.action)
@@ -208,7 +208,7 @@ class _Walk:
         return self._calls[self._answers[answered][1]].label
 
     def settled(self, configuration: _Configuration, order: list[int]) -> _Configuration:
-        """The configuration once every observation that fits was made, and every answer that can be was accounted for.
+        """Settle the configuration: make every observation that fits, account for every answer that can be.
 
         An observation changes nothing: an order that makes it later can make it now.
         """
@@ -228,7 +228,7 @@ class _Walk:
         return _Configuration(answered, taken, state)
 
     def moves(self, configuration: _Configuration) -> Iterator[tuple[int, int]]:
-        """(call, state after it) for what can come next. Of calls that do the same, the one that is due first."""
+        """List (call, state after it) for what can come next. Of calls that do the same, the one that is due first."""
         answered, taken, state = configuration
         tried: set[int] = set()
         for number in self._movers[answered]:

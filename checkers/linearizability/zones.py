@@ -78,7 +78,7 @@ class _Cells:
 
     @classmethod
     def of(cls, key: npt.NDArray[np.int32], value: _Numbers, keys: int) -> _Cells | None:
-        """None if values lie so far apart that a table would be a waste."""
+        """Build the table; None if values lie so far apart that it would be a waste."""
         most = _DENSE * len(value) + (1 << 16)
         low, high = int(value.min(initial=NEVER)), int(value.max(initial=-NEVER))
         if high - low < most and (len(value) == 0 or np.bincount(value - low).max() == 1):
@@ -99,7 +99,7 @@ class _Cells:
         return int(self.base[-1] + self.size[-1])
 
     def at(self, key: npt.NDArray[np.int32], value: _Numbers) -> tuple[_Numbers, _Mask]:
-        """(the cell of each value, whether it has one)."""
+        """Find the cell of each value: (the cell, True where it has one)."""
         base, low, size = ((of_key[0] if self.shared else of_key[key]) for of_key in (self.base, self.low, self.size))
         # Not by a difference first: null is as far below all numbers as there is.
         known = (value >= low) & (value <= low + (size - 1))
@@ -131,7 +131,7 @@ class _Clusters:
         self._places = places[self._order]
 
     def of(self, key: npt.NDArray[np.int32], value: _Numbers) -> _Positions:
-        """The cluster of each (key, value); −1: not written. By a table where there is one, else by a sorted list."""
+        """Find the cluster of each (key, value); −1: not written. By a table where there is one, else by a sorted list."""
         if self._cells is not None:
             cell, known = self._cells.at(key, value)
             found: _Positions = self._table[cell]
@@ -229,7 +229,7 @@ def _refute_two_swaps(refutations: _Refutations, swaps: _Positions, source: _Pos
 def _extreme(
     of_writer: _Numbers, writer: _Positions, seen: _Positions, of_call: _Numbers, reads: _Positions, better: np.ufunc
 ) -> tuple[_Numbers, _Positions]:
-    """The latest beginning (or earliest end) of each cluster, and the call that has it (−1: the initial write)."""
+    """Find the latest beginning (or earliest end) of each cluster, and the call that has it (−1: the initial write)."""
     extreme = of_writer.copy()
     better.at(extreme, seen, of_call[reads])
     who = writer.copy()

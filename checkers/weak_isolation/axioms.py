@@ -33,12 +33,12 @@ KEY: Final = 3
 
 
 def of_read_committed(readings: Readings) -> Ints:
-    """The steps that read committed asks for, one a row."""
+    """List the steps that read committed asks for, one a row."""
     return _of_reads_in_order(readings)
 
 
 def of_read_atomic(readings: Readings) -> Ints:
-    """The steps that read atomic asks for, one a row."""
+    """List the steps that read atomic asks for, one a row."""
     return np.concatenate([_of_reads(readings), _of_sessions(readings, by_session(readings.before))])
 
 
@@ -165,7 +165,7 @@ def _of_sessions(readings: Readings, by_session: Ints) -> Ints:
 
 @compiled
 def by_session(before: Ints) -> Ints:
-    """All transactions, one session after another, in its order."""
+    """Sort all transactions by session, each session in its own order."""
     after = np.full(len(before), -1, np.int32)
     for t in range(len(before)):
         if before[t] >= 0:
@@ -191,7 +191,7 @@ def put(steps: Ints, at: int, earlier: int, later: int, reader: int, key: int) -
 
 @compiled
 def longer(steps: Ints, least: int) -> Ints:
-    """The same with room for more, `least` in all."""
+    """Copy an array into one with room for more, `least` in all."""
     found = np.empty((max(2 * len(steps), least), 4), np.int32)
     found[: len(steps)] = steps
     return found

@@ -81,7 +81,7 @@ class _Clocks(NamedTuple):
 
 
 def of_causality(readings: Readings, order: Ints, *, late: Callable[[], bool], memory_bytes: int) -> Ints:
-    """The steps that causal consistency asks for, one a row as of `schemaquake.checkers.weak_isolation.axioms`.
+    """Find the steps that causal consistency asks for, one a row as of `schemaquake.checkers.weak_isolation.axioms`.
 
     In `order` every transaction is behind those that it read from, and behind those of its session. Steps forward in it are
     left out where they lie on no cycle. Raises TooMuch if it is late, or if clocks would take more memory than that.
@@ -111,7 +111,7 @@ def _pass(
     late: Callable[[], bool],
     memory_bytes: int,
 ) -> Ints:
-    """The steps that lead back by `position`; or without one, all that lead from a window into itself."""
+    """Find the steps that lead back by `position`; or without one, all that lead from a window into itself."""
     clocks = _begun(readings, len(writes.writer))
     found = [np.zeros((0, 4), np.int32)]
     for begin in range(0, len(order), _SLICE):
@@ -233,7 +233,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
     clocks: _Clocks,
     most: int,
 ) -> tuple[Ints, _Clocks]:
-    """The pass over some more transactions. `numbers` has −1 if the clocks would have more than `most` places."""
+    """Advance the pass over some more transactions. `numbers` has −1 if the clocks would have more than `most` places."""
     numbers, uses, ahead, session, place, row, clock, unused = clocks[:8]
     column, into, owner, tail, last_seen, listed, length, entry, reported = clocks[8:]
     free = numbers[0]
@@ -378,7 +378,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
 
 @compiled
 def _column(column: Ints, into: Ints, session: int) -> int:
-    """The column of a session, whichever it was joined with."""
+    """Find the column of a session, whichever it was joined with."""
     while into[session] != session:
         into[session] = into[into[session]]
         session = into[session]

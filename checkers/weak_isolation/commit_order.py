@@ -17,7 +17,7 @@ __all__ = ["commit_order"]
 
 
 def commit_order(readings: Readings, steps: Ints) -> Ints | None:
-    """All transactions that take part, as close to their numbers as may be; None if they come before themselves."""
+    """Order all transactions that take part, as close to their numbers as may be; None if they come before themselves."""
     start, earlier = _earlier(steps, EARLIER, LATER, len(readings.before))
     order = _depth_first(readings, start, earlier)
     return order if len(order) == np.count_nonzero(readings.takes_part) else None
@@ -43,7 +43,7 @@ def _earlier(steps: Ints, one: int, other: int, count: int) -> tuple[Longs, Ints
 
 @compiled
 def _depth_first(readings: Readings, start: Longs, earlier: Ints) -> Ints:
-    """Every transaction behind all that come before it; cut short where one comes before itself."""
+    """Order every transaction behind all that come before it; cut short where one comes before itself."""
     count = len(readings.before)
     order = np.empty(count, np.int32)
     done = 0

@@ -76,7 +76,7 @@ class Witnesses:
         self._position = position
 
     def of_circle(self, circle: Circle, steps: Ints) -> Contradiction | None:
-        """The cycle, with every edge that is shown justified; None if one cannot be. `steps` are those of its level."""
+        """Explain the cycle, with every edge that is shown justified; None if one cannot be. `steps` are those of its level."""
         nodes = circle.cycle.nodes
         by_ends = _ByEnds(steps)
         cast = _Cast(self._transactions)
@@ -110,7 +110,7 @@ class Witnesses:
         )
 
     def of_broken(self, broken: Broken) -> Contradiction | None:
-        """A key in its initial state, and somebody seen who had written it."""
+        """Explain a read of a key in its initial state by a transaction that saw a writer of it."""
         cast = _Cast(self._transactions, [broken.reader, broken.earlier])
         explained = self._axiom(cast, broken.level, (broken.earlier, INITIAL, broken.reader, broken.key))
         if explained is None:
@@ -232,7 +232,7 @@ class Witnesses:
         return f"read {shown(self._raw.register(at))} of key {key}{f', which {writer} wrote' if writer else ''}"
 
     def _reads(self, transaction: int) -> Iterator[tuple[int, int, int | None, int]]:
-        """(place, key, value, who wrote it) of every read of a key that the transaction itself had not written."""
+        """List (place, key, value, writer) of every read of a key that the transaction itself had not written."""
         of = self._transactions
         wrote: set[int] = set()
         for at in self._raw.places(transaction):

@@ -38,7 +38,7 @@ def of_violations(
     known: Ints,
     question: Question,
 ) -> Verdict:
-    """The verdict with everything that is wrong, what the weakest level rules out first. Raises AssertionError if it is not so."""
+    """Make the verdict with everything that is wrong, what the weakest level rules out first. Raises AssertionError if it is not so."""
     now = time.monotonic()
     violations = Violations(readings, late=question.late)
     for name, places in sorted(found.places.items()):
@@ -94,7 +94,7 @@ def _shown(
     violations: Violations,
     question: Question,
 ) -> list[Anomaly]:
-    """The findings as far as they are listed. Raises AssertionError for one that the operations do not show."""
+    """Make the findings as far as they are listed. Raises AssertionError for one that the operations do not show."""
     evidence, raw = _evidence(transactions, appends)
     position = None
     if order is not None:

@@ -27,7 +27,7 @@ CYCLES: Final[Mapping[Level, str]] = {
 
 
 def level(name: str) -> Level:
-    """The level of that name. Raises PlanError, with the nearest one."""
+    """Look up the level of that name. Raises PlanError, with the nearest one."""
     if name not in LEVELS:
         near = difflib.get_close_matches(name, LEVELS, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
@@ -36,14 +36,14 @@ def level(name: str) -> Level:
 
 
 def strongest(names: Collection[str]) -> Level:
-    """The one that implies all others. Raises PlanError for an unknown one, or for none."""
+    """Find the level that implies all others. Raises PlanError for an unknown one, or for none."""
     if not names:
         raise PlanError(f"weak-isolation wants one level at least of {', '.join(LEVELS)}")
     return max((level(name) for name in names), key=LEVELS.index)
 
 
 def ruled_out(weakest: Level | None) -> tuple[list[Level], list[Level]]:
-    """(the weakest level that does not hold, the stronger ones)."""
+    """Find (the weakest level that does not hold, the stronger ones)."""
     if weakest is None:
         return [], []
     return [weakest], list(LEVELS[LEVELS.index(weakest) + 1 :])

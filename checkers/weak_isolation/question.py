@@ -38,7 +38,7 @@ class Question:
         return now
 
     def late(self) -> bool:
-        """True when the time is up."""
+        """Tell whether the time is up."""
         return time.monotonic() > self.began + self.limit_s
 
     def too_much(self, limit: TooMuch) -> Doubt:
@@ -51,7 +51,7 @@ class Question:
         return Doubt("memory", text)
 
     def stats(self, transactions: int, counts: Mapping[str, int], weakest: Level | None) -> dict[str, JSON]:
-        """The statistics of a verdict: what was found how often, and the weakest level that this rules out."""
+        """Make the statistics of a verdict: how often each anomaly was found, and the weakest level that this rules out."""
         out, stronger = ruled_out(weakest)
         return {
             "kind": self.kind,

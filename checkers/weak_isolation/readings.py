@@ -66,14 +66,14 @@ class Found:
 
 
 def of_registers(transactions: Transactions) -> tuple[Readings, Found]:
-    """The readings of transactions on registers. Raises HistoryError if a value was written twice."""
+    """Extract the readings of transactions on registers. Raises HistoryError if a value was written twice."""
     slots, writers = slots_and_writers(transactions, WRITE)
     source, flags = _register_sources(transactions.ops, slots, writers, len(transactions.keys))
     return _readings(transactions, source, shown=np.zeros(0, np.int32)), _found(flags)
 
 
 def of_lists(transactions: Transactions) -> tuple[Readings, Found, append_order.Appends, Ints]:
-    """The readings of transactions on lists: a read is from who appended its last element. Raises HistoryError.
+    """Extract the readings of transactions on lists: a read is from who appended its last element. Raises HistoryError.
 
     The last part are the steps (as of `schemaquake.checkers.weak_isolation.axioms`, without reader) that the order of elements tells.
     """
@@ -91,7 +91,7 @@ def of_lists(transactions: Transactions) -> tuple[Readings, Found, append_order.
 
 
 def sessions_of(transactions: Transactions) -> tuple[Ints, int]:
-    """The session of every transaction, its process, as a number from 0; and how many there are."""
+    """Number the session of every transaction, its process, from 0: (the numbers, how many there are)."""
     most = int(transactions.process.max(initial=-1)) + 1
     if most <= 16 * transactions.count + 1024:
         return transactions.process, most

@@ -13,7 +13,7 @@ __all__ = ["route"]
 
 
 def route(readings: Readings, position: Ints, first: int, last: int) -> list[tuple[int, int, int]] | None:
-    """The steps from `first` to `last`: (who comes before, who after, ORDER or WR); None if there are none.
+    """Find the steps from `first` to `last`: (who comes before, who after, ORDER or WR); None if there are none.
 
     `position` is that of each transaction in an order in which all are behind those that they read from and those before
     them in their session.

@@ -21,7 +21,7 @@ __all__ = ["of_transactions"]
 
 
 def of_transactions(history: pa.Table, kind: Kind, level: Level, *, limit_s: float) -> Verdict:
-    """The verdict on the transactions of one kind. Raises HistoryError."""
+    """Judge the transactions of one kind. Raises HistoryError."""
     question = Question(kind, level, limit_s)
     now = question.began
     of = read_transactions(history, kind)

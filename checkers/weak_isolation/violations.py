@@ -134,7 +134,7 @@ class Violations:
 def _shortest(
     members: Ints, source: Ints, target: Ints, kind: Bytes, sort: int, late: Callable[[], bool]
 ) -> tuple[Cycle, bool] | None:
-    """The shortest cycle of a component, and whether all were looked at. However many of a session make one step."""
+    """Find the shortest cycle of a component, and whether all were looked at. However many of a session make one step."""
     one, other = np.searchsorted(members, source), np.searchsorted(members, target)
     count = len(members)
     ordered = kind == ORDER
