@@ -20,9 +20,9 @@ from typing import Any, Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.findings.argument import label
+from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, seconds
+from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
@@ -257,7 +257,7 @@ def _report_kind(kind: str, group: Sequence[_Violation], *, total: int) -> Anoma
                 for violation in examples
             ],
         },
-        explanation=explain(lines, *_explain(kind, first, len(group))),
+        explanation=Argument(lines, *_explain(kind, first, len(group))),
     )
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from schemaquake.checkers.evidence.operation_lines import render_operation
-from schemaquake.checkers.findings.argument import label
+from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, phase_text, seconds
+from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.quorum.operations import NOTHING, Operations
 from schemaquake.checkers.quorum.probes import UnderReplicated
@@ -97,7 +97,7 @@ class _Reporter:
                 ],
                 "shown_by": None if read is None else self._render_evidence(read),
             },
-            explanation=explain(
+            explanation=Argument(
                 label(self._render_operation(at) for at in (hiding, hidden, read) if at is not None),
                 "T1 was acknowledged before T2 began, so T2 is the later write.",
                 f"the replicas keep the higher writetime, and {self._compare_writetimes(hiding, hidden)}: T2 never took effect, though "
@@ -127,7 +127,7 @@ class _Reporter:
                 "held_by": list(owed.holders),
                 "probes": {node: self._render_evidence(probe) for node, probe in owed.probes.items()},
             },
-            explanation=explain(
+            explanation=Argument(
                 label([self._render_operation(owed.put)]),
                 f"T1 was acknowledged at {self._find_level(owed.put)}, so {promised} of {self._found.copies} replicas have it, or "
                 "a later one.",
@@ -150,7 +150,7 @@ class _Reporter:
             nodes=[self._find_node(at) for at in reads],
             ops=[int(operations.index[at]) for at in (*reads[: LIMITS.examples], *([put] if put >= 0 else []))],
             evidence={"count": len(reads), "examples": [self._render_evidence(at) for at in reads[: LIMITS.examples]]},
-            explanation=explain(
+            explanation=Argument(
                 label(map(self._render_operation, shown)),
                 f"T1 shows {self._render_value(read)}, so some operation put {self._render_value(read)} there before.",
                 f"{but}. The same holds for {len(reads)} reads of this key.",
@@ -173,7 +173,7 @@ class _Reporter:
                     for pair in pairs[: LIMITS.examples]
                 ],
             },
-            explanation=explain(
+            explanation=Argument(
                 label(self._render_operation(at) for at in (first, other)),
                 reason,
                 f"{but}. The same holds for {later} gets of this key.",

@@ -22,8 +22,9 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, target
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, phase_text
+from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
@@ -128,7 +129,7 @@ def _report_missing(
                 {"op": r.index, "node": r.node, "consistency": consistency_of(r)} for r in reads[: _LIMITS.operations]
             ],
         },
-        explanation=explain(
+        explanation=Argument(
             [first, *ddl],
             f"T1 was acknowledged, and no possible operation can have removed its row since; {_state_rule(reads)}.",
             f"{phase_text(phase)} {_describe_reads(reads)} its row. The same holds for {len(lost)} of {len(due)} acknowledged rows of "
@@ -227,7 +228,7 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
                 for cell in cells[: _LIMITS.examples]
             ],
         },
-        explanation=explain(
+        explanation=Argument(
             [*first.inserts[:2], *ddl],
             f"nothing but {'T1' if len(first.inserts) == 1 else f'{len(first.inserts)} INSERTs, T1 the first,'} wrote "
             f"this row, and column {first.column} cannot have been dropped since: it must read as it was written.",
@@ -269,7 +270,7 @@ def _report_revived(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) ->
             "examples": [_describe_insert(insert) for insert in inserts[: _LIMITS.examples]],
             **_describe_sightings(found),
         },
-        explanation=explain(
+        explanation=Argument(
             [first.inserts[0], removal, *recreates],
             "every write of this key had ended before T2 began, and T2 was acknowledged: the row must be gone.",
             f"{phase_text(phase)} a read at {consistency_of(first.read)} through {first.read.node} (op {first.read.index}) "
@@ -292,7 +293,7 @@ def _report_unwritten(rows: TableRows, found: Sequence[tuple[str, StrangeRow]]) 
             "examples": [dict(strange.row) for _, strange in found[: _LIMITS.examples]],
             **_describe_sightings(found),
         },
-        explanation=explain(
+        explanation=Argument(
             [first.read],
             f"every row of {rows.table.key} has a key that some INSERT of this history wrote.",
             f"{phase_text(phase)} T1, a read at {consistency_of(first.read)}, shows the row {dict(first.row)}, and no INSERT has "

@@ -23,8 +23,9 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, phase_text
+from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
@@ -144,7 +145,7 @@ def _report_failure(
         nodes=nodes,
         ops=[operation.index for operation in (*failed[: _LIMITS.operations], *ddl)],
         evidence={"failed": len(failed), "of": len(probes), "errors": list(_group_errors(failed))[: _LIMITS.examples]},
-        explanation=explain(
+        explanation=Argument(
             ddl,
             f"every coordinator must {_VERBS[f]} {key}: {why}.",
             f"{phase_text(str(phase_of(first)))} op {first.index}, a {_VERBS[f]} at {consistency_of(first)} through "
