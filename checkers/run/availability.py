@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -18,18 +19,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operation_lines import OperationLines
+from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["Availability"]
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _NO_ANSWER: Final = r"(?i)unavailable|nohostavailable|no host|timed? ?out|overloaded|connection|unreachable"
-_TOLD_MOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +58,10 @@ class Availability:
         invocation, completion = ends(history)
         if not len(invocation):
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client invoked an operation"))
-        whole = _Whole(history, nodes)
+        whole = _Whole(Evidence.of(records).notes, nodes)
         calls = _Calls(history, invocation, completion)
         operations = OperationLines(history)
-        anomalies: list[Anomaly] = []
+        tally = Tally(self.name, keep=LIMITS.findings)
         longest: dict[str, float] = {}
         for function in calls.functions:
             windows = [
@@ -67,22 +71,13 @@ class Availability:
                 if len(calls.indices(function, part)) >= self.attempts
             ]
             longest[function] = round(max((ends - begins for begins, ends in windows), default=0) / 1e9, 3)
-            anomalies += [
-                _report_window(function, window, calls, operations)
-                for window in windows
-                if window[1] - window[0] >= self.longest_s * 1e9
-            ]
-        return Verdict(
-            valid=not anomalies,
-            checker=self.name,
-            anomalies=tuple(anomalies[:_TOLD_MOST]),
-            stats=make_stats(
-                {
-                    "longest_without_answer_s": Stat(longest, "s", "max"),
-                    "nodes": Stat(len(nodes), merge="max"),
-                    "windows": len(anomalies),
-                }
-            ),
+            for window in windows:
+                if window[1] - window[0] >= self.longest_s * 1e9:
+                    tally.find("unavailable", partial(_report_window, function, window, calls, operations))
+        return tally.verdict(
+            longest_without_answer_s=Stat(longest, "s", "max"),
+            nodes=Stat(len(nodes), merge="max"),
+            windows=tally.found.get("unavailable", 0),
         )
 
 
@@ -132,8 +127,7 @@ class _Calls:
 class _Whole:
     """The stretches of time in which a majority of the nodes was whole."""
 
-    def __init__(self, history: pa.Table, nodes: Sequence[str]) -> None:
-        notes = Notes(history)
+    def __init__(self, notes: Notes, nodes: Sequence[str]) -> None:
         changes: list[tuple[int, str, int]] = []
         for fault in notes.faults:
             for node in set(fault.nodes) or set(nodes):
@@ -183,13 +177,15 @@ def _report_window(function: str, window: tuple[int, int], calls: _Calls, operat
     indices = calls.indices(function, window)
     shown = [*indices[:2], indices[-1]]
     lines = operations.lines(shown)
-    let = "\n".join(f"{'Let ' if n == 0 else '    '} T{n + 1} = {line}" for n, line in enumerate(lines))
     begins, until = (time / 1e9 for time in window)
     return anomaly(
         "unavailable",
         nodes=operations.nodes(indices),
-        ops=indices[:100],
+        ops=indices[: LIMITS.members],
         evidence={"f": function, "begins_ns": window[0], "ends_ns": window[1], "attempts": len(indices)},
-        explanation=f"{let}\nThen from {begins:.3f} s to {until:.3f} s a majority of the nodes was whole, so {function} should have "
-        f"been answered.\n     But {len(indices)} attempts began in that time, and none was answered.",
+        explanation=Argument(
+            label(lines),
+            f"from {begins:.3f} s to {until:.3f} s a majority of the nodes was whole, so {function} should have been answered.",
+            f"{len(indices)} attempts began in that time, and none was answered.",
+        ).render(),
     )

@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from schemaquake.checkers.evidence.notes import Notes, read_notes
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import read_notes
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Doubt, Verdict
 
 __all__ = ["Faults"]
 
@@ -33,13 +35,14 @@ class Faults:
         notes = [(event["f"], value) for event, value in read_notes(records.history) if event["f"] in _NOTES]
         counts = Counter(f for f, _ in notes)
         planned = sum(note["count"] for f, note in notes if f == "faults-planned")
-        doubts = [Doubt("undecided", text) for text in _list_shortcomings(notes, planned, counts["fault-skipped"])]
+        tally = Tally(self.name)
+        for text in _list_shortcomings(notes, planned, counts["fault-skipped"]):
+            tally.doubt(Doubt("undecided", text))
         operations = sum(note.get("operations", 0) for f, note in notes if f == "faults-planned")
-        if operations and not Notes(records.history).membership.operations:
+        if operations and not Evidence.of(records).notes.membership.operations:
             text = f"the main phase ended before the first of {operations} planned operations on the topology began"
-            doubts.append(Doubt("undecided", text))
-        stats = make_stats({name: counts[name] for name in _NOTES[1:] if counts[name]})
-        return Verdict(valid="unknown" if doubts else True, checker=self.name, stats=stats, doubts=tuple(doubts))
+            tally.doubt(Doubt("undecided", text))
+        return tally.verdict(**{name: counts[name] for name in _NOTES[1:] if counts[name]})
 
 
 def _list_shortcomings(notes: Sequence[tuple[str, Mapping[str, Any]]], planned: int, skipped: int) -> Iterator[str]:

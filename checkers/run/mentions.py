@@ -15,8 +15,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow, target
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
@@ -30,15 +31,16 @@ _BARE: Final = re.compile(r"\b(keyspace|table|view|type|function|aggregate|index
 class Mentions:
     """The objects that a history and its observations name, and the changes of these objects."""
 
-    def __init__(self, history: pa.Table, observations: pa.Table) -> None:
-        """Read both tables (`schemaquake.harness.model.records`). Raises HistoryError."""
-        self._changes = SchemaChanges(history)
+    def __init__(self, evidence: Evidence) -> None:
+        """Collect the objects of a history and its observations. Raises HistoryError."""
+        self._changes = evidence.changes
         self._objects = {target(operation) for operation in self._changes.all if operation.f != "cql"}
         self._by_key: dict[str, set[SchemaObject]] = {}
         for known in self._objects:
             self._by_key.setdefault(known.key, set()).add(known)
-        self._races = _find_first_races(history)
-        tables = plain(observations.filter(pc.is_in(observations["kind"], value_set=pa.array(["table", "view"]))))
+        self._races = _find_first_races(evidence.history)
+        observations = evidence.observations
+        tables = observations.filter(pc.is_in(observations["kind"], value_set=pa.array(["table", "view"])))
         # 1.2 and 2.0 have no column for ids, but name tables by ids in their logs.
         self._by_id = {_hashed_id(known): known.key for known in self._objects if known.kind == "table"}
         self._by_id |= {

@@ -13,18 +13,20 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, find_rule, list_patterns_below_warning
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["NOTED", "NodeLog"]
 
@@ -32,8 +34,7 @@ NOTED: Final = tuple(list_patterns_below_warning())
 """The patterns of entries below WARN that the logs should keep."""
 
 _ENTRIES_PER_CLOCK_CHECK: Final = 1024
-_CHANGES_MAX: Final = 4
-_TEXT_MAX: Final = 300
+_LIMITS: Final = replace(LIMITS, suspects=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +66,19 @@ class NodeLog:
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge every entry. Unknown without any log. Raises HistoryError."""
         deadline = time.monotonic() + limit_s
-        nemeses = Notes(records.history).nemeses
+        evidence = Evidence.of(records)
+        nemeses = evidence.notes.nemeses
         entries = [_parse_entry(row) for row in plain(records.logs).to_pylist()]
         if not entries:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
         groups: dict[str, tuple[LogRule, list[_Entry]]] = {}
-        doubts: list[Doubt] = []
+        tally = Tally(self.name)
         # A server may log the same entry a hundred thousand times.
         decided: dict[tuple[str, str, int], LogRule | None] = {}
         for number, entry in enumerate(entries):
             if number % _ENTRIES_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
                 text = f"the time limit of {limit_s:g} s passed after {number} of {len(entries)} entries"
-                doubts.append(Doubt("time", text))
+                tally.doubt(Doubt("time", text))
                 break
             entry_key = (entry.text, entry.level, entry.boot)
             if entry_key not in decided:
@@ -85,22 +87,15 @@ class NodeLog:
             if rule is not None:
                 groups.setdefault(_find_group(rule, entry), (rule, []))[1].append(entry)
         failed = {entry.node for rule, group in groups.values() if rule.means == "environment" for entry in group}
-        mentions = Mentions(records.history, records.observations)
-        anomalies = []
+        mentions = evidence.derive(Mentions)
         for rule, group in groups.values():
             if rule.means == "damning":
                 trusted = [entry for entry in group if rule is not UNEXPECTED or entry.node not in failed]
                 if trusted:
-                    anomalies.append(_report_rule(rule, trusted, mentions))
+                    tally.add(_report_rule(rule, trusted, mentions))
                 if len(trusted) < len(group):
-                    doubts.append(_report_doubt(group, failed))
-        return Verdict(
-            valid=False if anomalies else "unknown" if doubts else True,
-            checker=self.name,
-            anomalies=tuple(anomalies),
-            stats=make_stats({"entries": len(entries), "by_rule": _count_by_rule(groups.values())}),
-            doubts=tuple(doubts),
-        )
+                    tally.doubt(_report_doubt(group, failed))
+        return tally.verdict(entries=len(entries), by_rule=_count_by_rule(groups.values()))
 
 
 def _parse_entry(row: Mapping[str, JSON]) -> _Entry:
@@ -141,9 +136,9 @@ def _report_rule(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> 
     objects = mentions.keys("\n".join(dict.fromkeys(entry.text for entry in group)))
     changes = mentions.changes(objects)
     first = {node: next(entry for entry in group if entry.node == node) for node in nodes}
-    lines: list[PairedOperation | str] = list(changes[:_CHANGES_MAX])
-    if len(changes) > _CHANGES_MAX:
-        lines.append(f"… and {len(changes) - _CHANGES_MAX} more changes of {listing(objects)}")
+    lines: list[PairedOperation | str] = list(changes[: _LIMITS.suspects])
+    if len(changes) > _LIMITS.suspects:
+        lines.append(f"… and {len(changes) - _LIMITS.suspects} more changes of {listing(objects)}")
     lines += [
         f"{node}, line {entry.line} of its log since start {entry.boot}: {_render_entry(entry)}"
         for node, entry in first.items()
@@ -182,4 +177,4 @@ def _render_entry(entry: _Entry) -> str:
     """Render the level and the message on one line, with the first line of the stack."""
     exception = entry.stack.strip().splitlines()[:1]
     text = " ".join([entry.level, entry.message, *(f"({line.strip()})" for line in exception)])
-    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
+    return text if len(text) <= _LIMITS.error_length else f"{text[: _LIMITS.error_length]}…"

@@ -16,14 +16,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import read_final_schemas
-from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Doubt, Verdict
 
 __all__ = ["Observed"]
 
@@ -45,23 +46,18 @@ class Observed:
         counts = _count_outcomes(paired)
         changed = _count_acknowledged_changes(paired)
         written = sum(counts.get(f, {}).get("ok", 0) for f in _WRITES)
-        doubts = [] if changed or written else [Doubt("undecided", "no schema change and no write was acknowledged")]
-        doubts += _list_unread_nodes(records)
+        tally = Tally(self.name)
+        if not changed and not written:
+            tally.doubt(Doubt("undecided", "no schema change and no write was acknowledged"))
+        tally.doubt(*_list_unread_nodes(records))
         if counts.get("insert", {}).get("ok", 0) and not _have_rows_been_read(paired):
-            doubts.append(Doubt("unread", "rows were written and never read after the cluster settled"))
-        return Verdict(
-            valid="unknown" if doubts else True,
-            checker=self.name,
-            stats=make_stats(
-                {
-                    "operations": len(paired),
-                    "by_f": counts,
-                    "errors": _count_errors(paired),
-                    "acknowledged_changes": changed,
-                    "acknowledged_writes": written,
-                }
-            ),
-            doubts=tuple(doubts),
+            tally.doubt(Doubt("unread", "rows were written and never read after the cluster settled"))
+        return tally.verdict(
+            operations=len(paired),
+            by_f=counts,
+            errors=_count_errors(paired),
+            acknowledged_changes=changed,
+            acknowledged_writes=written,
         )
 
 
@@ -99,7 +95,7 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
     The nodes of a run are the booted ones, and in a history without notes of boots its coordinators. After the restart
     they are the ones that served again.
     """
-    notes = Notes(records.history)
+    notes = Evidence.of(records).notes
     starts = notes.starts
     history = plain(records.history.select(["process", "node"]))
     workers = history.filter(pc.not_equal(history["process"], NEMESIS))["node"].drop_null()

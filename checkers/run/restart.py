@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import NodeDeath, NodeStart, Notes
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import explain, listing, seconds
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import find_rule
 from schemaquake.checkers.run.mentions import Mentions
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Doubt, Validity, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Restart"]
 
@@ -36,7 +40,7 @@ _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?Z?
 _ADDRESS: Final = re.compile(
     r"/?(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?|/?\[?(?:[0-9a-f]{0,4}:){3,}[0-9a-f]{0,4}\]?(?::\d+)?", re.IGNORECASE
 )
-_CHANGES_MOST: Final = 8
+_LIMITS: Final = replace(LIMITS, suspects=8)
 _KILLED: Final = frozenset({-9, 137})
 
 
@@ -50,27 +54,21 @@ class Restart:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few notes take no time
         """Judge every start but the first, and every death. Unknown if no node was started again. Raises HistoryError."""
-        notes = Notes(records.history)
+        evidence = Evidence.of(records)
+        notes = evidence.notes
         serves = notes.membership.serves
         restarts = [start for start in notes.starts if start.phase in _STARTED_AGAIN and serves(start.node, start.time)]
         deaths = [death for death in notes.deaths if serves(death.node, death.time)]
         ends: list[_End] = [*(start for start in restarts if not start.served), *deaths]
         unexplained = [end for end in ends if _find_machine_cause(end) is None]
-        anomalies = _report_ends(unexplained, records) if unexplained else []
-        doubts = [
-            Doubt("undecided", f"{end.node} did not serve: {text}")
-            for end in ends
-            if (text := _find_machine_cause(end)) is not None
-        ]
-        doubts += _list_doubts(notes, ends)
-        valid: Validity = False if anomalies else "unknown" if doubts else True
-        return Verdict(
-            valid=valid,
-            checker=self.name,
-            anomalies=tuple(anomalies),
-            stats=make_stats(_summarize_starts(restarts)),
-            doubts=tuple(doubts),
-        )
+        tally = Tally(self.name)
+        if unexplained:
+            tally.add(*_report_ends(unexplained, evidence))
+        for end in ends:
+            if (text := _find_machine_cause(end)) is not None:
+                tally.doubt(Doubt("undecided", f"{end.node} did not serve: {text}"))
+        tally.doubt(*_list_doubts(notes, ends))
+        return tally.verdict(**_summarize_starts(restarts))
 
 
 def _find_machine_cause(end: _End) -> str | None:
@@ -111,8 +109,8 @@ def _summarize_starts(restarts: Sequence[NodeStart]) -> Mapping[str, JSON]:
     }
 
 
-def _report_ends(unexplained: Sequence[_End], records: Records) -> list[Anomaly]:
-    mentions = Mentions(records.history, records.observations)
+def _report_ends(unexplained: Sequence[_End], evidence: Evidence) -> list[Anomaly]:
+    mentions = evidence.derive(Mentions)
     folded: dict[_Cause, list[_End]] = {}
     for end in unexplained:
         folded.setdefault(_normalize_cause(end), []).append(end)
@@ -132,7 +130,7 @@ def _report_cause(group: Sequence[_End], mentions: Mentions) -> Anomaly:
     nodes = sorted({end.node for end in group})
     objects = mentions.keys(first.first_error or "")
     # The last changes are the race; the early changes of an old object are left out.
-    changes = mentions.changes(objects)[-_CHANGES_MOST:]
+    changes = mentions.changes(objects)[-_LIMITS.suspects :]
     evidence: dict[str, Any] = {"exit_code": first.exit_code, "first_error": first.first_error}
     starts = [end for end in group if isinstance(end, NodeStart)]
     if starts:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
-from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
+from schemaquake.harness.model.verdict import Doubt, Verdict
 
 __all__ = ["Stats"]
 
-_KINDS_MOST: Final = 20
-_ERROR_MOST: Final = 400  # characters; bounds the time of the pattern
+_LIMITS: Final = replace(LIMITS, error_length=400)  # bounds the time of the pattern
 _NUMBERS: Final = re.compile(r"[\w.-]*\d[\w.:-]*")
 
 
@@ -50,19 +51,15 @@ class Stats:
         for row in counted.sort_by([("f", "ascending"), ("type", "ascending")]).to_pylist():
             by_function.setdefault(row["f"], {"ok": 0, "fail": 0, "info": 0})[row["type"]] = row["count_all"]
         succeeded = sum(counts["ok"] for counts in by_function.values())
-        return Verdict(
-            valid=True if succeeded else "unknown",
-            checker=self.name,
-            stats=make_stats(
-                {
-                    "operations": len(invocation),
-                    "ok": succeeded,
-                    "by_function": by_function,
-                    "never_succeeded": [f for f, counts in by_function.items() if not counts["ok"]],
-                    "unhandled": _list_unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
-                }
-            ),
-            doubts=() if succeeded else (Doubt("undecided", "no operation succeeded"),),
+        tally = Tally(self.name)
+        if not succeeded:
+            tally.doubt(Doubt("undecided", "no operation succeeded"))
+        return tally.verdict(
+            operations=len(invocation),
+            ok=succeeded,
+            by_function=by_function,
+            never_succeeded=[f for f, counts in by_function.items() if not counts["ok"]],
+            unhandled=_list_unhandled(answers, np.asarray(types.to_numpy(zero_copy_only=False))),
         )
 
 
@@ -74,11 +71,11 @@ def _list_unhandled(answers: pa.Table, types: Any) -> list[dict[str, Any]]:
         pc.is_valid(answers.filter(pa.array(types == "info"))["error"])
     )
     for row in unknown.select(["index", "error"]).to_pylist():
-        error = row["error"][:_ERROR_MOST]
+        error = row["error"][: _LIMITS.error_length]
         kind = _NUMBERS.sub("…", error.partition("\n")[0])[:120]
         kinds[kind] += 1
         examples.setdefault(kind, (row["index"], error))
     return [
         {"error": kind, "count": count, "index": examples[kind][0], "example": examples[kind][1]}
-        for kind, count in kinds.most_common(_KINDS_MOST)
+        for kind, count in kinds.most_common(_LIMITS.objects)
     ]

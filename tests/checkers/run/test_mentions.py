@@ -1,9 +1,10 @@
-"""Mentions: names, ids that observations tell, and ids that a server of 1.2 or 2.0 makes of names."""
+"""Mentions: objects are found by names, by observed ids, and by the ids of 1.2 and 2.0."""
 
 from __future__ import annotations
 
 from histories import judged
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.run.mentions import Mentions
 
 HISTORY = (
@@ -16,7 +17,7 @@ HISTORY = (
 
 def keys(text: str, *observations: str) -> list[str]:
     records = judged(HISTORY, observations)
-    return list(Mentions(records.history, records.observations).keys(text))
+    return list(Mentions(Evidence.of(records)).keys(text))
 
 
 def test_a_table_is_known_by_its_name() -> None:
