@@ -14,7 +14,9 @@ OPENINGS = frozenset({"Of", "What", "Whom", "Whose", "Whether", "By", "Whoever",
 """First words of a relative clause: a docstring that opens with one hides its subject."""
 RIDDLES = frozenset({"of", "told", "own", "there", "much", "words"})
 """Names that say nothing of what a parameter holds."""
-MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py") if (ROOT / room).is_dir() else [ROOT / room])]
+MODULES = [
+    path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py") if (ROOT / room).is_dir() else [ROOT / room])
+]
 
 
 def definitions(path: Path) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:

@@ -170,7 +170,7 @@ def test_a_filter_that_was_tried_is_taken_away_again(hosts):
 
 
 def test_only_what_the_faults_need_is_asked(hosts):
-    plan = Plan(system="cassandra:5.0.9", workloads=("register",), cluster="ssh", restart="none")
+    plan = Plan(system="cassandra:5.0.9", workloads=("drop-type",), cluster="ssh", restart="none")
     everything = {check.name for check in CHECKS}
     of_faults = {"packet filter", "packet loss", "clock", "error injection"}
     for nemeses, mode, needed in (
@@ -181,7 +181,9 @@ def test_only_what_the_faults_need_is_asked(hosts):
         (("packet-loss", "clock"), "barrier", {"packet loss", "clock"}),
         (("error-injection",), "barrier", {"error injection"}),
     ):
-        asked = {check.name for check in required_checks(replace(plan, nemeses=nemeses, mode=mode), hosts.file)}
+        asked = {
+            check.name for check in required_checks(replace(plan, nemeses=nemeses, options={"mode": mode}), hosts.file)
+        }
         assert asked == (everything - of_faults) | needed
 
 
