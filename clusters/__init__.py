@@ -1,1 +1,1 @@
-"""Where the system under test lives, and what it is."""
+"""The system under test: what it is, how it is spoken to, and the kinds of cluster in which it runs."""

@@ -58,7 +58,7 @@ class DockerTransport:
         """Do nothing: no session is open between commands."""
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
-        """As `Transport.run`. A command that the image does not have ends with 127, whatever the engine's version says."""
+        """Run a command; see `Transport.run`. A command that the image does not have ends with 127, whatever the engine's version says."""
         ends = time.monotonic() + timeout_s
         with self._reaching(f"`{' '.join(argv)}`"):
             identity = self._api.exec_create(self._container, list(argv), stdin=stdin is not None, user="0")["Id"]
@@ -74,7 +74,7 @@ class DockerTransport:
         return Executed(code, *output)
 
     def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:
-        """As `Transport.put`: unpacked beside its place, then renamed."""
+        """Put a file on the node; see `Transport.put`. It is unpacked beside its place, then renamed."""
         folder, name = posixpath.split(target)
         temporary = f".{name}.{uuid4().hex[:8]}"
         with self._reaching(f"writing {target}"):
@@ -89,7 +89,7 @@ class DockerTransport:
             raise ClusterError(f"{self.described()}: {target} could not be written: {moved.stderr.strip()}")
 
     def get(self, source: str) -> bytes:
-        """As `Transport.get`; links are followed, wherever in the container they lead."""
+        """Get a file of the node; see `Transport.get`. Links are followed, wherever in the container they lead."""
         path = source
         for _ in range(_LINKS_MAX):
             with self._reaching(f"reading {source}"):

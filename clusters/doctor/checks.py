@@ -298,15 +298,20 @@ CHECKS: Final[Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]] = (
     Check(name="data", look=_data, after=("root",)),
     Check(name="disk space", look=_disk_space, after=("tools",)),
     Check(name="clock offset", look=_clock_offset, after=("host key",)),
-    Check(name="packet filter", look=_nemesis("partition"), after=("root",), words=frozenset({"partition"})),
-    Check(name="packet loss", look=_nemesis("packet-loss"), after=("root",), words=frozenset({"packets"})),
-    Check(name="clock", look=_clock, after=("root",), words=frozenset({"clock"})),
+    Check(name="packet filter", look=_nemesis("partition"), after=("root",), allowances=frozenset({"partition"})),
+    Check(name="packet loss", look=_nemesis("packet-loss"), after=("root",), allowances=frozenset({"packets"})),
+    Check(name="clock", look=_clock, after=("root",), allowances=frozenset({"clock"})),
     Check(name="CQL", look=_cql),
     Check(name="version", look=_version, after=("CQL",)),
     JointCheck(name="ring", look=_ring, after=("CQL",)),
     JointCheck(name="schema agreement", look=_agreement, after=("CQL",)),
     Check(name="prefix", look=_prefix, after=("CQL",)),
-    Check(name="error injection", look=_nemesis("error-injection"), after=("root", "CQL"), words=frozenset({"errors"})),
+    Check(
+        name="error injection",
+        look=_nemesis("error-injection"),
+        after=("root", "CQL"),
+        allowances=frozenset({"errors"}),
+    ),
 )
 """All checks, in the order in which they are run and shown."""
 
@@ -316,9 +321,9 @@ _OF_A_RUNNING_SERVER: Final = frozenset(
 """The checks that pass only while, or after, the server runs."""
 
 
-def checks_for(file: ClusterFile, words: Sequence[str]) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
-    """List the checks for faults of these words, without those that need a server the harness has yet to start."""
-    chosen = [check for check in CHECKS if not check.words or check.words & set(words)]
+def checks_for(file: ClusterFile, allowances: Sequence[str]) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
+    """List the checks for faults of these allowances, without those that need a server the harness has yet to start."""
+    chosen = [check for check in CHECKS if not check.allowances or check.allowances & set(allowances)]
     if file.service.kind == "process":
         return [check for check in chosen if check.name not in _OF_A_RUNNING_SERVER]
     return chosen

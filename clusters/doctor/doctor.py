@@ -46,7 +46,7 @@ def by_ssh(file: ClusterFile, name: str) -> Transport:
 def examine_cluster(
     file: ClusterFile,
     *,
-    words: Collection[str] | None = None,
+    allowances: Collection[str] | None = None,
     system: str | None = None,
     transport_to: TransportTo = by_ssh,
 ) -> Examination:
@@ -54,7 +54,7 @@ def examine_cluster(
 
     `system` is what the servers should be (None: as the file says, if it does). Raises PlanError for a system without CQL.
     """
-    wanted = file.allow if words is None else tuple(words)
+    wanted = file.allow if allowances is None else tuple(allowances)
     with _probes(file, system or file.system, transport_to) as probes:
         return examine(probes, checks_for(file, wanted))
 

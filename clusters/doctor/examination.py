@@ -37,7 +37,7 @@ class Check(Generic[P]):
     look: Callable[[P], Seen]
     after: tuple[str, ...] = ()
     """The checks that must have passed before this one is run."""
-    words: frozenset[str] = frozenset()
+    allowances: frozenset[str] = frozenset()
     """The words of `allow` that need this check; empty for a check that is always needed."""
 
 
@@ -48,7 +48,7 @@ class JointCheck(Generic[P]):
     name: str
     look: Callable[[Mapping[str, P]], Mapping[str, Seen]]
     after: tuple[str, ...] = ()
-    words: frozenset[str] = frozenset()
+    allowances: frozenset[str] = frozenset()
 
 
 AnyCheck: TypeAlias = Check[P] | JointCheck[P]

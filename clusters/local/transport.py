@@ -22,7 +22,7 @@ class LocalTransport:
         self._folder = folder
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
-        """As `Transport.run`."""
+        """Run a command; see `Transport.run`."""
         try:
             done = subprocess.run(
                 [*namespaces.in_namespace(self._name), *argv],
@@ -38,7 +38,7 @@ class LocalTransport:
         return Executed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def put(self, content: bytes, target: str, *, mode: int = 0o644) -> None:
-        """As `Transport.put`."""
+        """Copy a file to its place; see `Transport.put`."""
         path = Path(target)
         temporary = path.with_name(f"{path.name}.new")
         temporary.write_bytes(content)
@@ -46,7 +46,7 @@ class LocalTransport:
         temporary.replace(path)
 
     def get(self, source: str) -> bytes:
-        """As `Transport.get`."""
+        """Copy a file from its place; see `Transport.get`."""
         return Path(source).read_bytes()
 
     def close(self) -> None:

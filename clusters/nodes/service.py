@@ -77,9 +77,9 @@ def systemd(unit: str, folder: str) -> Service:
     )
 
 
-def commands(own: Commands) -> Service:
-    """Make the service of the owner's own commands."""
-    return Service(start=own.start, stop=own.stop, kill=own.kill, status=own.status)
+def commands(owner: Commands) -> Service:
+    """Make the service of the owner's commands."""
+    return Service(start=owner.start, stop=owner.stop, kill=owner.kill, status=owner.status)
 
 
 def process(

@@ -41,19 +41,19 @@ class ServiceProcess:
         self._folder = folder
 
     def start(self) -> None:
-        """As `ServerProcess.start`; the error quotes the service."""
+        """Start the server; see `ServerProcess.start`. The error quotes the service."""
         self._change(self._service.start, "start")
 
     def terminate(self, *, limit_s: float) -> None:
-        """As `ServerProcess.terminate`; the error quotes the service."""
+        """Stop the server cleanly; see `ServerProcess.terminate`. The error quotes the service."""
         self._change(self._service.stop, "stop", limit_s=limit_s)
 
     def kill(self) -> None:
-        """As `ServerProcess.kill`; the error quotes the service."""
+        """End the server at once; see `ServerProcess.kill`. The error quotes the service."""
         self._change(self._service.kill, "kill")
 
     def signal(self, name: Literal["STOP", "CONT"]) -> None:
-        """As `ServerProcess.signal`."""
+        """Send the server a signal; see `ServerProcess.signal`."""
         pid = self.pid()
         if pid is not None:
             read_by(self._transport, ["sh", "-c", _SIGNAL, "sh", name, str(pid)])
@@ -86,7 +86,7 @@ class ServiceProcess:
             return None
 
     def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Sequence[str]]:
-        """As `ServerProcess.undo_commands`."""
+        """Name the commands that undo a fault; see `ServerProcess.undo_commands`."""
         if verb == "start":
             return [self._service.start]
         return [("sh", "-c", _SIGNAL_SERVER, "sh", "CONT", *self._service.status)]

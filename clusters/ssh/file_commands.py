@@ -38,7 +38,7 @@ class Run(Protocol):
     """The type of `Transport.run`."""
 
     def __call__(self, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes | None = None) -> Executed:
-        """As `Transport.run`."""
+        """Run a command; see `Transport.run`."""
         ...
 
 

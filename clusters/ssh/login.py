@@ -43,7 +43,7 @@ def named(host: SshAccess) -> str:
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """As `ssh-keygen -l` prints it."""
+    """Render the fingerprint of a key in the form that `ssh-keygen -l` prints."""
     digest = hashlib.sha256(key.asbytes()).digest()
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 

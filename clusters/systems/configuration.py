@@ -38,7 +38,7 @@ _LOGGING_PROPERTY: Final = {"log4j": "log4j.configuration=file://{}", "logback":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a node stands: its address and token in the ring, whom it asks for others, and its folder."""
+    """A node's place in the cluster: its address and token in the ring, whom it asks for others, and its folder."""
 
     address: str
     token: int

@@ -33,7 +33,7 @@ Authority: TypeAlias = Literal["memory", "disk", "log", "group0"]
 
 
 class SchemaReading(Protocol):
-    """How one node's own account of its schema is read by CQL."""
+    """A way to read one node's own account of its schema by CQL."""
 
     @property
     def describes_memory(self) -> bool:
@@ -70,7 +70,7 @@ class SchemaReading(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
-    """How asking for a barrier ended: passed or not, after how long, and if not, why not."""
+    """The result of asking for a barrier: passed or not, after how long, and if not, why not."""
 
     passed: bool
     seconds: float
@@ -83,7 +83,7 @@ class Barrier:
 
 
 class ReadBarrier(Protocol):
-    """How a node is had to apply all that was committed before. Neither verb raises: a failure is in the answer."""
+    """A way to make a node apply all that was committed before. Neither verb raises: a failure is in the answer."""
 
     def wait(self, address: str, *, timeout_s: float) -> Barrier:
         """Ask the node from afar."""

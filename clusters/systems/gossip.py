@@ -15,7 +15,7 @@ _ALIVE: Final = re.compile(r"[/ ](?P<address>[0-9.]+)(?::[0-9]+)? (?:is|has rest
 
 
 class Membership(Protocol):
-    """How it is learned whether a ring is whole."""
+    """The queries that tell whether a ring is whole."""
 
     def read_peers(self, query: Query) -> frozenset[str]:
         """Read the addresses of the nodes that this one knows, its own excepted."""

@@ -45,7 +45,7 @@ class JavaOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one line of releases is started here, and read. The fields are explained at the head of `recipes.toml`."""
+    """The settings with which one line of releases is started here, and read. The fields are explained at the head of `recipes.toml`."""
 
     name: str
     era: str

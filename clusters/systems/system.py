@@ -62,7 +62,7 @@ def nothing_after_first_boot(nodes: int) -> Sequence[ToolCommand]:  # noqa: ARG0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """How a server that is not Cassandra's is started in a container."""
+    """The command and folders with which a server other than Cassandra is started in a container."""
 
     image: str
     """The image that its makers publish, without its tag, which is the version."""

@@ -424,7 +424,7 @@ class TopologyNemesis(Protocol):
     name: str
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """As `Nemesis.schedule`. An operation begins at `begins_s` or, if the one before it takes long, until `ends_s`."""
+        """Plan every operation of the run; see `Nemesis.schedule`. An operation begins at `begins_s` or, if the one before it takes long, until `ends_s`."""
         ...
 
     def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
