@@ -259,6 +259,11 @@ def _compiled(function: Any) -> Any:
     return numba.njit(cache=True, nogil=True)(function)
 
 
+def _phase(function: Any) -> Any:
+    """Compile a part of a loop into that loop: numba counts references of every array that is handed to a real call."""
+    return numba.njit(cache=True, nogil=True, forceinline=True)(function)
+
+
 @_compiled
 def _survey(offsets: _Numbers, begins: _Numbers, ends: _Numbers) -> tuple[_Numbers, _Numbers]:
     """Count for each key the calls open at once at most, and those open at all answers together."""
@@ -347,18 +352,18 @@ def _build(
     return answered
 
 
-@_compiled
+@_phase
 def _has(taken: npt.NDArray[np.uint64], slot: int) -> bool:
     return bool((taken[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1))
 
 
-@_compiled
+@_phase
 def _fits(needs: int, state: int) -> bool:
     # numba knows no "in" for a tuple of two widths.
     return needs == NOTHING or needs == state  # noqa: PLR1714
 
 
-@_compiled
+@_phase
 def _hash(head: np.uint64, taken: npt.NDArray[np.uint64]) -> np.uint64:
     mixed = head * np.uint64(0x9E3779B97F4A7C15)
     for word in taken:
@@ -369,7 +374,7 @@ def _hash(head: np.uint64, taken: npt.NDArray[np.uint64]) -> np.uint64:
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@_compiled
+@_phase
 def _place(
     head: np.uint64,
     taken: npt.NDArray[np.uint64],
@@ -409,7 +414,7 @@ def _move(
             new_generations[to] = generation
 
 
-@_compiled
+@_phase
 def _wanted(
     value: int,
     state: int,
@@ -433,7 +438,7 @@ def _wanted(
     return False
 
 
-@_compiled
+@_phase
 def _next_move(
     cursor: int,
     first: int,
@@ -472,7 +477,7 @@ def _next_move(
     return last
 
 
-@_compiled
+@_phase
 def _observe(
     here: int,
     begin: int,
@@ -497,7 +502,7 @@ def _observe(
     return made
 
 
-@_compiled
+@_phase
 def _note_depth(progress: _Numbers, states: _Codes, here: int, depth: int, state: int) -> None:
     """Note how far an order came, and the first few states that so long a one can leave behind."""
     if here > progress[_DEEPEST]:
