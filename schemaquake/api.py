@@ -14,7 +14,7 @@ and Shortenable; TopologyNemesis, whose faults are operations on the membership,
 
 **Checkers** (`schemaquake.checkers`): Checker, Records, Verdict, Anomaly, Doubt, Stat, make_stats, Validity; plain, pair and operations to read records,
 HISTORY and OBSERVATIONS (their schemas) to write some in a test; and, for the types in one's own `anomalies.toml` (the entry
-point `schemaquake.anomalies` names the package that has it), anomaly to make a finding and explain to argue it.
+point `schemaquake.anomalies` names the package that has it), anomaly to make a finding and Argument to explain it.
 
 **History formats** (`schemaquake.formats`): HistoryFormat.
 

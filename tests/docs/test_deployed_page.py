@@ -75,5 +75,5 @@ def test_the_table_of_checks_is_that_of_the_doctor() -> None:
     rows = re.findall(r"^\| ([\w ,]+) \| (.*) \| (.*) \|$", pages.section(PAGE, "The doctor"), re.MULTILINE)
     told = {name.strip(): needed for names, _, needed in rows if names != "check" for name in names.split(",")}
     assert told == {
-        check.name: ", ".join(f"`{word}`" for word in sorted(check.words)) or "every run" for check in CHECKS
+        check.name: ", ".join(f"`{word}`" for word in sorted(check.allowances)) or "every run" for check in CHECKS
     }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +19,7 @@ import pytest
 from here_transport import HereTransport
 from perfect_races import perfect_run
 from places import ROOT, SUPPORT
+from ports import next_port
 from process_node import ProcessCluster
 from scripted_cql import ScriptedCql
 
@@ -237,12 +236,9 @@ def held(cluster, folder, *, while_held=lambda: None):
     return ended[-1]
 
 
-PORTS = itertools.count(44000 + os.getpid() % 3000)
-
-
 def deployed(folder, stack):
     """A deployed cluster of three stand-in servers on this machine, and what its run has left on the nodes."""
-    port, state = next(PORTS), "state"
+    port, state = next_port(), "state"
     addresses = {f"n{number}": f"127.0.79.{number}" for number in (1, 2, 3)}
     places = {name: folder / name for name in addresses}
     nodes = []

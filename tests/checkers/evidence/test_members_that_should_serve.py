@@ -95,8 +95,8 @@ def test_a_node_serves_until_it_may_have_left_and_from_when_its_joining_was_ackn
 
 def test_a_node_that_left_is_missed_by_no_probe():
     fallen = start(4500, "n3", "fault", served=False)
-    assert find_nodes_without_service(run("fail", fallen).history)["settled"] == {"n3"}
-    assert find_nodes_without_service(run("ok", fallen).history)["settled"] == frozenset()
+    assert find_nodes_without_service(Notes(run("fail", fallen).history))["settled"] == {"n3"}
+    assert find_nodes_without_service(Notes(run("ok", fallen).history))["settled"] == frozenset()
 
 
 @pytest.mark.parametrize(("outcome", "valid"), [("ok", True), ("fail", False)])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,6 +9,7 @@ import orjson
 import pytest
 from here_transport import HereTransport
 from places import SUPPORT
+from ports import next_port
 from scripted_cql import ScriptedCql
 from scylla_node import Rest, serving
 
@@ -33,7 +32,6 @@ from schemaquake.nemeses.process.pause import Pause
 
 SERVER = SUPPORT / "stand_in_server.py"
 CASSANDRA = parse_system("cassandra:5.0.9")
-PORTS = itertools.count(47000 + os.getpid() % 3000)
 AGREED = {"_AGREEMENT_LIMIT_S": 0.3, "_WHOLE_LIMIT_S": 0.3}
 
 
@@ -41,7 +39,7 @@ class Ring:
     """Three servers on three addresses of this machine's, each its own node."""
 
     def __init__(self, tmp_path: Path, *, max_fault_s: float = 60) -> None:
-        self.port = next(PORTS)
+        self.port = next_port()
         self.folder = tmp_path / "run"
         self.places = {f"n{i}": tmp_path / f"n{i}" for i in (1, 2, 3)}
         self.ways = {name: HereTransport(place) for name, place in self.places.items()}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from here_transport import HereTransport
 from places import SUPPORT
+from ports import next_port
 
 from schemaquake.clusters.cluster_file.model import Commands
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
@@ -16,7 +16,6 @@ from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnrea
 from schemaquake.harness.wait import until
 
 SERVER = SUPPORT / "stand_in_server.py"
-PORTS = itertools.count(42000 + os.getpid() % 5000)
 
 
 class Place:
@@ -27,7 +26,7 @@ class Place:
         self.state = str(tmp_path / "run" / "schemaquake" / "r1")
         self.log = tmp_path / "system.log"
         self.data = tmp_path / "data"
-        self.port = next(PORTS)
+        self.port = next_port()
         self.here = HereTransport(tmp_path)
         self.nodes: list[ServerNode] = []
 

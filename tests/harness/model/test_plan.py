@@ -285,7 +285,7 @@ REFUSED = [
     ("races before the first", {"options": {"first-race": "-1"}}, "--first-race -1"),
     ("poison that is half true", {"options": {"until-poisoned": "half"}}, "--until-poisoned half: true"),
     ("poison across a cut", {"options": {"until-poisoned": "true", "mode": "partition"}}, "leave out --nemesis"),
-    ("poison under faults", {"options": {"until-poisoned": "true"}, "nemeses": ("kill",)}, "takes any fault"),
+    ("poison under faults", {"options": {"until-poisoned": "true"}, "nemeses": ("kill",)}, "leave out --nemesis"),
     ("several in single file", {"options": {"mode": "single"}, "workloads": ("drop-type", "append")}, "give one"),
     ("churn in company", {"options": {"mode": "single"}, "workloads": ("schema-churn", "append")}, "give one"),
     ("an unknown kind", {"options": {"only": "drop-tpye"}, "workloads": ("racing-ddl",)}, "no racing workload"),

@@ -190,9 +190,9 @@ def test_a_history_is_written_as_it_is_read(file):
 def test_what_knossos_cannot_be_asked_is_refused(file, tmp_path, launcher):
     with pytest.raises(PlanError, match='knossos knows no model "bank"'):
         check(file(GOOD), "bank", knossos=launcher("true"))
-    with pytest.raises(PlanError, match="another --initial value"):
+    with pytest.raises(PlanError, match="takes no --initial value"):
         check(file(GOOD), "register", knossos=launcher("true"), options=ModelOptions(initial="0"))
-    with pytest.raises(EnvironmentLacks, match="is not there"):
+    with pytest.raises(EnvironmentLacks, match="does not exist"):
         check(file(GOOD), "register", knossos=tmp_path / "nothing.jar")
     with pytest.raises(PlanError, match="a --model that knossos knows"):
         check(file(GOOD), None, knossos=launcher("true"))
