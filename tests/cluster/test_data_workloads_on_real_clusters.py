@@ -93,6 +93,7 @@ def test_transactions_of_accord_are_judged_strictly(tmp_path: Path, nemesis: str
     assert all(anomaly["ops"] and anomaly["explanation"] for anomaly in verdict["anomalies"])
 
 
+@pytest.mark.long
 def test_a_set_written_at_one_loses_elements_across_a_cut_and_says_which(tmp_path: Path) -> None:
     """As in docs/data-workloads.md: no hints, and no connection that outlives the cut."""
     done = schemaquake(

@@ -80,6 +80,7 @@ def test_polars_reads_what_the_page_says(recorded_run: Path, monkeypatch: pytest
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_reads_what_the_page_says(recorded_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(recorded_run.parents[1])
     names: dict[str, Any] = {}

@@ -119,6 +119,7 @@ def test_a_check_of_a_history_in_its_format_gives_its_anomaly(schemaquake, tmp_p
 
 
 @pytest.mark.cluster
+@pytest.mark.long
 def test_its_workload_and_nemesis_run_on_its_system_on_this_machine(schemaquake, tmp_path):
     done = schemaquake(
         *("run", "--system", "quakedb:1.0", "--workload", "new-column", "--nemesis", "stutter"),

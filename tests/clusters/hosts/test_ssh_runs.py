@@ -87,7 +87,8 @@ def test_a_fault_that_is_not_allowed_is_refused_before_anything_is_touched(ring,
     assert list((tmp_path / "runs").glob("2*")) == []
 
 
-@pytest.mark.parametrize("nemesis", ["partition", pytest.param("kill", marks=pytest.mark.long)])
+@pytest.mark.parametrize("nemesis", ["partition", "kill"])
+@pytest.mark.long
 def test_a_harness_that_is_killed_is_healed_for_from_its_ledger_alone(ring, tmp_path, nemesis):
     file = ring.cluster_file(tmp_path / "cluster.toml", allow=ALLOWED)
     run = subprocess.Popen(

@@ -49,9 +49,9 @@ def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tupl
     ("checker", "seed"),
     [
         (ListAppend(), 4),
-        (ListAppend(models=("strong-session-serializable",)), 5),
+        pytest.param(ListAppend(models=("strong-session-serializable",)), 5, marks=pytest.mark.long),
         (RwRegister(linearizable_keys=True), 6),
-        (RwRegister(models=("serializable",), wfr_keys=True), 7),
+        pytest.param(RwRegister(models=("serializable",), wfr_keys=True), 7, marks=pytest.mark.long),
     ],
     ids=lambda value: value if isinstance(value, int) else value.name,
 )

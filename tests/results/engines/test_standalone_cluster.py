@@ -84,6 +84,7 @@ def stored(folder: Path, events: pa.Table, *, rows: int) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_a_cluster_of_two_workers_gives_the_local_verdict(cluster: StandaloneCluster, tmp_path: Path) -> None:
     file = stored(tmp_path, table(damaged(21, "list-append", count=300, keys=6, share=0.05)), rows=100)
     verdict = ended(begun(cluster, file, "list-append"))

@@ -291,6 +291,7 @@ def test_loading_the_plugin_loads_nothing_heavy():
 
 
 @pytest.mark.cluster
+@pytest.mark.long
 def test_race_that_breaks_a_real_cluster_fails_a_test_of_somebody_elses(pytester, monkeypatch):
     monkeypatch.setenv("SCHEMAQUAKE_CACHE", str(CACHE))
     result = _somebody_elses_suite(pytester, "cassandra:5.0.9", "run.valid is True")
