@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.compiled import compiled, phase
 from schemaquake.checkers.elle.graphs import RW, WR, Graph
 
 __all__ = ["Cycle", "Search", "base_kind"]
@@ -52,11 +52,13 @@ class Search:
         self.graph = graph
         self.source = graph.source()
         self._stamp = 0
-        self._seen = np.zeros(2 * graph.count, np.int64)
-        self._parent = np.empty(2 * graph.count, np.int32)
-        self._by = np.empty(2 * graph.count, np.int8)
-        self._queue = np.empty(2 * graph.count, np.int32)
-        self._junctions = np.empty(2 * graph.count, np.int32)
+        self._states = _States(
+            seen=np.zeros(2 * graph.count, np.int64),
+            parent=np.empty(2 * graph.count, np.int32),
+            by=np.empty(2 * graph.count, np.int8),
+            queue=np.empty(2 * graph.count, np.int32),
+            junctions=np.empty(2 * graph.count, np.int32),
+        )
 
     def through(self, edge: int, kinds: int, *, layered: bool, rank: Ints, most: int) -> tuple[Cycle | None, int]:
         """Find the shortest cycle of at most `most` transactions through an edge, and how many edges were looked at.
@@ -64,23 +66,16 @@ class Search:
         All other edges are of `kinds` (bits). No path leads from a smaller `rank` to a larger one.
         """
         self._stamp += 2
+        edges = _Edges(self.graph.start, self.graph.target, self.graph.kind, rank, self.graph.real)
         found, steps = _back(
-            self.graph.start,
-            self.graph.target,
-            self.graph.kind,
-            self.graph.real,
+            edges,
+            self._states,
             kinds,
             layered,
             int(self.source[edge]),
             int(self.graph.target[edge]),
             most,
-            rank,
             self._stamp,
-            self._seen,
-            self._parent,
-            self._by,
-            self._queue,
-            self._junctions,
         )
         return (None if found < 0 else self._cycle_from(edge, found)), steps
 
@@ -108,9 +103,9 @@ class Search:
         nodes = [found % count]
         kinds: list[int] = []
         at = found
-        while self._parent[at] >= 0:
-            kinds.append(int(self._by[at]))
-            at = int(self._parent[at])
+        while self._states.parent[at] >= 0:
+            kinds.append(int(self._states.by[at]))
+            at = int(self._states.parent[at])
             nodes.append(at % count)
         nodes.reverse()
         kinds.reverse()
@@ -120,62 +115,44 @@ class Search:
         return Cycle((nodes[-1], *nodes[:-1]), (int(self.graph.kind[edge]), *kinds))
 
 
+class _Edges(NamedTuple):
+    """The graph as arrays: the edges of node n are `start[n]:start[n + 1]`; nodes from `real` on are junctions.
+
+    No path leads from a smaller `rank` to a larger one.
+    """
+
+    start: Longs
+    target: Ints
+    kind: Bytes
+    rank: Ints
+    real: int
+
+
+class _States(NamedTuple):
+    """What a search remembers of each state: the stamp of the search that saw it, the state before, the kind of the edge.
+
+    `queue` has the states in the order in which they are reached, `junctions` is a stack.
+    """
+
+    seen: Longs
+    parent: Ints
+    by: Bytes
+    queue: Ints
+    junctions: Ints
+
+
 @compiled
-def _back(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts would have to hand on all of its arrays
-    start: Longs,
-    target: Ints,
-    kind: Bytes,
-    real: int,
-    kinds: int,
-    layered: bool,
-    source: int,
-    begin: int,
-    most: int,
-    rank: Ints,
-    stamp: int,
-    seen: Longs,
-    parent: Ints,
-    by: Bytes,
-    queue: Ints,
-    junctions: Ints,
+def _back(
+    edges: _Edges, states: _States, kinds: int, layered: bool, source: int, begin: int, most: int, stamp: int
 ) -> tuple[int, int]:
     """Find the state in which `source` is reached from `begin`, or −1; and how many edges were looked at.
 
-    A state is a node, plus the number of nodes in the layer behind rw. The path has at most `most` transactions.
+    A state is a node, plus the number of nodes in the layer behind rw. The path has at most `most` transactions. Each state
+    is queued once, so a search looks at each edge twice at most.
     """
-    count = len(start) - 1
-    layer = count if layered else 0
-    floor = rank[source]
-    steps = 0
-    tail = 0
-    if begin < real:
-        state = begin + layer
-        seen[state] = stamp
-        parent[state] = -1
-        queue[tail] = state
-        tail += 1
-    else:
-        # Whatever the junction leads to, but not back to the source: that would be no cycle. These junctions stay
-        # unseen, since another transaction may well come to the source through them.
-        waiting = 1
-        junctions[0] = begin
-        seen[begin + layer] = stamp - 1
-        while waiting:
-            waiting -= 1
-            at = junctions[waiting]
-            for edge in range(start[at], start[at + 1]):
-                steps += 1
-                other = target[edge]
-                if other >= real:
-                    if seen[other + layer] < stamp - 1:
-                        seen[other + layer] = stamp - 1
-                        junctions[waiting] = other
-                        waiting += 1
-                elif other != source and seen[other + layer] != stamp:
-                    seen[other + layer] = stamp
-                    parent[other + layer] = -1
-                    queue[tail] = other + layer
-                    tail += 1
+    count = len(edges.start) - 1
+    floor = edges.rank[source]
+    tail, steps = _enter(edges, states, begin, source, count if layered else 0, stamp)
     head = 0
     depth = 1
     level = tail
@@ -184,51 +161,109 @@ def _back(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts would ha
             depth += 1
             level = tail
             continue
-        state = queue[head]
+        state = states.queue[head]
         head += 1
         node = state % count
         behind = state >= count
-        for edge in range(start[node], start[node + 1]):
-            of = kind[edge]
+        for edge in range(edges.start[node], edges.start[node + 1]):
+            kind = edges.kind[edge]
             steps += 1
-            if not (kinds >> of) & 1 or (behind and of == 2):
+            if not (kinds >> kind) & 1 or (behind and kind == RW):
                 continue
-            into = count if layered and of == 2 else 0
-            waiting = 0
-            other = target[edge]
-            if rank[other] < floor:
+            layer = count if layered and kind == RW else 0
+            other = edges.target[edge]
+            if edges.rank[other] < floor or states.seen[other + layer] == stamp:
                 continue
-            if other >= real:
-                if seen[other + into] == stamp:
-                    continue
-                seen[other + into] = stamp
-                junctions[0] = other
-                waiting = 1
-            elif seen[other + into] != stamp:
-                seen[other + into] = stamp
-                parent[other + into] = state
-                by[other + into] = of
-                if other == source and into == 0:
+            states.seen[other + layer] = stamp
+            if other < edges.real:
+                tail = _reach(states, other + layer, state, kind, tail)
+                if other == source and layer == 0:
                     return other, steps
-                queue[tail] = other + into
-                tail += 1
-            while waiting:
-                waiting -= 1
-                at = junctions[waiting]
-                for way in range(start[at], start[at + 1]):
-                    steps += 1
-                    beyond = target[way]
-                    if rank[beyond] < floor or seen[beyond + into] == stamp:
-                        continue
-                    seen[beyond + into] = stamp
-                    if beyond >= real:
-                        junctions[waiting] = beyond
-                        waiting += 1
-                        continue
-                    parent[beyond + into] = state
-                    by[beyond + into] = of
-                    if beyond == source and into == 0:
-                        return beyond, steps
-                    queue[tail] = beyond + into
-                    tail += 1
+                continue
+            found, tail, steps = _pass_junctions(
+                edges, states, other, layer, state, kind, source, floor, stamp, tail, steps
+            )
+            if found:
+                return source, steps
     return -1, steps
+
+
+@phase
+def _reach(states: _States, reached: int, state: int, kind: int, tail: int) -> int:
+    """Queue a state that was reached from another by an edge of a kind; returns the new end of the queue."""
+    states.parent[reached] = state
+    states.by[reached] = kind
+    states.queue[tail] = reached
+    return tail + 1
+
+
+@phase
+def _enter(edges: _Edges, states: _States, begin: int, source: int, layer: int, stamp: int) -> tuple[int, int]:
+    """Queue the transactions at which a path can begin; returns their number, and how many edges were looked at.
+
+    If `begin` is a junction, these are the transactions behind it except `source`, from which there would be no cycle.
+    Such junctions stay unseen, since another transaction may well come to the source through them.
+    """
+    tail = 0
+    steps = 0
+    if begin < edges.real:
+        states.seen[begin + layer] = stamp
+        states.parent[begin + layer] = -1
+        states.queue[tail] = begin + layer
+        return 1, steps
+    waiting = 1
+    states.junctions[0] = begin
+    states.seen[begin + layer] = stamp - 1
+    while waiting:
+        waiting -= 1
+        junction = states.junctions[waiting]
+        for edge in range(edges.start[junction], edges.start[junction + 1]):
+            steps += 1
+            other = edges.target[edge]
+            if other >= edges.real:
+                if states.seen[other + layer] < stamp - 1:
+                    states.seen[other + layer] = stamp - 1
+                    states.junctions[waiting] = other
+                    waiting += 1
+            elif other != source and states.seen[other + layer] != stamp:
+                states.seen[other + layer] = stamp
+                states.parent[other + layer] = -1
+                states.queue[tail] = other + layer
+                tail += 1
+    return tail, steps
+
+
+@phase
+def _pass_junctions(
+    edges: _Edges,
+    states: _States,
+    first: int,
+    layer: int,
+    state: int,
+    kind: int,
+    source: int,
+    floor: int,
+    stamp: int,
+    tail: int,
+    steps: int,
+) -> tuple[bool, int, int]:
+    """Queue every transaction behind a junction; returns whether one is `source`, the end of the queue, and the steps."""
+    waiting = 1
+    states.junctions[0] = first
+    while waiting:
+        waiting -= 1
+        junction = states.junctions[waiting]
+        for edge in range(edges.start[junction], edges.start[junction + 1]):
+            steps += 1
+            other = edges.target[edge]
+            if edges.rank[other] < floor or states.seen[other + layer] == stamp:
+                continue
+            states.seen[other + layer] = stamp
+            if other >= edges.real:
+                states.junctions[waiting] = other
+                waiting += 1
+                continue
+            tail = _reach(states, other + layer, state, kind, tail)
+            if other == source and layer == 0:
+                return True, tail, steps
+    return False, tail, steps

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.checkers.elle.compiled import compiled, phase
 from schemaquake.checkers.weak_isolation.axioms import EARLIER, LATER, by_session, longer, put
 from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings
 
@@ -224,7 +224,7 @@ def _writes(readings: Readings, sessions: Ints) -> _Writes:
 
 
 @compiled
-def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts would have to hand on all of its arrays
+def _advanced(  # noqa: C901, PLR0912 - one transaction after another, its phases in order
     readings: Readings,
     writes: _Writes,
     part: Ints,
@@ -233,7 +233,11 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
     clocks: _Clocks,
     most: int,
 ) -> tuple[Ints, _Clocks]:
-    """Advance the pass over some more transactions. `numbers` has −1 if the clocks would have more than `most` places."""
+    """Advance the pass over some more transactions. `numbers` has −1 if the clocks would have more than `most` places.
+
+    Each transaction costs O(c · (1 + r)) for c columns and r reads from others, and O(n log m) for each key it reads,
+    n being the sessions that wrote the key and m the writes of one of them.
+    """
     numbers, uses, ahead, session, place, row, clock, unused = clocks[:8]
     column, into, owner, tail, last_seen, listed, length, entry, reported = clocks[8:]
     free = numbers[0]
@@ -241,9 +245,8 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
     count = 0
     for t in part:
         before = readings.before[t]
-        begin, end = readings.read_first[t], readings.read_first[t + 1]
 
-        # A column, if this is the first one of a session that others see.
+        # A column, if this is the first transaction of a session that others see.
         own = column[session[t]]
         if before < 0 and ahead[t] > 0:
             own = _free_column(owner)
@@ -255,7 +258,7 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
             owner[own], tail[own], last_seen[own] = t, 0, -1
             column[t] = own
 
-        # The clock: that of the one before, or a copy if others need it, and whatever was known to whom it read from.
+        # The clock: the row of the transaction before, or a copy if others need that row, joined with those read from.
         if before >= 0 and uses[before] == 1:
             mine = row[before]
         else:
@@ -263,117 +266,217 @@ def _advanced(  # noqa: C901, PLR0912, PLR0915 - a compiled loop; its parts woul
                 clock, unused, free = _higher(clock)
             free -= 1
             mine = unused[free]
-            if before >= 0:
-                for c in range(len(owner)):
-                    clock[mine, c] = clock[row[before], c]
-            else:
-                for c in range(len(owner)):
-                    clock[mine, c] = 0
+            _copy_clock(clock, mine, row[before] if before >= 0 else -1)
         if clock.size > most:
             numbers[0] = -1
             return steps[:0].copy(), clocks
-        for at in range(begin, end):
-            w = readings.read_from[at]
-            if w >= 0 and (place[w] < 0 or clock[mine, _column(column, into, session[w])] < place[w]):
-                for c in range(len(owner)):
-                    clock[mine, c] = max(clock[mine, c], clock[row[w], c])
+        _join_clocks(readings, session, place, row, clock, column, into, t, mine)
         if ahead[t] > 0:
             tail[own] += 1
             clock[mine, own] = tail[own]
             if ahead[t] == 1:
                 last_seen[own] = t
 
-        for at in range(begin, end):
+        for at in range(readings.read_first[t], readings.read_first[t + 1]):
             w, k = readings.read_from[at], readings.read_key[at]
             if readings.again[at] or length[k] == 0:
                 continue
-            base = writes.start[k]
-            first, last = readings.write_first[w], readings.write_first[w + 1]
-            while w >= 0 and last - first > 1:
-                middle = (first + last) // 2
-                if readings.write_key[middle] <= k:
-                    first = middle
-                else:
-                    last = middle
-            if count + writes.runs[k + 1] - writes.runs[k] + _NEAR > len(steps):
-                steps = longer(steps, count + writes.runs[k + 1] - writes.runs[k] + _NEAR)
-            if len(position):
-                since = -1 if w < 0 else entry[first]
-                if length[k] - 1 - since <= _NEAR:
-                    for n in range(length[k] - 1, since, -1):
-                        e = listed[base + n]
-                        if place[e] >= 0 and clock[mine, _column(column, into, session[e])] >= place[e]:
-                            if w < 0 or reported[first] != e:
-                                put(steps, count, e, w, t, k)
-                                count += 1
-                            if w < 0:
-                                break
-                            reported[first] = e
-                    continue
-            elif w < 0 or windows[w] < 0:
-                continue
-            for r in range(writes.runs[k], writes.runs[k + 1]):
-                low, high = writes.run[r], writes.run[r + 1]
-                e = writes.writer[low]
-                if place[e] < 0:
-                    continue
-                known = clock[mine, _column(column, into, session[e])]
-                while low < high:
-                    middle = (low + high) // 2
-                    if 0 <= place[writes.writer[middle]] <= known:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if low == writes.run[r]:
-                    continue
-                e = writes.writer[low - 1]
-                if e == w or (w >= 0 and reported[first] == e):
-                    continue
-                if len(position):
-                    if w >= 0 and position[e] < position[w]:
-                        continue
-                elif windows[e] != windows[w] or clock[row[w], _column(column, into, session[e])] >= place[e]:
-                    continue
-                put(steps, count, e, w, t, k)
-                count += 1
-                if w < 0:
-                    break
-                reported[first] = e
+            write = _write_of(readings, w, k)
+            needed = count + writes.runs[k + 1] - writes.runs[k] + _NEAR
+            if needed > len(steps):
+                steps = longer(steps, needed)
+            if len(position) and length[k] - 1 - (-1 if w < 0 else entry[write]) <= _NEAR:
+                count = _near_steps(
+                    writes, session, place, clock, column, into, listed, length, entry, reported,
+                    steps, count, t, mine, w, k, write,
+                )  # fmt: skip
+            elif len(position) or (w >= 0 and windows[w] >= 0):
+                count = _steps_by_session(
+                    writes, position, windows, session, place, row, clock, column, into, reported,
+                    steps, count, t, mine, w, k, write,
+                )  # fmt: skip
 
-        for at in range(readings.write_first[t], readings.write_first[t + 1]):
-            k = readings.write_key[at]
-            entry[at] = length[k]
-            listed[writes.start[k] + length[k]] = t
-            length[k] += 1
-
-        # From here on it can be seen; and clocks no longer needed are let go.
+        # From here on the transaction can be seen; and rows that nothing needs any more are released.
+        _list_writes(readings, writes, listed, length, entry, t)
         row[t] = mine
         if ahead[t] > 0:
             place[t] = tail[own]
-        if before >= 0:
-            uses[before] -= 1
-            if uses[before] == 0:
-                if row[before] != mine:
-                    unused[free] = row[before]
-                    free += 1
-                row[before] = -1
-        for at in range(begin, end):
-            w = readings.read_from[at]
-            if w >= 0:
-                uses[w] -= 1
-                if uses[w] == 0:
-                    unused[free] = row[w]
-                    free += 1
-                    row[w] = -1
-        if uses[t] == 0:
-            unused[free] = mine
-            free += 1
-            row[t] = -1
+        free = _release(readings, uses, row, unused, free, t, mine)
     numbers[0] = free
     return steps[:count].copy(), _Clocks(
         numbers, uses, ahead, session, place, row, clock, unused,
         column, into, owner, tail, last_seen, listed, length, entry, reported,
     )  # fmt: skip
+
+
+@phase
+def _copy_clock(clock: Ints, target: int, source: int) -> None:
+    """Copy one row of the clock to another; from −1, clear it."""
+    for c in range(clock.shape[1]):
+        clock[target, c] = 0 if source < 0 else clock[source, c]
+
+
+@phase
+def _join_clocks(
+    readings: Readings,
+    session: Ints,
+    place: Ints,
+    row: Ints,
+    clock: Ints,
+    column: Ints,
+    into: Ints,
+    t: int,
+    mine: int,
+) -> None:
+    """Raise the row `mine` to the rows of all transactions that t read from and did not know yet."""
+    for at in range(readings.read_first[t], readings.read_first[t + 1]):
+        w = readings.read_from[at]
+        if w >= 0 and (place[w] < 0 or clock[mine, _column(column, into, session[w])] < place[w]):
+            for c in range(clock.shape[1]):
+                clock[mine, c] = max(clock[mine, c], clock[row[w], c])
+
+
+@phase
+def _write_of(readings: Readings, w: int, k: int) -> int:
+    """Find the write of key k among those of transaction w, by halving; −1 for the initial value."""
+    if w < 0:
+        return -1
+    first, last = readings.write_first[w], readings.write_first[w + 1]
+    while last - first > 1:
+        middle = (first + last) // 2
+        if readings.write_key[middle] <= k:
+            first = middle
+        else:
+            last = middle
+    return first  # type: ignore[no-any-return] # a whole number of NumPy's
+
+
+@phase
+def _near_steps(
+    writes: _Writes,
+    session: Ints,
+    place: Ints,
+    clock: Ints,
+    column: Ints,
+    into: Ints,
+    listed: Ints,
+    length: Ints,
+    entry: Ints,
+    reported: Ints,
+    steps: Ints,
+    count: int,
+    t: int,
+    mine: int,
+    w: int,
+    k: int,
+    write: int,
+) -> int:
+    """Report the few writers of k that the pass met since the one that was read, if they happened before t."""
+    since = -1 if w < 0 else entry[write]
+    for n in range(length[k] - 1, since, -1):
+        e = listed[writes.start[k] + n]
+        if place[e] < 0 or clock[mine, _column(column, into, session[e])] < place[e]:
+            continue
+        if w < 0 or reported[write] != e:
+            put(steps, count, e, w, t, k)
+            count += 1
+        if w < 0:
+            break
+        reported[write] = e
+    return count
+
+
+@phase
+def _steps_by_session(
+    writes: _Writes,
+    position: Ints,
+    windows: Ints,
+    session: Ints,
+    place: Ints,
+    row: Ints,
+    clock: Ints,
+    column: Ints,
+    into: Ints,
+    reported: Ints,
+    steps: Ints,
+    count: int,
+    t: int,
+    mine: int,
+    w: int,
+    k: int,
+    write: int,
+) -> int:
+    """Report of every session its last write of k that happened before t, if its step leads back or lies in a window."""
+    for r in range(writes.runs[k], writes.runs[k + 1]):
+        e = writes.writer[writes.run[r]]
+        if place[e] < 0:
+            continue
+        last = _last_known(writes, place, r, clock[mine, _column(column, into, session[e])])
+        if last < 0:
+            continue
+        e = writes.writer[last]
+        if e == w or (w >= 0 and reported[write] == e):
+            continue
+        if len(position):
+            if w >= 0 and position[e] < position[w]:
+                continue
+        elif windows[e] != windows[w] or clock[row[w], _column(column, into, session[e])] >= place[e]:
+            continue
+        put(steps, count, e, w, t, k)
+        count += 1
+        if w < 0:
+            break
+        reported[write] = e
+    return count
+
+
+@phase
+def _last_known(writes: _Writes, place: Ints, r: int, known: int) -> int:
+    """Find the last write of a run that is not further than `known`, by halving; −1 if there is none."""
+    low, high = writes.run[r], writes.run[r + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if 0 <= place[writes.writer[middle]] <= known:
+            low = middle + 1
+        else:
+            high = middle
+    return -1 if low == writes.run[r] else low - 1
+
+
+@phase
+def _list_writes(readings: Readings, writes: _Writes, listed: Ints, length: Ints, entry: Ints, t: int) -> None:
+    """Append the writes of t to the writers of their keys."""
+    for at in range(readings.write_first[t], readings.write_first[t + 1]):
+        k = readings.write_key[at]
+        entry[at] = length[k]
+        listed[writes.start[k] + length[k]] = t
+        length[k] += 1
+
+
+@phase
+def _release(readings: Readings, uses: Ints, row: Ints, unused: Ints, free: int, t: int, mine: int) -> int:
+    """Give back the rows that only t still needed, its own too if nothing needs it; returns how many are unused."""
+    before = readings.before[t]
+    if before >= 0:
+        uses[before] -= 1
+        if uses[before] == 0:
+            if row[before] != mine:
+                unused[free] = row[before]
+                free += 1
+            row[before] = -1
+    for at in range(readings.read_first[t], readings.read_first[t + 1]):
+        w = readings.read_from[at]
+        if w >= 0:
+            uses[w] -= 1
+            if uses[w] == 0:
+                unused[free] = row[w]
+                free += 1
+                row[w] = -1
+    if uses[t] == 0:
+        unused[free] = mine
+        free += 1
+        row[t] = -1
+    return free
 
 
 @compiled
