@@ -129,7 +129,7 @@ class _Edges(NamedTuple):
 
 
 class _States(NamedTuple):
-    """What a search remembers of each state: the stamp of the search that saw it, the state before, the kind of the edge.
+    """The memory of a search, one entry per state: the stamp of the search that saw it, the state before, the kind of the edge.
 
     `queue` has the states in the order in which they are reached, `junctions` is a stack.
     """
