@@ -39,7 +39,7 @@ _ROW_GROUP = 1 << 17  # rows, as a run of our own has them
 
 @dataclass(frozen=True)
 class Goal:
-    """What should be reached: seconds of CPU for the check, GB, seconds of the wall for the whole command."""
+    """Goals: seconds of CPU for the check, GB, seconds of the wall for the whole command."""
 
     cpu_s: float
     memory_gb: float
@@ -85,7 +85,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Simulated:
-    """What a strictly serializable store did: rows are events, `first` and `read_from` delimit what belongs to what."""
+    """History of a strictly serializable store: rows are events, `first` and `read_from` delimit what belongs to what."""
 
     lists: bool
     process: npt.NDArray[np.int32]
@@ -283,7 +283,7 @@ CASES = (
 
 
 def judged(path: Path, case: Case) -> dict[str, object]:
-    """What a process of its own took to judge the file: the check apart from everything else."""
+    """Measure a process of its own that judges the file: the check apart from everything else."""
     options: dict[str, object] = {"models": [case.models]}
     if case.linearizable_keys:
         options["linearizable_keys"] = True

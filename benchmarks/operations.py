@@ -63,7 +63,7 @@ class NoClient:
 
 @dataclass(frozen=True)
 class NoConnector:
-    """Reaches nobody."""
+    """Answers every operation without asking any server."""
 
     def connect(self, node: str, *, request_timeout_s: float) -> NoClient:  # noqa: ARG002
         return NoClient()

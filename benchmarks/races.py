@@ -78,7 +78,7 @@ def first_proof(records: Records, phases: Mapping[str, tuple[float, float]]) -> 
 
 
 def until(records: Records, second: float) -> Records:
-    """What had been recorded by then: whole readings only. The logs are left out, since they were read at the end."""
+    """Records of a run up to a moment: whole readings only. The logs are left out, since they were read at the end."""
     moment = int(second * 1e9)
     seen = records.observations
     readings = list(zip(*(seen[name].to_pylist() for name in ("node", "phase", "sample")), strict=True))

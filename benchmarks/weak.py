@@ -106,7 +106,7 @@ def _causal(transactions, processes, keys, seed):  # type: ignore[no-untyped-def
 
 
 def judged(path: Path, level: str) -> dict[str, object]:
-    """What a process of its own took to judge the file."""
+    """Measure a process of its own that judges the file."""
     options = ["--model", level, "--engine", "local", "--limit", "600", "--json"]
     command = [sys.executable, "-c", _CHILD, "check", str(path), *options]
     began = time.perf_counter()

@@ -43,7 +43,7 @@ PAGES = {"anomalies.md": anomalies, "outcomes.md": outcomes}
 
 
 def _opening(page: str) -> str:
-    """What was written by hand."""
+    """Return the hand-written opening of a page."""
     return (_DOCS / page).read_text(encoding="utf-8").partition(_MARK)[0] + _MARK
 
 
