@@ -1,4 +1,4 @@
-"""How long three nodes take to serve: `python -m benchmarks.boot [--system S]... [--repeat N]`.
+"""Time until three nodes serve: `python -m benchmarks.boot [--system S]... [--repeat N]`.
 
 From the first `exec` of a server to the last of three nodes that answers CQL; without and with the startup archive,
 which the local cluster makes once for each version and Java. 6.0 is also widened to three metadata members after that,

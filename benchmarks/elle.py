@@ -1,4 +1,4 @@
-"""How fast transactions are judged: `python -m benchmarks.elle [--transactions MILLIONS]... [--processes P]... [--info SHARE]...`.
+"""Speed at which transactions are judged: `python -m benchmarks.elle [--transactions MILLIONS]... [--processes P]... [--info SHARE]...`.
 
 Histories of a simulated store that is strictly serializable, written to Parquet and judged by processes of their own:
 seconds of CPU of the check alone and the most memory its process took, then the whole command, which starts, reads the
@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.figures import Figure, machine, print_table
-from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.compiled import compiled
 from schemaquake.harness.model.records import HISTORY, MOPS
 from schemaquake.results.store.parquet_options import parquet_options
 

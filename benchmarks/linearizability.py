@@ -1,4 +1,4 @@
-"""How long linearizability takes, in CPU seconds, and with how much memory: `python -m benchmarks.linearizability [NAME]...`.
+"""CPU seconds and memory that linearizability takes: `python -m benchmarks.linearizability [NAME]...`.
 
 Each history is simulated (registers that answer as they should, clients that overlap), written as Parquet, and judged in a
 process of its own: reading it, the first check, which loads what is compiled, and a second one. Peers, on two such cores:

@@ -1,4 +1,4 @@
-"""How many operations a second the harness itself can record: `python -m benchmarks.operations [--seconds S]`.
+"""Operations per second that the harness itself can record: `python -m benchmarks.operations [--seconds S]`.
 
 The real crew, in its real worker processes, writes both ends of every operation ahead into its journals; only the
 client does nothing. What remains is what the harness costs, and so how fast a cluster it could keep up with.

@@ -1,4 +1,4 @@
-"""How fast events are recorded, merged, judged and analysed: `python -m benchmarks.pipeline [--events N] [--spark]`.
+"""Speed at which events are recorded, merged, judged and analysed: `python -m benchmarks.pipeline [--events N] [--spark]`.
 
 Recording is measured with clients that answer at once, two processes (as on a machine of two cores) with one and with
 four workers each; what comes after it on a history of that making. Times are of the wall; every figure is of one pass.

@@ -1,4 +1,4 @@
-"""How fast races are run and the first anomaly is proven: `python -m benchmarks.races [RUN]`.
+"""Speed at which races are run and the first anomaly is proven: `python -m benchmarks.races [RUN]`.
 
 Derived from the folder of a run; without one, a run of every racing workload on 5.0.9 is made. An anomaly is proven
 at the first moment at which the checkers, given what had been recorded until then and nothing else, say that the

@@ -1,4 +1,4 @@
-"""How fast weak levels are judged: `python -m benchmarks.weak [--transactions N]... [--processes P]... [--keys K]... [--info SHARE]...`.
+"""Speed at which weak levels are judged: `python -m benchmarks.weak [--transactions N]... [--processes P]... [--keys K]... [--info SHARE]...`.
 
 Histories of rw-register transactions, written to Parquet and judged by `schemaquake check FILE --model LEVEL` in a process of
 its own: seconds of CPU of all of it, from the start of Python to the verdict, and the most memory it took. Two stores: one
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks import elle
 from benchmarks.figures import Figure, machine, print_table
-from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.compiled import compiled
 from schemaquake.harness.model.records import HISTORY, MOPS
 from schemaquake.results.store.store import write_table
 

@@ -19,11 +19,11 @@ from typing import Any, Final
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.graphs import ORDER, PASS, RW, WR, WW, Graph, bit, components, graph, only_real, traverse
 from schemaquake.checkers.elle.models import Order, implied_by
 from schemaquake.checkers.elle.transactions import FAIL, NEVER, Transactions
 from schemaquake.checkers.elle.witnesses import Cycle, Search, base_kind
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["Cycles", "Found", "find_cycles", "process_edges"]
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["ORDER", "PASS", "RW", "WR", "WW", "Graph", "bit", "components", "graph", "traverse"]
 

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Longs, Mask
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.graphs import ORDER, PASS, RW, WR, WW, bit, graph, traverse
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["Reach", "relaxed", "stretches"]
 

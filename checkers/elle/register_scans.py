@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Flags, Ints, Longs, Mask
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.graphs import PASS, RW, WR, WW
 from schemaquake.checkers.elle.slots import Slots, Writers, slot_of
 from schemaquake.checkers.elle.transactions import FAIL, INFO, OK, READ, WRITE, Ops
+from schemaquake.harness.compiled import compiled
 
 __all__ = [
     "ABORTED",

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.transactions import APPEND, Ops, Transactions
+from schemaquake.harness.compiled import compiled
 from schemaquake.harness.errors import HistoryError
 
 __all__ = ["Slots", "Writers", "slot_of", "slots_and_writers", "writers_of"]

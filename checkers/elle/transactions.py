@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.elle.arrays import Bits, Bytes, Ints, Longs, Mask
-from schemaquake.checkers.elle.compiled import compiled
+from schemaquake.harness.compiled import compiled
 from schemaquake.harness.errors import HistoryError
 from schemaquake.harness.history.pairing import ends, positions_among
 from schemaquake.harness.model.records import MOPS

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled, phase
 from schemaquake.checkers.elle.graphs import RW, WR, Graph
+from schemaquake.harness.compiled import compiled, phase
 
 __all__ = ["Cycle", "Search", "base_kind"]
 

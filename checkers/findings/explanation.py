@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.findings.argument import Argument
-
-__all__ = ["explain", "listing", "names", "phase_text", "seconds", "where"]
+__all__ = ["listing", "names", "phase_text", "seconds", "where"]
 
 _PHASE_TEXT: Final = {
     "settled": "after the cluster settled",
     "restarted": "after every node was restarted",
 }
-
-
-def explain(let: Sequence[PairedOperation | str], then: str, but: str) -> str:
-    """Render an `Argument`."""
-    return Argument(let, then, but).render()
 
 
 def names(count: int, *, after: int = 0) -> str:

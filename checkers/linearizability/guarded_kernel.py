@@ -12,14 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from schemaquake.checkers.linearizability.register_calls import NEVER
 from schemaquake.checkers.linearizability.search import Limits, Outcome
+from schemaquake.harness.compiled import compiled, phase
 
 __all__ = ["NOTHING", "Batch", "decide_batch"]
 
@@ -255,16 +255,7 @@ class _Search:
         )
 
 
-def _compiled(function: Any) -> Any:
-    return numba.njit(cache=True, nogil=True)(function)
-
-
-def _phase(function: Any) -> Any:
-    """Compile a part of a loop into that loop: numba counts references of every array that is handed to a real call."""
-    return numba.njit(cache=True, nogil=True, forceinline=True)(function)
-
-
-@_compiled
+@compiled
 def _survey(offsets: _Numbers, begins: _Numbers, ends: _Numbers) -> tuple[_Numbers, _Numbers]:
     """Count for each key the calls open at once at most, and those open at all answers together."""
     keys = len(offsets) - 1
@@ -295,7 +286,7 @@ def _survey(offsets: _Numbers, begins: _Numbers, ends: _Numbers) -> tuple[_Numbe
     return most, entries
 
 
-@_compiled
+@compiled
 def _build(
     begin: int,
     end: int,
@@ -352,18 +343,18 @@ def _build(
     return answered
 
 
-@_phase
+@phase
 def _has(taken: npt.NDArray[np.uint64], slot: int) -> bool:
     return bool((taken[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1))
 
 
-@_phase
+@phase
 def _fits(needs: int, state: int) -> bool:
     # numba knows no "in" for a tuple of two widths.
     return needs == NOTHING or needs == state  # noqa: PLR1714
 
 
-@_phase
+@phase
 def _hash(head: np.uint64, taken: npt.NDArray[np.uint64]) -> np.uint64:
     mixed = head * np.uint64(0x9E3779B97F4A7C15)
     for word in taken:
@@ -374,7 +365,7 @@ def _hash(head: np.uint64, taken: npt.NDArray[np.uint64]) -> np.uint64:
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@_phase
+@phase
 def _place(
     head: np.uint64,
     taken: npt.NDArray[np.uint64],
@@ -398,7 +389,7 @@ def _place(
     return np.int64(-1) - np.int64(cell)
 
 
-@_compiled
+@compiled
 def _move(
     memo: npt.NDArray[np.uint64],
     generations: _Codes,
@@ -414,7 +405,7 @@ def _move(
             new_generations[to] = generation
 
 
-@_phase
+@phase
 def _wanted(
     value: int,
     state: int,
@@ -438,7 +429,7 @@ def _wanted(
     return False
 
 
-@_phase
+@phase
 def _next_move(
     cursor: int,
     first: int,
@@ -477,7 +468,7 @@ def _next_move(
     return last
 
 
-@_phase
+@phase
 def _observe(
     here: int,
     begin: int,
@@ -502,7 +493,7 @@ def _observe(
     return made
 
 
-@_phase
+@phase
 def _note_depth(progress: _Numbers, states: _Codes, here: int, depth: int, state: int) -> None:
     """Note how far an order came, and the first few states that so long a one can leave behind."""
     if here > progress[_DEEPEST]:
@@ -519,7 +510,7 @@ def _note_depth(progress: _Numbers, states: _Codes, here: int, depth: int, state
         progress[_SHOWN] += 1
 
 
-@_compiled
+@compiled
 def _go_to_next_key(progress: _Numbers) -> None:
     """Forget everything about a key that is decided."""
     progress[_KEY] += 1
@@ -530,7 +521,7 @@ def _go_to_next_key(progress: _Numbers) -> None:
     progress[_GENERATION] += 1
 
 
-@_compiled
+@compiled
 def _search(  # noqa: C901, PLR0912, PLR0915 - one loop: its frames, handed on, cost more than its steps
     calls: _Calls,
     initial: int,

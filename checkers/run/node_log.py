@@ -18,8 +18,9 @@ from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing
+from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import UNEXPECTED, LogRule, find_rule, list_patterns_below_warning
@@ -165,7 +166,7 @@ def _report_rule(rule: LogRule, group: Sequence[_Entry], mentions: Mentions) -> 
                 for node, entry in first.items()
             },
         },
-        explanation=explain(
+        explanation=Argument(
             lines,
             "faults of the network, of clocks and of processes explain lost connections and time-outs only.",
             f"{listing(nodes)} logged {times} that {rule.explanation}.",

@@ -16,8 +16,9 @@ from typing import Any, Final, TypeAlias
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import NodeDeath, NodeStart, Notes
+from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import explain, listing, seconds
+from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.log_rules import find_rule
@@ -141,7 +142,7 @@ def _report_cause(group: Sequence[_End], mentions: Mentions) -> Anomaly:
         nodes=nodes,
         ops=[operation.index for operation in changes],
         evidence=evidence,
-        explanation=explain(changes, _explain_expectation(first, nodes, objects), _describe_ends(group)),
+        explanation=Argument(changes, _explain_expectation(first, nodes, objects), _describe_ends(group)),
     )
 
 

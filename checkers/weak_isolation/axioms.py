@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Ints
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.weak_isolation.readings import Readings
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["EARLIER", "KEY", "LATER", "READER", "by_session", "longer", "of_read_atomic", "of_read_committed", "put"]
 

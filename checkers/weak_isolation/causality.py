@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled, phase
 from schemaquake.checkers.weak_isolation.axioms import EARLIER, LATER, by_session, longer, put
 from schemaquake.checkers.weak_isolation.readings import INITIAL, Readings
+from schemaquake.harness.compiled import compiled, phase
 
 __all__ = ["TooMuch", "of_causality"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Ints, Longs
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.weak_isolation.axioms import EARLIER, LATER
 from schemaquake.checkers.weak_isolation.readings import Readings
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["commit_order"]
 

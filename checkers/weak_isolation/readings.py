@@ -16,9 +16,9 @@ import numpy as np
 from schemaquake.checkers.elle import append_order
 from schemaquake.checkers.elle.append_scans import EMPTY
 from schemaquake.checkers.elle.arrays import Bytes, Ints, Longs, Mask
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.slots import Slots, Writers, slot_of, slots_and_writers
 from schemaquake.checkers.elle.transactions import FAIL, OK, READ, WRITE, Ops, Transactions
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["INITIAL", "Found", "Readings", "of_lists", "of_registers", "sessions_of"]
 

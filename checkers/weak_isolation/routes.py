@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from schemaquake.checkers.elle.arrays import Ints
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.graphs import ORDER, WR
 from schemaquake.checkers.weak_isolation.readings import Readings
+from schemaquake.harness.compiled import compiled
 
 __all__ = ["route"]
 

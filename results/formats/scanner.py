@@ -8,13 +8,13 @@ to Arrow without ever being Python objects.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from schemaquake.harness.compiled import compiled, phase
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import MOPS
 from schemaquake.results.formats.op_maps import RAW
@@ -218,15 +218,6 @@ class _Mops(NamedTuple):
     elements: _Numbers
 
 
-def _compiled(function: Any) -> Any:
-    return numba.njit(cache=True, nogil=True)(function)
-
-
-def _phase(function: Any) -> Any:
-    """Compile a part of a loop into that loop: numba counts references of every array that is handed to a real call."""
-    return numba.njit(cache=True, nogil=True, forceinline=True)(function)
-
-
 def _bytes_of(word: str) -> _Bytes:
     return np.frombuffer(word.encode(), np.uint8).copy()
 
@@ -241,17 +232,17 @@ _INVOKE, _OK, _FAIL, _INFO = map(_bytes_of, _TYPES)
 # Words, numbers and blanks.
 
 
-@_compiled
+@compiled
 def _is_digit(byte: int) -> bool:
     return _ZERO <= byte <= _NINE
 
 
-@_compiled
+@compiled
 def _is_small_letter(byte: int) -> bool:
     return _SMALL_A <= byte <= _SMALL_Z
 
 
-@_compiled
+@compiled
 def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
     """Skip blanks and, in EDN, commas and comments; but not a comment whose end was not read yet."""
     end = len(data)
@@ -270,7 +261,7 @@ def _after_blanks(data: _Bytes, at: int, json: bool) -> int:
     return at
 
 
-@_compiled
+@compiled
 def _is_name(byte: int) -> bool:
     """Return True if plain names and numbers consist of this byte: letters, digits, and `-`, `_`, `.`."""
     return (
@@ -281,7 +272,7 @@ def _is_name(byte: int) -> bool:
     )
 
 
-@_compiled
+@compiled
 def _word(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
     """Read a keyword or a string that needs no escape: (begin, end, place after)."""
     end = len(data)
@@ -310,7 +301,7 @@ def _word(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
     return begin, at, at
 
 
-@_compiled
+@compiled
 def _ends_word(byte: int) -> bool:
     """Return True if a word before this byte is complete."""
     return (
@@ -324,7 +315,7 @@ def _ends_word(byte: int) -> bool:
     )
 
 
-@_compiled
+@compiled
 def _integer(data: _Bytes, at: int) -> tuple[int, int]:
     """Read an integer of at most 18 digits: (the integer, the place after it)."""
     end = len(data)
@@ -347,7 +338,7 @@ def _integer(data: _Bytes, at: int) -> tuple[int, int]:
     return (-value if negative else value), at
 
 
-@_compiled
+@compiled
 def _is(data: _Bytes, begin: int, end: int, word: _Bytes) -> bool:
     if end - begin != len(word):
         return False
@@ -357,7 +348,7 @@ def _is(data: _Bytes, begin: int, end: int, word: _Bytes) -> bool:
     return True
 
 
-@_compiled
+@compiled
 def _constant(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Read null, true or false: (0, 1 or 2; the place after it)."""
     end = at
@@ -376,14 +367,14 @@ def _constant(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return 0, _ODD
 
 
-@_compiled
+@compiled
 def _null(data: _Bytes, at: int, json: bool) -> int:
     """Read null, and nothing else."""
     which, at = _constant(data, at, json)
     return _ODD if at >= 0 and which != 0 else at
 
 
-@_compiled
+@compiled
 def _next(data: _Bytes, at: int, json: bool, count: int) -> int:
     """Go where the next element of a collection begins, or the collection ends: in JSON there is one comma before each."""
     at = _after_blanks(data, at, json)
@@ -397,7 +388,7 @@ def _next(data: _Bytes, at: int, json: bool, count: int) -> int:
     return at if at < len(data) else _MORE
 
 
-@_compiled
+@compiled
 def _after_colon(data: _Bytes, at: int, json: bool) -> int:
     """Go from the end of a key to its value."""
     at = _after_blanks(data, at, json)
@@ -408,7 +399,7 @@ def _after_colon(data: _Bytes, at: int, json: bool) -> int:
     return at if at < len(data) else _MORE
 
 
-@_compiled
+@compiled
 def _write(value: int, out: _Bytes, to: int) -> int:
     """Write the digits of an integer; return the place after them."""
     if value < 0:
@@ -426,7 +417,7 @@ def _write(value: int, out: _Bytes, to: int) -> int:
     return to + digits
 
 
-@_compiled
+@compiled
 def _copy(data: _Bytes, begin: int, end: int, out: _Bytes, to: int) -> int:
     """Copy bytes; return the place after them."""
     for at in range(begin, end):
@@ -438,7 +429,7 @@ def _copy(data: _Bytes, begin: int, end: int, out: _Bytes, to: int) -> int:
 # Any value, as JSON.
 
 
-@_compiled
+@compiled
 def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:  # noqa: C901 - one loop
     """Write the value at `at` as JSON: (the place after it, the end of the JSON)."""
     opened = np.zeros(_DEPTH_MOST, np.uint8)
@@ -490,18 +481,18 @@ def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int,
         counts[depth - 1] += 1
 
 
-@_compiled
+@compiled
 def _is_end(byte: int) -> bool:
     return byte in (_END_VECTOR, _END_MAP, _END_LIST)
 
 
-@_compiled
+@compiled
 def _end_of(byte: int) -> int:
     """Return the closing bracket of this opening bracket."""
     return _END_MAP if byte == _MAP else _END_VECTOR if byte == _VECTOR else _END_LIST
 
 
-@_compiled
+@compiled
 def _emit_scalar(data: _Bytes, at: int, json: bool, is_key: bool, out: _Bytes, to: int) -> tuple[int, int]:
     """Write a word, an integer or a constant as JSON: (the place after it, the end of the JSON)."""
     byte = data[at]
@@ -534,7 +525,7 @@ def _emit_scalar(data: _Bytes, at: int, json: bool, is_key: bool, out: _Bytes, t
     return _ODD, 0
 
 
-@_compiled
+@compiled
 def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, end: int) -> bool:
     """Record the hash of the key that was just written. Return False if the map may have the key already, or has too many keys."""
     if count >= _KEYS_MOST:
@@ -552,7 +543,7 @@ def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, e
 # Transactions.
 
 
-@_phase
+@phase
 def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
     """Return 1 if a vector (from behind its bracket on) begins with a vector that begins with a word, 0 if not, or a negative stop reason."""
     at = _next(data, at, json, 0)
@@ -566,7 +557,7 @@ def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
     return 1 if data[at] == _COLON or data[at] == _QUOTE else 0
 
 
-@_phase
+@phase
 def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa: C901, PLR0912 - after each part it may end
     """Scan the micro-operations of a transaction, from behind its bracket on: what each does, its key, a value or a list."""
     total, _, _, numbers, codes, kinds, element_ends, elements = out
@@ -623,7 +614,7 @@ def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa:
     return at + 1
 
 
-@_phase
+@phase
 def _micro_head(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
     """Read what a micro-operation does and its key: (code, key, the place where its value begins, or its end)."""
     at = _next(data, at, json, 0)
@@ -644,7 +635,7 @@ def _micro_head(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
     return code, key, _next(data, at, json, 1)
 
 
-@_phase
+@phase
 def _micro_code(data: _Bytes, begin: int, end: int) -> int:
     """Find the place in `_MICRO` of what a micro-operation does; −1 for anything else."""
     if _is(data, begin, end, _APPEND):
@@ -654,7 +645,7 @@ def _micro_code(data: _Bytes, begin: int, end: int) -> int:
     return 2 if _is(data, begin, end, _W) or _is(data, begin, end, _WRITE) else -1
 
 
-@_phase
+@phase
 def _close(data: _Bytes, at: int, json: bool) -> int:
     """Read the end of a non-empty vector."""
     at = _next(data, at, json, 1)
@@ -663,7 +654,7 @@ def _close(data: _Bytes, at: int, json: bool) -> int:
     return at + 1 if data[at] == _END_VECTOR else _ODD
 
 
-@_compiled
+@compiled
 def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
     """Count brackets, except those in strings, in comments and as characters."""
     end = len(data)
@@ -695,7 +686,7 @@ def _may_end(data: _Bytes) -> bool:  # noqa: C901 - one loop
 # Ops: entry by entry.
 
 
-@_compiled
+@compiled
 def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
     data: _Bytes, json: bool, independent: bool, ops: _Ops, texts: _Texts, mops: _Mops
 ) -> int:
@@ -778,7 +769,7 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
         state[_MOPS], state[_ELEMENTS] = mops.totals[_MOP], mops.totals[_ELEMENT]
 
 
-@_phase
+@phase
 def _between_ops(data: _Bytes, at: int, line: int, json: bool) -> tuple[int, int]:
     """Skip what stands between ops, commas in both notations: (the place after it, the line there)."""
     while at < len(data):
@@ -792,7 +783,7 @@ def _between_ops(data: _Bytes, at: int, line: int, json: bool) -> tuple[int, int
     return at, line
 
 
-@_compiled
+@compiled
 def _newlines(data: _Bytes, begin: int, end: int) -> int:
     count = 0
     for place in range(begin, end):
@@ -801,7 +792,7 @@ def _newlines(data: _Bytes, begin: int, end: int) -> int:
     return count
 
 
-@_phase
+@phase
 def _after_tag(data: _Bytes, at: int, json: bool) -> int:
     """Go behind the bracket of an op's map, which in EDN may have the tag of a record."""
     if data[at] == _HASH and not json:
@@ -816,7 +807,7 @@ def _after_tag(data: _Bytes, at: int, json: bool) -> int:
     return at + 1 if data[at] == _MAP else _ODD
 
 
-@_phase
+@phase
 def _entry(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Read the key of an entry: (its bit, the place where its value begins)."""
     begin, stop, at = _word(data, at, json)
@@ -825,7 +816,7 @@ def _entry(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return _entry_bit(data, begin, stop), _after_colon(data, at, json)
 
 
-@_phase
+@phase
 def _entry_bit(data: _Bytes, begin: int, stop: int) -> int:
     """Find the bit of an entry's key; 0 for any that an op does not have."""
     bit = 0
@@ -850,7 +841,7 @@ def _entry_bit(data: _Bytes, begin: int, stop: int) -> int:
     return bit
 
 
-@_phase
+@phase
 def _type(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Read one of `_TYPES`: (its place there, the place after it)."""
     begin, stop, at = _word(data, at, json)
@@ -865,7 +856,7 @@ def _type(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return (3, at) if _is(data, begin, stop, _INFO) else (0, _ODD)
 
 
-@_phase
+@phase
 def _number(data: _Bytes, at: int, json: bool, bit: int) -> tuple[int, int, int]:
     """Read an integer or null: (the integer, `bit` if it is one, the place after it)."""
     if data[at] == _SMALL_N:
@@ -874,7 +865,7 @@ def _number(data: _Bytes, at: int, json: bool, bit: int) -> tuple[int, int, int]
     return number, bit, at
 
 
-@_phase
+@phase
 def _process(data: _Bytes, at: int, json: bool, independent: bool) -> tuple[int, int, int]:
     """Read a process, as `_number`: a number, or the name of the nemesis, which independent keys leave to the general reader."""
     if data[at] == _COLON or data[at] == _QUOTE:
@@ -888,7 +879,7 @@ def _process(data: _Bytes, at: int, json: bool, independent: bool) -> tuple[int,
     return number, given, at
 
 
-@_phase
+@phase
 def _copied_word(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
     """Copy a word: (the end of the copy, the place after the word)."""
     begin, stop, at = _word(data, at, json)
@@ -897,7 +888,7 @@ def _copied_word(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tup
     return _copy(data, begin, stop, out, to), at
 
 
-@_phase
+@phase
 def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) -> int:
     """Scan a word, as a text of that kind."""
     begin, stop, at = _word(data, at, json)
@@ -908,7 +899,7 @@ def _text(data: _Bytes, at: int, json: bool, out: _Texts, op: int, kind: int) ->
     return at
 
 
-@_phase
+@phase
 def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     """Scan an error: a word as it is, anything else as JSON, or null."""
     if data[at] == _COLON or data[at] == _QUOTE:
@@ -922,7 +913,7 @@ def _error(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     return at
 
 
-@_phase
+@phase
 def _sort_of_value(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     """Determine the sort of a value, and read it if it is null: (0, `_TRANSACTION` or `_OTHER`; the place after null, or of the value)."""
     if at < 0:
@@ -938,7 +929,7 @@ def _sort_of_value(data: _Bytes, at: int, json: bool) -> tuple[int, int]:
     return _OTHER, at
 
 
-@_phase
+@phase
 def _independent_key(data: _Bytes, at: int, json: bool, out: _Texts, op: int) -> int:
     """Scan the bracket and the key of a value of independent keys; return where the value begins."""
     if data[at] != _VECTOR:
@@ -963,7 +954,7 @@ def _independent_key(data: _Bytes, at: int, json: bool, out: _Texts, op: int) ->
     return _ODD if at >= 0 and data[at] == _END_VECTOR else at
 
 
-@_compiled
+@compiled
 def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
     """Return True if a word could be the JSON of another key; such words need the general reader."""
     if begin == stop:
@@ -980,7 +971,7 @@ def _may_be_json(data: _Bytes, begin: int, stop: int) -> bool:
     )
 
 
-@_phase
+@phase
 def _json_value(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
     """Write a value that is not a transaction as JSON: (the end of the JSON, the place after the value)."""
     at, end = _emit(data, at, json, out, to)

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemaquake.checkers.elle.arrays import Ints, Longs, Mask
-from schemaquake.checkers.elle.compiled import compiled
 from schemaquake.checkers.elle.transactions import INFO, NEVER, Transactions
+from schemaquake.harness.compiled import compiled
 
 __all__ = [
     "MICRO_OPERATIONS",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
 import time
-from contextlib import contextmanager
 
 import pytest
+from one_request_server import one_request_server
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.transport import TMemoryBuffer
 
 from schemaquake.clusters.thrift.protocol import answers_thrift
-from schemaquake.harness.wait import pause_for
 
 CALL, REPLY, EXCEPTION = 1, 2, 3
 
@@ -23,41 +21,14 @@ def message(kind, version=0x8001):
     return struct.pack(">i", len(body)) + body
 
 
-@contextmanager
-def server(*pieces, pause_s=0.0, hang=False):
-    """A server on the loopback that reads one request, then sends the pieces; `asked` holds what it was sent."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    asked = []
-    done = threading.Event()
-
-    def serve():
-        connection, _ = listener.accept()
-        with connection:
-            asked.append(connection.recv(128))
-            for piece in pieces:
-                connection.sendall(piece)
-                pause_for(pause_s)
-            if hang:
-                done.wait(10)
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield listener.getsockname()[1], asked
-    finally:
-        done.set()
-        thread.join(5)
-        listener.close()
-
-
 @pytest.mark.parametrize("kind", [REPLY, EXCEPTION])
 def test_any_answer_to_the_call_is_an_answer(kind):
-    with server(message(kind)) as (port, _):
+    with one_request_server(message(kind)) as (port, _):
         assert answers_thrift("127.0.0.1", port)
 
 
 def test_what_is_asked_is_a_framed_call_that_others_can_read():
-    with server(message(REPLY)) as (port, asked):
+    with one_request_server(message(REPLY)) as (port, asked):
         answers_thrift("127.0.0.1", port)
     (frame,) = asked
     assert struct.unpack(">i", frame[:4]) == (len(frame) - 4,)
@@ -67,7 +38,7 @@ def test_what_is_asked_is_a_framed_call_that_others_can_read():
 
 
 def test_an_answer_in_pieces_is_an_answer():
-    with server(*(bytes([octet]) for octet in message(REPLY)[:8]), pause_s=0.01) as (port, _):
+    with one_request_server(*(bytes([octet]) for octet in message(REPLY)[:8]), pause_s=0.01) as (port, _):
         assert answers_thrift("127.0.0.1", port)
 
 
@@ -83,12 +54,12 @@ def test_an_answer_in_pieces_is_an_answer():
     ids=["nothing", "half", "a call", "another protocol", "http"],
 )
 def test_anything_else_is_none(pieces):
-    with server(*pieces) as (port, _):
+    with one_request_server(*pieces) as (port, _):
         assert not answers_thrift("127.0.0.1", port)
 
 
 def test_a_node_that_accepts_but_never_answers_does_not_serve():
-    with server(hang=True) as (port, _):
+    with one_request_server(hang=True) as (port, _):
         began = time.monotonic()
         assert not answers_thrift("127.0.0.1", port, timeout_s=0.2)
         assert time.monotonic() - began < 5
