@@ -1,0 +1,369 @@
+"""Statements: the objects that DESCRIBE spells as CREATE statements, as definitions that schema tables would hold.
+
+A node that can describe its memory (4.0 and later, ScyllaDB, and 1.1) shows it as text. Parsed, that text is in the
+vocabulary of observations (`schemaquake.harness.model.observation`), so that memory can be compared with a reading of
+schema tables, and can be judged in its place. What a statement does not spell (ids, dropped columns) is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from schemaquake.harness.model.operation import JSON
+
+__all__ = ["Statement", "parse_statement"]
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?: (?P<body>\$\$.*?\$\$) | (?P<text>'(?:[^']|'')*') | (?P<quoted>"(?:[^"]|"")*")
+             | (?P<word>[^\s(){}<>,;:='".\[\]]+(?:\.\d+)?) | (?P<mark>[(){}<>,;:=.\[\]]) )""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPENING: Final = frozenset("({<[")
+_CLOSING: Final = frozenset(")}>]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One CREATE statement. `name` is bare, without quotes; "" for a keyspace.
+
+    `definition` has the keys that the observation of such an object has, as far as the statement spells them; of an index
+    `table` and `target`. The columns of a view have no types: they are those of its base.
+    """
+
+    kind: str
+    keyspace: str
+    name: str
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_statement(kind: str, text: str) -> Statement | None:
+    """Parse the statement of an object of that kind (as observations name it); None if it is not understood."""
+    reader = _READERS.get(kind)
+    tokens = _tokens(text)
+    if reader is None or tokens is None:
+        return None
+    try:
+        return reader(_Reader(tokens))
+    except _NotUnderstoodError:
+        return None
+
+
+class _NotUnderstoodError(Exception):
+    """The text is no statement of the expected kind."""
+
+
+def _tokens(text: str) -> list[str] | None:
+    found: list[str] = []
+    position = 0
+    text = text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            return None
+        found.append(match[0].strip())
+        position = match.end()
+    return [lexeme for lexeme in found if lexeme != ";"]
+
+
+class _Reader:
+    """The tokens of a statement, read from left to right."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def next(self) -> str:
+        """The next lexeme; "" at the end."""
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def take(self) -> str:
+        """Take the next lexeme."""
+        if not self.next:
+            raise _NotUnderstoodError
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def accept(self, *words: str) -> bool:
+        """Take these words if they are next."""
+        found = self._tokens[self._at : self._at + len(words)]
+        if [lexeme.upper() for lexeme in found] != list(words):
+            return False
+        self._at += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Take these words, which must be next."""
+        if not self.accept(*words):
+            raise _NotUnderstoodError
+
+    def name(self) -> str:
+        """Take an identifier."""
+        lexeme = self.take()
+        if lexeme.startswith('"'):
+            return lexeme[1:-1].replace('""', '"')
+        if lexeme[0] in "'$" or lexeme in _OPENING | _CLOSING:
+            raise _NotUnderstoodError
+        return lexeme.lower()
+
+    def qualified(self) -> tuple[str, str]:
+        """Take `keyspace.name`, or a bare name with the keyspace ""."""
+        first = self.name()
+        return (first, self.name()) if self.accept(".") else ("", first)
+
+    def group(self) -> list[list[str]]:
+        """Take `( … )` as its parts between commas of the outermost level."""
+        self.expect("(")
+        depth = 0
+        parts: list[list[str]] = [[]]
+        while not (depth == 0 and self.next == ")"):
+            lexeme = self.take()
+            depth += (lexeme in _OPENING) - (lexeme in _CLOSING)
+            if lexeme == "," and depth == 0:
+                parts.append([])
+            else:
+                parts[-1].append(lexeme)
+        self.expect(")")
+        return [part for part in parts if part]
+
+    def rest(self) -> list[str]:
+        """Take everything that is left."""
+        left = list(self._tokens[self._at :])
+        self._at = len(self._tokens)
+        return left
+
+
+# ── the kinds ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _keyspace(reader: _Reader) -> Statement:
+    reader.expect("CREATE", "KEYSPACE")
+    reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name()
+    options = _options(reader)
+    definition: dict[str, Any] = {}
+    if isinstance(replication := options.get("replication"), dict):
+        definition["replication"] = {key: str(value) for key, value in replication.items()}
+    if "durable_writes" in options:
+        definition["durable_writes"] = options["durable_writes"]
+    return Statement(kind="keyspace", keyspace=name, name="", definition=definition)
+
+
+def _table(reader: _Reader) -> Statement:
+    reader.expect("CREATE", "TABLE")
+    reader.accept("IF", "NOT", "EXISTS")
+    keyspace, name = reader.qualified()
+    columns: dict[str, dict[str, Any]] = {}
+    for part in reader.group():
+        if [lexeme.upper() for lexeme in part[:2]] == ["PRIMARY", "KEY"] and part[2:3] == ["("]:
+            _mark_key(columns, _key(part[2:]))
+        else:
+            _declare(columns, part)
+    options = _options(reader)
+    definition = {"columns": columns, "options": options, "indexes": {}, "dropped_columns": {}}
+    return Statement(kind="table", keyspace=keyspace, name=name, definition=definition)
+
+
+def _declare(columns: dict[str, dict[str, Any]], part: Sequence[str]) -> None:
+    inner = _Reader(part)
+    name = inner.name()
+    words = inner.rest()
+    kind, position = "regular", -1
+    for at, word in enumerate(words):
+        following = words[at + 1].upper() if at + 1 < len(words) else ""
+        if word.upper() == "PRIMARY" and following == "KEY":
+            kind, position, words = "partition_key", 0, words[:at]
+            break
+        if word.upper() == "STATIC":
+            kind, words = "static", words[:at]
+            break
+        if word.upper() in {"MASKED", "CHECK", "NOT"} and at:
+            words = words[:at]
+            break
+    if not words:
+        raise _NotUnderstoodError
+    columns[name] = {"type": _type_text(words), "kind": kind, "position": position}
+
+
+def _key(tokens: Sequence[str]) -> list[list[str]]:
+    """Read `((a, b), c)` or `(a, c)` as the partition key's columns and the clustering columns."""
+    parts = _Reader(tokens).group()
+    if not parts:
+        raise _NotUnderstoodError
+    first = _Reader(parts[0])
+    partition = [_Reader(p).name() for p in first.group()] if first.next == "(" else [first.name()]
+    return [partition, [_Reader(part).name() for part in parts[1:]]]
+
+
+def _mark_key(columns: dict[str, dict[str, Any]], key: Sequence[Sequence[str]]) -> None:
+    for kind, names in zip(("partition_key", "clustering"), key, strict=True):
+        for position, name in enumerate(names):
+            if name not in columns:
+                raise _NotUnderstoodError
+            columns[name] |= {"kind": kind, "position": position}
+
+
+def _view(reader: _Reader) -> Statement:
+    reader.expect("CREATE", "MATERIALIZED", "VIEW")
+    reader.accept("IF", "NOT", "EXISTS")
+    keyspace, name = reader.qualified()
+    reader.expect("AS", "SELECT")
+    while not reader.accept("FROM"):
+        reader.take()
+    base = reader.qualified()[1]
+    while not reader.accept("PRIMARY", "KEY"):
+        reader.take()
+    columns: dict[str, dict[str, Any]] = {}
+    first, second = _key(["(", *(lexeme for part in _between(reader.group()) for lexeme in part), ")"])
+    for kind, names in (("partition_key", first), ("clustering", second)):
+        columns |= {part: {"kind": kind, "position": position} for position, part in enumerate(names)}
+    options = _options(reader)
+    definition = {"base_table_name": base, "columns": columns, "options": options}
+    return Statement(kind="view", keyspace=keyspace, name=name, definition=definition)
+
+
+def _between(parts: Sequence[list[str]]) -> Iterator[list[str]]:
+    """Put the commas back between the parts of a group."""
+    for number, part in enumerate(parts):
+        yield [",", *part] if number else part
+
+
+def _type(reader: _Reader) -> Statement:
+    reader.expect("CREATE", "TYPE")
+    reader.accept("IF", "NOT", "EXISTS")
+    keyspace, name = reader.qualified()
+    fields = []
+    for part in reader.group():
+        inner = _Reader(part)
+        fields.append([inner.name(), _type_text(inner.rest())])
+    return Statement(kind="type", keyspace=keyspace, name=name, definition={"fields": fields})
+
+
+def _function(reader: _Reader) -> Statement:
+    reader.expect("CREATE")
+    reader.accept("OR", "REPLACE")
+    reader.expect("FUNCTION")
+    keyspace, name = reader.qualified()
+    arguments = []
+    for part in reader.group():
+        inner = _Reader(part)
+        arguments.append([inner.name(), _type_text(inner.rest())])
+    while not reader.accept("RETURNS"):
+        reader.take()
+    if reader.accept("NULL", "ON", "NULL", "INPUT"):
+        reader.expect("RETURNS")
+    returns = []
+    while reader.next.upper() not in {"LANGUAGE", "DETERMINISTIC", "MONOTONIC", ""}:
+        returns.append(reader.take())
+    while not reader.accept("AS"):
+        reader.take()
+    body = reader.take()
+    text = body[2:-2] if body.startswith("$$") else body[1:-1].replace("''", "'")
+    definition = {"arguments": arguments, "returns": _type_text(returns), "body": text}
+    return Statement(kind="function", keyspace=keyspace, name=name, definition=definition)
+
+
+def _aggregate(reader: _Reader) -> Statement:
+    reader.expect("CREATE")
+    reader.accept("OR", "REPLACE")
+    reader.expect("AGGREGATE")
+    keyspace, name = reader.qualified()
+    arguments = [_type_text(part) for part in reader.group()]
+    reader.expect("SFUNC")
+    state_function = reader.qualified()[1]
+    reader.expect("STYPE")
+    state_type = []
+    while reader.next.upper() not in {"FINALFUNC", "INITCOND", "REDUCEFUNC", "DETERMINISTIC", ""}:
+        state_type.append(reader.take())
+    final_function = reader.qualified()[1] if reader.accept("FINALFUNC") else None
+    definition = {
+        "arguments": arguments,
+        "state_function": state_function,
+        "state_type": _type_text(state_type),
+        "final_function": final_function,
+    }
+    return Statement(kind="aggregate", keyspace=keyspace, name=name, definition=definition)
+
+
+def _index(reader: _Reader) -> Statement:
+    reader.expect("CREATE")
+    reader.accept("CUSTOM")
+    reader.expect("INDEX")
+    reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name()
+    reader.expect("ON")
+    keyspace, table = reader.qualified()
+    columns = reader.group()
+    target = "".join(columns[0]) if len(columns) == 1 else None
+    return Statement(kind="index", keyspace=keyspace, name=name, definition={"table": table, "target": target})
+
+
+_READERS: Final = {
+    "keyspace": _keyspace,
+    "table": _table,
+    "view": _view,
+    "type": _type,
+    "function": _function,
+    "aggregate": _aggregate,
+    "index": _index,
+}
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _type_text(tokens: Sequence[str]) -> str:
+    if not tokens:
+        raise _NotUnderstoodError
+    return "".join(tokens).replace(",", ", ")
+
+
+def _options(reader: _Reader) -> dict[str, JSON]:
+    """Take `WITH name = value AND …`; the order of clustering columns stands under `clustering_order`."""
+    options: dict[str, JSON] = {}
+    if not reader.accept("WITH"):
+        return options
+    while True:
+        if reader.accept("CLUSTERING", "ORDER", "BY"):
+            order = [_Reader(part) for part in reader.group()]
+            options["clustering_order"] = {inner.name(): inner.take().lower() for inner in order}
+        elif reader.accept("COMPACT", "STORAGE"):
+            options["compact_storage"] = True
+        else:
+            name = reader.name()
+            reader.expect("=")
+            options[name] = _value(reader)
+        if not reader.accept("AND"):
+            return options
+
+
+def _value(reader: _Reader) -> JSON:
+    lexeme = reader.take()
+    if lexeme in "{[":
+        return _collection(reader, "}" if lexeme == "{" else "]")
+    if lexeme.startswith("'"):
+        return lexeme[1:-1].replace("''", "'")
+    if lexeme.lower() in {"true", "false"}:
+        return lexeme.lower() == "true"
+    if re.fullmatch(r"[+-]?\d+", lexeme):
+        return int(lexeme)
+    if re.fullmatch(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?", lexeme):
+        return float(lexeme)
+    return lexeme
+
+
+def _collection(reader: _Reader, closing: str) -> JSON:
+    """Take the rest of a map, or of a set or a list."""
+    entries: dict[str, JSON] = {}
+    members: list[JSON] = []
+    while not reader.accept(closing):
+        value = _value(reader)
+        if reader.accept(":"):
+            entries[str(value)] = _value(reader)
+        else:
+            members.append(value)
+        reader.accept(",")
+    return entries if entries or not members else members
