@@ -1,12 +1,8 @@
 """Facts: the results of one run of a matrix, race by race, and the anomalies that cannot be attributed to a race.
 
-An anomaly belongs to a race if its objects live in the race's keyspace. An anomaly that names no object, or an object of a
-canary, is `at large`: it concerns the cluster as a whole. In a run of one kind of race it is attributed to that kind. In a
-run shared by several kinds it cannot be attributed, and it may also have caused what the other kinds show afterwards. Such a
-run counts for none of them, and each kind is run alone (`RunFacts.ambiguous`).
-
-An anomaly of the whole cluster (its scope in the catalogue) may name objects that are not its cause: a schema disagreement
-names the last acknowledged change. It is therefore always at large, and so are anomalies of a node.
+An anomaly `at large` (`schemaquake.results.tables.attribution`) concerns the cluster as a whole. In a run of one kind of race
+it is attributed to that kind. In a run shared by several kinds it cannot be attributed, and it may also have caused what the
+other kinds show afterwards. Such a run counts for none of them, and each kind is run alone (`RunFacts.ambiguous`).
 """
 
 from __future__ import annotations
@@ -15,17 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from schemaquake.checkers.findings.catalogue import counted_by_runs, scope_of
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from schemaquake.harness.errors import SchemaquakeError
-from schemaquake.harness.model.records import keyspace_of, plain
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.records import HISTORY, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.harness.model.verdict_upgrade import upgrade_doubt
 from schemaquake.results.report.material import Race, anomalies_of, races_of
 from schemaquake.results.runs.execution import FinishedRun
-from schemaquake.results.store.store import Store
+from schemaquake.results.store.store import Store, read_table
 from schemaquake.results.summary.cell import Evidence
 from schemaquake.results.summary.run_summary import RunSummary
 from schemaquake.results.summary.summarise import read_summary
+from schemaquake.results.tables.attribution import attribute_all, read_ground
 from schemaquake.results.wording import shortened
 
 __all__ = ["JUDGE_LIMIT_S", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
@@ -134,7 +134,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
     summary = read_summary(store)
     anomalies = anomalies_of(finished.verdict)
     raced = races_of(store.read_analysis("races"))
-    by_keyspace, at_large = _attributed(anomalies, [race.keyspace for race in summary.races])
+    by_keyspace, at_large = _attributed(store, anomalies)
     return RunFacts(
         run=folder,
         completed=summary.completed,
@@ -160,25 +160,19 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
 # ── attribution ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attributed(
-    anomalies: Sequence[Anomaly], keyspaces: Sequence[str]
-) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
-    """Map each race's keyspace to its anomalies, and list the anomalies at large. `keyspaces` are in the order in which the races began.
-
-    An anomaly of a canary, or of a race that never began, belongs to the last race (see
-    `schemaquake.results.tables.races`) and is at large too: another kind of race may have prepared it. An anomaly that is
-    counted by runs is at large for the same reason.
-    """
+def _attributed(store: Store, anomalies: Sequence[Anomaly]) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
+    """Map each race's keyspace to its anomalies, and list the anomalies at large."""
+    notes = read_table(
+        store.path("history.parquet"),
+        pa.schema([HISTORY.field(name) for name in ("process", "f", "key", "value")]),
+        keep=lambda events: events.filter(pc.equal(events["process"], NEMESIS)),
+    )
+    attributions = attribute_all(anomalies, read_ground(notes), store.read_analysis("operations"))
     by_keyspace: dict[str, list[Anomaly]] = {}
-    at_large = []
-    for anomaly in anomalies:
-        named = () if scope_of(anomaly.type) == "cluster" else anomaly.objects
-        mine = dict.fromkeys(owner for name in named if (owner := keyspace_of(name)) in keyspaces)
-        strays = keyspaces[-1:] if named and not mine else ()
-        for keyspace in (*mine, *strays):
-            by_keyspace.setdefault(str(keyspace), []).append(anomaly)
-        if not mine or counted_by_runs(anomaly.type):
-            at_large.append(anomaly)
+    for anomaly, attribution in zip(anomalies, attributions, strict=True):
+        for keyspace in attribution.races:
+            by_keyspace.setdefault(keyspace, []).append(anomaly)
+    at_large = [one for one, attribution in zip(anomalies, attributions, strict=True) if attribution.at_large]
     return by_keyspace, at_large
 
 

@@ -17,6 +17,7 @@ from schemaquake.results.engines.combination import doubts_of, keyspaces_undecid
 from schemaquake.results.report.material import Material, Race, anomalies_of, checkers_of, races_of
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.summary.cell import describe_standing, standing_of
+from schemaquake.results.tables.attribution import attribute_all
 from schemaquake.results.wording import counted, joined, shortened, system_name
 
 __all__ = [
@@ -178,8 +179,9 @@ def keyspaces_of(anomaly: Anomaly) -> tuple[str, ...]:
 
 def _finding(material: Material, kind: str, anomalies: Sequence[Anomaly], races: Sequence[Race]) -> Finding:
     known = CATALOGUE.get(kind)
-    concerned = {keyspace for anomaly in anomalies for keyspace in keyspaces_of(anomaly)}
-    broken = tuple(race for race in races if race.keyspace in concerned or kind in race.anomalies)
+    attributions = attribute_all(anomalies, material.ground, material.operations)
+    concerned = {keyspace for attribution in attributions for keyspace in attribution.races}
+    broken = tuple(race for race in races if race.keyspace in concerned)
     workloads = {race.workload for race in broken}
     references = [*(known.references if known else ()), *(ref for anomaly in anomalies for ref in anomaly.references)]
     return Finding(

@@ -6,7 +6,7 @@ Reports are functions of a material and nothing else: no store, no Spark, no clo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.tables.attribution import Ground, read_ground
 from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
@@ -86,8 +87,12 @@ class Material:
     nodes: tuple[str, ...] = field(init=False)
     """Names of all nodes, in order: those in observations and operations, or else those of the plan."""
 
+    ground: Ground = field(init=False)
+    """The notes that decide which race an anomaly belongs to."""
+
     def __post_init__(self) -> None:
-        """Derive the chronicle and the nodes from the tables once."""
+        """Derive the chronicle, the ground of attribution and the nodes from the tables once."""
+        object.__setattr__(self, "ground", _ground(self))
         object.__setattr__(self, "chronicle", chronicle_of(self.history))
         object.__setattr__(self, "nodes", _nodes(self))
 
@@ -143,6 +148,14 @@ def _walk(verdict: Verdict) -> Iterator[Verdict]:
     yield verdict
     for part in verdict.parts:
         yield from _walk(part)
+
+
+def _ground(material: Material) -> Ground:
+    """Read the notes on races; a history without them has those of the table of races."""
+    ground = read_ground(material.history)
+    return (
+        ground if ground.races else replace(ground, races={name: {} for name in material.races["keyspace"].to_pylist()})
+    )
 
 
 def _nodes(material: Material) -> tuple[str, ...]:

@@ -1,19 +1,23 @@
 """Whose anomaly it is, and what is at nobody's door."""
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from schemaquake.harness.errors import ExitCode
+from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 from schemaquake.harness.run.runner import Outcome
 from schemaquake.results.engines.combination import of_all_keyspaces
 from schemaquake.results.matrix.facts import RunFacts, facts_of
 from schemaquake.results.runs.execution import FinishedRun
-from schemaquake.results.store.store import Store
+from schemaquake.results.store.store import Store, write_table
 from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.races import RACES
 
+NOTE = orjson.dumps({"canary": "sq_canary.drop_type_001"}).decode()
 PLAN = Plan(system="cassandra:5.0.9", workloads=("drop-type",), options={"races": "2"})
 
 
@@ -41,6 +45,13 @@ def finished(tmp_path, *anomalies, kinds=("drop-type", "drop-type"), parts=(), c
         for n, kind in enumerate(kinds)
     ]
     store.write_analysis("races", RACES.empty_table().from_pylist(rows, schema=RACES))
+    store.write_analysis("operations", OPERATIONS.empty_table())
+    notes = [
+        {"index": n, "time": n, "process": -1, "type": "info", "f": "race", "key": row["keyspace"], "value": NOTE}
+        for n, row in enumerate(rows)
+    ]
+    write_table(tmp_path / "history.parquet", pa.Table.from_pylist(notes, schema=HISTORY))
+    write_table(tmp_path / "observations.parquet", OBSERVATIONS.empty_table())
     verdict = Verdict(valid=False, checker="all", anomalies=tuple(anomalies), parts=tuple(parts))
     write_summary(store, verdict, Outcome(completed=completed, error=error, exit_code=ExitCode.INVALID))
     return FinishedRun(
