@@ -14,6 +14,7 @@ from schemaquake.clusters.distribution import resolvers
 from schemaquake.clusters.distribution.resolvers import Ivy, Maven, choose_resolver
 from schemaquake.clusters.systems.coordinates import Coordinates
 from schemaquake.harness.errors import EnvironmentLacks, FetchError
+from schemaquake.harness.wait import until
 
 SMALL = [Coordinates("org.slf4j", "slf4j-log4j12", "1.6.1")]
 JARS = ["log4j-1.2.16.jar", "slf4j-api-1.6.1.jar", "slf4j-log4j12-1.6.1.jar"]
@@ -147,12 +148,28 @@ def test_downloads_are_counted_while_they_come(maven, tmp_path):
 
 
 def test_resolver_that_never_ends_is_ended_with_all_it_started(maven, tmp_path, monkeypatch):
+    child = tmp_path / "child"
+
+    def once_it_began(condition, **limits):
+        until(child.exists, deadline_s=60, what="the resolver's child")
+        return until(condition, **limits)
+
+    monkeypatch.setattr(resolvers, "until", once_it_began)
     monkeypatch.setattr(resolvers, "_DEADLINE_S", 0.5)
     with pytest.raises(FetchError, match=r"Maven gave no result: .* within 0\.5 s"):
-        maven(f"sleep 60 & echo $! > {tmp_path}/child; wait").retrieve(SMALL, tmp_path / "lib", counted=silent)
-    child = int((tmp_path / "child").read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+        maven(f"sleep 600 & echo $! > {child}.new; mv {child}.new {child}; wait").retrieve(
+            SMALL, tmp_path / "lib", counted=silent
+        )
+    state = Path(f"/proc/{int(child.read_text())}/stat")
+
+    def ended() -> bool:
+        try:
+            return state.read_text().rpartition(")")[2].split()[0] in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    # A signal is sent at once and takes effect when the kernel gives the process its turn.
+    until(ended, deadline_s=60, what="the child's end")
 
 
 def test_auto_is_maven_where_it_is_installed_and_ivy_elsewhere(maven, tmp_path, monkeypatch):
