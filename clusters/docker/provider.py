@@ -496,8 +496,8 @@ def _saved_log(engine: DockerEngine, container: Container, record: _Record, fold
     assert printed is not None
     try:
         text = transport.get(printed)
-    except (FileNotFoundError, NodeUnreachable, ClusterError) as error:
+        keeps.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    except (OSError, NodeUnreachable, ClusterError) as error:
         return f"the log of {container.node} could not be saved: {error}"
-    keeps.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text)
     return f"the log of {container.node} was saved as {path.name}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from schemaquake.clusters.nodes import keyspaces
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.harness.errors import HealError, SchemaquakeError
-from schemaquake.harness.faults.healing import heal_open
+from schemaquake.harness.faults.healing import close_ledger, heal_open
 from schemaquake.harness.faults.ledger import Ledger
 
 __all__ = ["heal_by_ledger"]
@@ -31,8 +31,8 @@ def heal_by_ledger(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bo
         try:
             healed = heal_open(cluster, ledger)
         finally:
-            ledger.close()
-        done += healed.done
+            unwritten = close_ledger(ledger)
+        done += [*healed.done, *unwritten]
         left += healed.left
     if not left:
         for step in (

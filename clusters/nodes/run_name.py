@@ -11,7 +11,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from schemaquake.harness.faults.ledger import read_ledger
+from schemaquake.harness.faults.ledger import examine_ledger
 
 __all__ = ["name_run", "run_name", "run_of"]
 
@@ -34,9 +34,10 @@ def run_name(folder: Path) -> str:
 
 
 def run_of(ledger: Path) -> str:
-    """Read the name from the ledger, else from the folder that it lies in. Raises HistoryError for a damaged ledger."""
-    named = [entry.what for entry in read_ledger(ledger) if entry.kind == "run"] if ledger.exists() else []
-    return str(named[-1]["name"]) if named and named[-1] is not None else run_name(ledger.parent)
+    """Read the name from the ledger, as far as that can be read, else from the folder that it lies in."""
+    entries = examine_ledger(ledger).entries if ledger.exists() else []
+    named = [entry.run_name for entry in entries if entry.run_name is not None]
+    return named[-1] if named else run_name(ledger.parent)
 
 
 def _name_of_folder(folder: Path) -> str:

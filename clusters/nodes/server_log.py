@@ -107,14 +107,12 @@ class FollowedLog:
             return
         try:
             text = self.text()
-        except (ClusterError, OSError) as error:
-            log.warning("a log could not be fetched", extra={"node": self._node, "error": str(error)})
-            return
-        if not text:
-            return
-        self._copies.mkdir(parents=True, exist_ok=True)
-        (self._copies / log_name(self._start)).write_text(text, encoding="utf-8")
-        self._is_kept = True
+            if text:
+                self._copies.mkdir(parents=True, exist_ok=True)
+                (self._copies / log_name(self._start)).write_text(text, encoding="utf-8")
+                self._is_kept = True
+        except (ClusterError, OSError) as error:  # a full disk here is no reason to leave a server down there
+            log.warning("a log could not be kept", extra={"node": self._node, "error": str(error)})
 
     def _tail(self, path: str) -> str:
         begins = (self._begins or {}).get(path, 0)

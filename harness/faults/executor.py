@@ -21,7 +21,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Literal, TypeAlias
 
-from schemaquake.harness.errors import ClusterError, FaultNotAllowed, HealError, NodeDied, PlanError, StartTimeout
+from schemaquake.harness.errors import (
+    ClusterError,
+    FaultNotAllowed,
+    HealError,
+    JournalError,
+    NodeDied,
+    PlanError,
+    StartTimeout,
+)
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.machine_time import ThreadTasks
@@ -306,7 +314,9 @@ class FaultExecutor:
         with self._lock:
             self._failures.append(f"{_called(fault)} on {', '.join(fault.nodes)}: {stage}: {text}")
             self._ledger.failed(opened.entry, text)
-            self._note_fault("fault-failed", fault, stage=stage, error=text)
+            # What is still to be undone does not wait for room on the disk; the run ends at its next note.
+            with suppress(JournalError, OSError):
+                self._note_fault("fault-failed", fault, stage=stage, error=text)
         log.warning("fault failed", extra={"fault": fault.id, "nemesis": fault.nemesis, "stage": stage, "error": text})
 
     def _note_fault(self, f: str, fault: Fault, **more: JSON) -> None:

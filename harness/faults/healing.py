@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemaquake.harness.errors import ClusterError, PlanError
+from schemaquake.harness.errors import ClusterError, JournalError, PlanError
 from schemaquake.harness.faults.executor import nothing_is_left
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.operation import JSON
@@ -16,7 +16,7 @@ from schemaquake.harness.model.protocols import Cluster, Guarded, LedgerHealer, 
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_process import still_running
 
-__all__ = ["Mended", "close_operations", "heal", "heal_ledger", "heal_open"]
+__all__ = ["Mended", "close_ledger", "close_operations", "heal", "heal_ledger", "heal_open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +40,24 @@ def heal(folder: Path) -> Sequence[str]:
         )
     provider: Provider = load("clusters", plan.cluster)
     done = list(provider.heal(folder))
+    if not (folder / FILE_NAME).exists():
+        return done
     ledger = Ledger(folder / FILE_NAME)
     done += close_operations(ledger)
-    for entry in (*ledger.open_faults(), *ledger.open_resources()):
-        what = (
-            entry.kind
-            if entry.fault is None
-            else f"{entry.fault.nemesis} of {', '.join(entry.fault.nodes) or 'the network'}"
-        )
+    for entry in ledger.open_faults():
+        assert entry.fault is not None, "open_faults lists nothing else"
         ledger.healing(entry.id)
         ledger.healed(entry.id, {"by": "schemaquake heal"})
-        done.append(f"{what}: gone, and marked as healed in the ledger")
-    ledger.close()
-    return done
+        nodes = ", ".join(entry.fault.nodes) or "the network"
+        done.append(f"{entry.fault.nemesis} of {nodes}: gone, and marked as healed in the ledger")
+    done += [f"{ledger.path}, {damage}; what it named is gone as well" for damage in ledger.damage]
+    return [*done, *close_ledger(ledger)]
 
 
 def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
     """Undo every open fault on a cluster that outlives its runs, from a run's ledger and the cluster file alone.
 
-    Raises PlanError for a file that is no such cluster's, HistoryError for a damaged ledger, HealError if something resists.
+    Raises PlanError for a file that is no such cluster's, HealError if something resists or cannot be read.
     """
     if not ledger.is_file():
         raise PlanError(f"there is no ledger {ledger}; it is {FILE_NAME} in the run's folder")
@@ -70,6 +69,15 @@ def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
     if not isinstance(provider, LedgerHealer):
         raise PlanError(f"a run on a {kind} cluster is healed from its folder: schemaquake heal RUN")
     return provider.heal_ledger(ledger, cluster_file)
+
+
+def close_ledger(ledger: Ledger) -> list[str]:
+    """Close the ledger after a healing. Returns a sentence if it could not be written: nothing of it undoes the healing."""
+    try:
+        ledger.close()
+    except JournalError as error:
+        return [str(error)]
+    return []
 
 
 def close_operations(ledger: Ledger) -> list[str]:
@@ -87,9 +95,11 @@ def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
     """Undo the open faults of a dead run on nodes that outlived it, the latest first; all are tried.
 
     Only what its nemesis has undone, and read back, is marked as healed; then its guards go. A server that was started
-    and does not serve is a finding: nothing is left that another healing would undo.
+    and does not serve is a finding: nothing is left that another healing would undo. What cannot be read of the ledger
+    may name a fault, and is left.
     """
-    done, left = close_operations(ledger), []
+    done = close_operations(ledger)
+    left = [f"{ledger.path}, {damage}; it may name a fault that is still in place" for damage in ledger.damage]
     for entry in reversed(ledger.open_faults()):
         fault = entry.fault
         assert fault is not None, "open_faults lists nothing else"

@@ -161,7 +161,7 @@ class Conductor:
         """Record the name by which nodes that outlive the run know it, so that the ledger alone suffices to heal."""
         name = cluster_traits(cluster).run_name
         if name is not None:
-            ledger.skipped(ledger.record("run", {"name": name}), "nothing to undo in itself")
+            ledger.name_run(name)
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
         """Refuse, before anything is started, a plan whose features the system lacks or whose means the machine lacks."""
