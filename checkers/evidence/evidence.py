@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.authority import Judged, StaleObject, judge_by_authority
 from schemaquake.checkers.evidence.node_schemas import FinalReadings, Sighting, read_final_schemas, read_sightings
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation, operations
@@ -68,9 +69,23 @@ class Evidence:
         return SchemaChanges(self.history)
 
     @cached_property
-    def readings(self) -> FinalReadings:
-        """The final reading of every node that the history or an observation names."""
+    def shown(self) -> FinalReadings:
+        """The final reading of every node that the history or an observation names, as the node itself showed it."""
         return read_final_schemas(self.observations, nodes=self.nodes, gone=self.notes.gone, parse=self._definitions)
+
+    @cached_property
+    def _judged(self) -> Judged:
+        return judge_by_authority(self.shown)
+
+    @property
+    def readings(self) -> FinalReadings:
+        """The final readings by which the schema is judged: `shown`, without copies that its authority contradicts."""
+        return self._judged.readings
+
+    @property
+    def stale(self) -> tuple[StaleObject, ...]:
+        """The objects of which a node has another copy than the schema's authority, in order of phases."""
+        return self._judged.stale
 
     @cached_property
     def notes(self) -> Notes:

@@ -36,6 +36,8 @@ __all__ = [
 
 PHASES: Final = ("settled", "restarted")
 """The final phases, in order; only in these are readings complete."""
+_NODES_OWN: Final = frozenset({"disk", "memory"})
+"""Authorities that are each node's own. Every other is one log of changes for the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,13 @@ class Table:
     base_table_id: str | None
     base_table_name: str | None
     definition: JSON
+    described: bool = False
+    """True for a table that a node described from its memory, which has no rows and no halves."""
 
     @property
     def has_own_row(self) -> bool:
         """True if the row with id and options is there; 1.2 and 2.0 have no ids, but always options."""
-        return self.id is not None or bool(self.options)
+        return self.described or self.id is not None or bool(self.options)
 
     @property
     def headless(self) -> bool:
@@ -145,11 +149,33 @@ class NodeSchema:
     live: Mapping[tuple[str, str, str], Live]
     refusals: Mapping[tuple[str, str, str], str]
     unanswered: frozenset[tuple[str, str, str]]
+    authority: str = "disk"
+    """The source that decides what the node's schema is, as its reading names it (`schemaquake.harness.model.observation`)."""
+    described: bool = False
+    """True if the node described its whole memory, so that what is not in `live` is not there."""
 
     @property
     def remembers(self) -> bool:
         """True if this node's memory was observed."""
-        return bool(self.live or self.refusals)
+        return bool(self.live or self.refusals) or self.described
+
+    @property
+    def follows_log(self) -> bool:
+        """True if one log of changes decides for the whole cluster, and schema tables on disk are a copy of its outcome."""
+        return self.authority not in _NODES_OWN
+
+    def stored(self) -> Mapping[tuple[str, str, str], JSON]:
+        """Return the objects on the node's disk as comparable values, by (kind, keyspace, name); a table with its id."""
+        disk: dict[tuple[str, str, str], JSON] = {
+            ("keyspace", keyspace, ""): definition for keyspace, definition in self.keyspaces.items()
+        }
+        for kind, tables in (("table", self.tables), ("view", self.views)):
+            for key, table in tables.items():
+                disk[(kind, *key)] = {"id": table.id, **table.definition}
+        disk |= {("type", *key): [list(field) for field in fields] for key, fields in self.types.items()}
+        disk |= {("function", *key): function.definition for key, function in self.functions.items()}
+        disk |= {("aggregate", *key): aggregate.definition for key, aggregate in self.aggregates.items()}
+        return disk
 
     @property
     def derived(self) -> frozenset[tuple[str, str, str]]:
@@ -285,7 +311,7 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
     parts: dict[str, dict[tuple[str, str], Any]] = {}
     version: str | None = None
     epoch: int | None = None
-    source = "disk"
+    source, authority, described = "disk", "disk", False
     memory_failed = any(
         row["kind"] == "live" and row["definition"] is None and row["error"] is not None for row in rows
     )
@@ -297,6 +323,8 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
         if row["kind"] == "version":
             version, epoch = row["id"], (definition or {}).get("epoch")
             source = (definition or {}).get("told_from", source)
+            authority = _authority(definition or {})
+            described = _describes_all(definition or {})
         if definition is None:
             continue
         key = (row["keyspace"], row["name"] or "")
@@ -328,7 +356,23 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
         live={} if memory_failed else live,
         refusals=refusals,
         unanswered=frozenset(unanswered),
+        authority=authority,
+        described=described and authority not in _NODES_OWN and not memory_failed,
     )
+
+
+def _describes_all(version: Mapping[str, Any]) -> bool:
+    """Tell if the node described its whole memory: a system with a log of the cluster does, unless it failed."""
+    return ("authority" in version or version.get("memory") == "statements") and "memory_error" not in version
+
+
+def _authority(version: Mapping[str, Any]) -> str:
+    """Return the authority that a version row names. Rows of 0.1 name none: it follows from what only such systems show."""
+    if "authority" in version:
+        return str(version["authority"])
+    if version.get("told_from") == "memory":
+        return "memory"
+    return "disk" if version.get("epoch") is None else "log"
 
 
 def _bare(name: str) -> str:

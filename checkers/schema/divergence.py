@@ -3,7 +3,9 @@
 Judges each node's final reading against the others' and against itself. Equal versions are never enough: up to 5.0 a
 version is a digest of what is on disk, and a coordinator may have something else in memory.
 Finds: `schema-disagreement` (versions differ), `hidden-divergence` (versions are equal, schemas are not),
-`memory-disk-divergence` (a node serves another schema than the one it has on disk).
+`memory-disk-divergence` (a node serves another schema than the one it has on disk). Where one log decides for the whole
+cluster, the disk is a copy for clients (`schemaquake.checkers.evidence.authority`): there one that differs is a
+`stale-schema-copy`, and neither of the latter two.
 Source: the 0.7 document, "Concurrency"; the 1.1 document, schema disagreement; CEP-21; CASSANDRA-15843, CASSANDRA-18291.
 """
 
@@ -26,6 +28,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.stale_copies import find_stale_copies
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict, make_stats
@@ -42,7 +45,12 @@ class Divergence:
 
     name = "divergence"
     scope: Literal["keyspace", "run"] = "run"
-    finds: tuple[str, ...] = ("schema-disagreement", "hidden-divergence", "memory-disk-divergence")
+    finds: tuple[str, ...] = (
+        "schema-disagreement",
+        "hidden-divergence",
+        "memory-disk-divergence",
+        "stale-schema-copy",
+    )
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -58,6 +66,7 @@ def _find(case: Evidence) -> Findings:
     yield _disagreement(case)
     yield from _hidden(case)
     yield from _forgotten(case)
+    yield from find_stale_copies(case)
 
 
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,8 +75,8 @@ def _find(case: Evidence) -> Findings:
 def _disagreement(case: Evidence) -> Anomaly | None:
     settles = _settles(case.notes)
     readings: dict[str, dict[str, NodeSchema]] = {}
-    for phase in case.readings.phases:
-        schemas = case.readings.of(phase)
+    for phase in case.shown.phases:
+        schemas = case.shown.of(phase)
         versions = {schema.version for schema in schemas}
         if len(versions) < 2 or None in versions or _still_moving(case, settles.get(phase)):
             continue
@@ -151,8 +160,8 @@ def _source(schemas: Iterable[NodeSchema]) -> str:
 def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
-    for phase in case.readings.phases:
-        schemas = case.readings.of(phase)
+    for phase in case.shown.phases:
+        schemas = case.shown.of(phase)
         versions = {schema.version for schema in schemas}
         if len(versions) != 1 or None in versions:
             continue
@@ -160,9 +169,7 @@ def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
         unanswered = {SchemaObject(*subject) for schema in remembering for subject in schema.unanswered}
         whole = {schema.node: _disk(schema) for schema in schemas}
         remembered = {schema.node: _memory(schema) for schema in remembering}
-        # Where the disk cannot be read, the schemas are those in memory.
-        on_disk = _source(schemas) == "disk"
-        for place, sides in (("on disk", whole), ("in memory", remembered)) if on_disk else (("in memory", whole),):
+        for place, sides in _places(schemas, whole, remembered):
             for subject in set().union(*sides.values()):
                 judged.add(subject)
                 if place == "in memory" and subject in unanswered:
@@ -179,7 +186,7 @@ def _hidden_anomaly(
     case: Evidence, subject: SchemaObject, places: Mapping[str, Mapping[str, Mapping[str, JSON]]]
 ) -> Anomaly:
     suspects = _suspects(case, subject)
-    versions = {phase: case.readings.of(phase)[0].version for readings in places.values() for phase in readings}
+    versions = {phase: case.shown.of(phase)[0].version for readings in places.values() for phase in readings}
     agreed = listing(sorted({str(version) for version in versions.values()}))
     return anomaly(
         "hidden-divergence",
@@ -214,21 +221,27 @@ def _apart(place: str, readings: Mapping[str, Mapping[str, JSON]]) -> str:
     return "; ".join(f"{listing(when)} there is {place} {parts}" for parts, when in moments.items())
 
 
+def _places(
+    schemas: Sequence[NodeSchema],
+    stored: Mapping[str, Mapping[SchemaObject, JSON]],
+    remembered: Mapping[str, Mapping[SchemaObject, JSON]],
+) -> Sequence[tuple[str, Mapping[str, Mapping[SchemaObject, JSON]]]]:
+    """List the places in which nodes must have the same, each with node → objects."""
+    if _source(schemas) == "memory":
+        return [("in memory", stored)]  # the disk cannot be read
+    if remembered and _have_one_log(schemas):
+        return [("in memory", remembered)]  # the disk is a copy
+    return [("on disk", stored), ("in memory", remembered)]
+
+
+def _have_one_log(schemas: Iterable[NodeSchema]) -> bool:
+    """Tell if one log of changes decides for all of these nodes."""
+    return all(schema.follows_log for schema in schemas)
+
+
 def _disk(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
     """Return the objects on a node's disk as comparable values; a table with its id."""
-    disk: dict[SchemaObject, JSON] = {
-        SchemaObject("keyspace", keyspace, ""): definition for keyspace, definition in schema.keyspaces.items()
-    }
-    for kind, tables in (("table", schema.tables), ("view", schema.views)):
-        for (keyspace, name), table in tables.items():
-            disk[SchemaObject(kind, keyspace, name)] = {"id": table.id, **table.definition}
-    for (keyspace, name), fields in schema.types.items():
-        disk[SchemaObject("type", keyspace, name)] = [list(field) for field in fields]
-    for (keyspace, name), function in schema.functions.items():
-        disk[SchemaObject("function", keyspace, name)] = function.definition
-    for (keyspace, name), aggregate in schema.aggregates.items():
-        disk[SchemaObject("aggregate", keyspace, name)] = aggregate.definition
-    return disk
+    return {SchemaObject(*key): value for key, value in schema.stored().items()}
 
 
 def _memory(schema: NodeSchema) -> Mapping[SchemaObject, JSON]:
@@ -250,11 +263,11 @@ def _spelled(statement: str) -> str:
 
 def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
     # A kind in no node's memory is one that this system does not show there; nothing follows from its absence.
-    kinds = frozenset(kind for schema in case.readings.schemas for kind, _, _ in (*schema.live, *schema.refusals))
+    kinds = frozenset(kind for schema in case.shown.schemas for kind, _, _ in (*schema.live, *schema.refusals))
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
-    for schema in case.readings.schemas:
-        if not schema.remembers:
+    for schema in case.shown.schemas:
+        if not schema.remembers or schema.follows_log:
             continue
         judged |= set(_disk(schema))
         for subject, text, evidence in _own_differences(schema, kinds):
@@ -357,7 +370,7 @@ def _forgotten_anomaly(
         evidence={"difference": text, "readings": readings},
         explanation=Argument(
             suspects,
-            f"a node must serve the {subject.kind} {subject.key} that it has on disk, and no other, or its next restart changes the schema.",
+            f"a node loads its schema from its disk, so it must serve the {subject.kind} {subject.key} that it has there, and no other.",
             f"{where(readings, 'has', 'have')} {subject.kind} {subject.key} {text}.",
         ),
     )
@@ -374,7 +387,7 @@ def _suspects(case: Evidence, subject: SchemaObject) -> Sequence[PairedOperation
 
 
 def _stats(case: Evidence) -> Mapping[str, JSON]:
-    readings, settles = case.readings, _settles(case.notes)
+    readings, settles = case.shown, _settles(case.notes)
     return {
         "versions": {phase: {s.node: s.version for s in readings.of(phase)} for phase in readings.phases},
         "epochs": {

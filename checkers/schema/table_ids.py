@@ -70,11 +70,14 @@ def _final_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, Mapping[str
 
 
 def _seen_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, _Seen]]:
-    """Map each table or view to every id it was seen under, in order of first sight."""
+    """Map each table or view to every id it was seen under, in order of first sight; not by nodes whose copy of it is stale."""
+    stale = {(found.node, found.kind, found.keyspace, found.name) for found in case.stale}
     seen: dict[SchemaObject, dict[str, _Seen]] = {}
     for kind in ("table", "view"):
         for sighting in case.sightings(kind):
             if sighting.id is None or sighting.definition is None:
+                continue
+            if (sighting.node, kind, sighting.keyspace, sighting.name) in stale:
                 continue
             ids = seen.setdefault(SchemaObject(kind, sighting.keyspace, sighting.name), {})
             before = ids.get(sighting.id, _Seen(sighting.time, sighting.time, ()))

@@ -275,6 +275,7 @@ class CqlClient:
                     complete=complete,
                     columns_of=columns_of,
                     barrier=barrier,
+                    authority=self._dialect.authority,
                 )
             )
             version = observed[0].id

@@ -14,7 +14,7 @@ import orjson
 
 from schemaquake.clusters.cql.memory import ColumnsOf, Described, describe, probe
 from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
-from schemaquake.clusters.systems.dialect import Query, SchemaReading
+from schemaquake.clusters.systems.dialect import Authority, Query, SchemaReading
 from schemaquake.harness.model.observation import Observation, reading
 from schemaquake.harness.model.operation import JSON
 
@@ -31,11 +31,13 @@ def read_schema(
     complete: bool = False,
     columns_of: ColumnsOf | None = None,
     barrier: JSON = None,
+    authority: Authority = "disk",
 ) -> Iterator[Observation]:
     """Read every object the node has on disk and in memory, version first; user keyspaces only.
 
     Without `columns_of` the memory of a release that has no DESCRIBE is not read: that takes one statement a table. The
     log of changes, where the node keeps one, belongs to a `complete` reading. `barrier` is the result of the barrier before it.
+    `authority` is named in the version's row, so that checkers judge by it.
     """
     version, epoch = schema.read_version(query)
 
@@ -46,7 +48,10 @@ def read_schema(
     silence = {"memory_error": described.error} if described is not None and described.error is not None else {}
     waited = {} if barrier is None else {"barrier": barrier}
     state = schema.read_state(query)
-    yield observed("version", None, None, id=version, definition={"epoch": epoch, **silence, **state, **waited})
+    decides = {} if authority == "disk" else {"authority": authority}
+    yield observed(
+        "version", None, None, id=version, definition={"epoch": epoch, **decides, **silence, **state, **waited}
+    )
     log = schema.read_log(query) if complete else None
     if log is not None:
         yield observed("log", None, None, definition=log)

@@ -104,3 +104,5 @@ class CqlDialect:
     """Rows for errors that prove something else here than in other systems; tried before the table of all CQL."""
     barrier: ReadBarrier | None = None
     """Asked before each reading that judges; None where a reading needs none."""
+    authority: Authority = "disk"
+    """The source that decides what a node's schema is; readings name it if it is not the disk."""

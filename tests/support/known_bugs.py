@@ -313,6 +313,19 @@ BUGS = [
         setup=[*SETUP, *TABLE],
     ),
     Bug(
+        "B23 on 6.0 - rows of a clock that was ahead hide an ALTER in the copy of one node",
+        ["@10 p0 n1 invoke add-column k.t d:int", "@12 p0 n1 ok"],
+        [
+            f'{ALL} version v9 {{"epoch": 9, "authority": "log"}}',
+            "settled,restarted n1,n3 table k.t id=1 a:int* c:int d:int v:int",
+            "settled,restarted n2 table k.t id=1 a:int* c:int v:int",
+            f"{ALL} live k CREATE KEYSPACE k",
+            f"{ALL} live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int, d int, v int)",
+        ],
+        frozenset({"stale-schema-copy"}),
+        setup=[*SETUP, *TABLE],
+    ),
+    Bug(
         "B24 - a CREATE after a DROP on a clock that is ahead",
         [
             "@10 p0 n1 invoke drop-table k.t",

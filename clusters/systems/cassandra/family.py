@@ -46,7 +46,9 @@ class Cassandra:
         design = _DESIGNS[recipe.era]
         dialect = None
         if design.schema is not None and recipe.protocol_version is not None:
-            dialect = CqlDialect(protocol_version=recipe.protocol_version, schema=design.schema)
+            dialect = CqlDialect(
+                protocol_version=recipe.protocol_version, schema=design.schema, authority=design.authority
+            )
         return System(
             product=product,
             version=version,

@@ -37,7 +37,9 @@ _TOPOLOGY: Final = Topology(
 _MEMORY_MB: Final = 1500
 """The least memory that its documentation gives a container."""
 
-DIALECT: Final = CqlDialect(protocol_version=4, schema=Group0(), outcomes=TABLE, barrier=Group0Barrier())
+DIALECT: Final = CqlDialect(
+    protocol_version=4, schema=Group0(), outcomes=TABLE, barrier=Group0Barrier(), authority="group0"
+)
 
 
 class ScyllaDb:
@@ -56,7 +58,7 @@ class ScyllaDb:
             version=version,
             era="group0",
             features=_FEATURES,
-            authority="group0",
+            authority=DIALECT.authority,
             cql=DIALECT,
             start="first-alone",  # up to 5.4 nodes join one at a time; from 6.0 on they need not
             layout="folders-with-ids",

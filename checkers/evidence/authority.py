@@ -1,0 +1,452 @@
+"""Authority: the schema that decides, where what a node has on disk is only a copy of it.
+
+Where one log of changes decides for the whole cluster (Cassandra 6.0, ScyllaDB), the schema is what the log's newest
+state says. A node applies the log to its memory and writes `system_schema` for clients. So there the newest memory is
+judged, and a copy on disk that differs from it is a finding of its own; whatever else would follow from reading that
+copy (a lost column, two ids, a dangling type) is not true of the schema. In every other system each node's own disk, or
+its memory where the disk cannot be read, decides, and readings are judged as they are.
+
+- A node that has not applied the newest state yet is no witness of it: its reading is left out, for its version differs.
+- Where no node's memory was observed, or it was not understood, the copies are the best witness, and stay as they are.
+- Memory shows no ids and no dropped columns. Copies of one object that differ in such things are told apart by majority.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from schemaquake.checkers.evidence.cql_types import canonical
+from schemaquake.checkers.evidence.node_schemas import (
+    Aggregate,
+    Column,
+    FinalReadings,
+    Function,
+    NodeSchema,
+    Table,
+)
+from schemaquake.checkers.evidence.option_values import can_be
+from schemaquake.checkers.evidence.statements import Statement, parse_statement
+from schemaquake.harness.model.operation import JSON
+
+__all__ = ["Judged", "StaleObject", "judge_by_authority"]
+
+_Key: TypeAlias = tuple[str, str, str]
+"""(kind, keyspace, name); the name of a keyspace is ""."""
+_Memory: TypeAlias = Mapping[_Key, Statement]
+
+_KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleObject:
+    """One object whose copy on a node's disk is not what the cluster's log says.
+
+    `copy` and `authority` are the two definitions, null where there is no such object; `text` is what a reader of the
+    copy sees: "has no column c".
+    """
+
+    phase: str
+    node: str
+    kind: str
+    keyspace: str
+    name: str
+    copy: JSON
+    authority: JSON
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The object's name in verdicts."""
+        return f"{self.keyspace}.{self.name}" if self.name else self.keyspace
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The readings by which the schema is judged, and the copies that differ from them."""
+
+    readings: FinalReadings
+    stale: tuple[StaleObject, ...] = ()
+
+
+def judge_by_authority(shown: FinalReadings) -> Judged:
+    """Replace copies by what the cluster's log says, where there is such a log."""
+    if not any(schema.follows_log for schema in shown.schemas):
+        return Judged(shown)
+    schemas: list[NodeSchema] = []
+    stale: list[StaleObject] = []
+    for phase in shown.phases:
+        judged, found = _judge_phase(shown.of(phase))
+        schemas += judged
+        stale += found
+    return Judged(FinalReadings(tuple(schemas), shown.unread), tuple(stale))
+
+
+def _judge_phase(schemas: Sequence[NodeSchema]) -> tuple[Sequence[NodeSchema], Sequence[StaleObject]]:
+    logged = [schema for schema in schemas if schema.follows_log]
+    newest = _newest(logged)
+    memories = {schema.node: memory for schema in newest if (memory := _memory(schema)) is not None}
+    if not memories:
+        return schemas, ()
+    agreed = next(iter(memories.values()))
+    unanimous = all(memory == agreed for memory in memories.values())
+    judged: list[NodeSchema] = [schema for schema in schemas if not schema.follows_log]
+    stale: list[StaleObject] = []
+    for schema in newest:
+        memory = memories.get(schema.node, agreed if unanimous else None)
+        if memory is None:
+            judged.append(schema)
+            continue
+        found = list(_differences(schema, memory))
+        stale += found
+        judged.append(_correct(schema, memory, found))
+    if unanimous:
+        judged, apart = _tell_copies_apart(judged, {(each.node, each.kind, each.keyspace, each.name) for each in stale})
+        stale += apart
+    return sorted(judged, key=lambda schema: schema.node), stale
+
+
+def _newest(schemas: Sequence[NodeSchema]) -> Sequence[NodeSchema]:
+    """Return the readings of the newest state. An epoch may also count changes that are none of the schema."""
+    newest = max((schema.epoch for schema in schemas if schema.epoch is not None), default=None)
+    versions = {schema.version for schema in schemas if schema.epoch == newest}
+    return [schema for schema in schemas if schema.epoch == newest or schema.version in versions]
+
+
+def _memory(schema: NodeSchema) -> _Memory | None:
+    """Parse a node's memory; None if it was not observed, or something in it is not understood."""
+    if not schema.remembers or schema.unanswered or schema.refusals:
+        return None
+    memory: dict[_Key, Statement] = {}
+    for key, live in schema.live.items():
+        if key[0] not in _KINDS:
+            continue
+        statement = None if live.statement is None else parse_statement(key[0], live.statement)
+        if statement is None:
+            return None
+        memory[key] = statement
+    return memory
+
+
+# ── one copy and its authority ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _differences(schema: NodeSchema, memory: _Memory) -> Iterator[StaleObject]:
+    """List the objects whose copy is not what this memory says; not those that go with a whole keyspace or table."""
+    derived = schema.derived
+    copies = frozenset(schema.objects()) - derived
+    remembered = frozenset(memory) - derived
+    for key in sorted(copies | remembered):
+        kind, keyspace, name = key
+        if kind != "keyspace" and _goes_with_its_keyspace(key, copies, remembered):
+            continue
+        statement = memory.get(key)
+        if key not in copies:
+            text: str | None = "is not there"
+        elif statement is None:
+            text = "is still there"
+        else:
+            text = _difference(key, schema, statement)
+        if text is not None:
+            yield StaleObject(
+                phase=schema.phase,
+                node=schema.node,
+                kind=kind,
+                keyspace=keyspace,
+                name=name,
+                copy=_row(schema, key) if key in copies else None,
+                authority=None if statement is None else dict(statement.definition),
+                text=text,
+            )
+
+
+def _goes_with_its_keyspace(key: _Key, copies: frozenset[_Key], remembered: frozenset[_Key]) -> bool:
+    keyspace = ("keyspace", key[1], "")
+    return (keyspace in copies) != (keyspace in remembered) and (key in copies) != (key in remembered)
+
+
+def _row(schema: NodeSchema, key: _Key) -> JSON:
+    if key[0] != "index":
+        return schema.stored().get(key)
+    return {table.name: dict(table.indexes[key[2]]) for table in _owners(schema, key)}
+
+
+def _owners(schema: NodeSchema, key: _Key) -> Sequence[Table]:
+    return [table for (keyspace, _), table in schema.tables.items() if keyspace == key[1] and key[2] in table.indexes]
+
+
+def _difference(key: _Key, schema: NodeSchema, statement: Statement) -> str | None:
+    """Describe how the copy differs from the statement; None if it does not."""
+    place, wanted = key[1:], statement.definition
+    match key[0]:
+        case "keyspace":
+            return _differs_in(_list_other_values(schema.keyspaces[key[1]], wanted))
+        case "table":
+            return _table_difference(schema.tables[place], wanted)
+        case "view":
+            view = schema.views[place]
+            keys = {name: (column["kind"], column["position"]) for name, column in wanted["columns"].items()}
+            shown = {name: (c.kind, c.position) for name, c in view.columns.items() if c.kind in _KEY_KINDS}
+            if view.base_table_name != wanted["base_table_name"]:
+                return f"is a view of {view.base_table_name}"
+            return (
+                "has another key" if keys != shown else _differs_in(_list_other_values(view.options, wanted["options"]))
+            )
+        case "type":
+            fields = [(name, canonical(cql_type)) for name, cql_type in schema.types[place]]
+            return _parts_difference("field", fields, [(name, canonical(t)) for name, t in wanted["fields"]])
+        case "function":
+            return _differs_in(_list_other_values(_plain(schema.functions[place].definition), _plain(wanted)))
+        case "aggregate":
+            return _differs_in(_list_other_values(_plain(schema.aggregates[place].definition), _plain(wanted)))
+        case _:
+            tables = [table.name for table in _owners(schema, key)]
+            return None if tables == [wanted["table"]] else f"is on {' and '.join(tables)}"
+
+
+_KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
+
+
+def _table_difference(table: Table, wanted: Mapping[str, Any]) -> str | None:
+    if table.headless:
+        return "is half a table"
+    shown = [
+        (name, _spelled(column.type), *_place(column.kind, column.position)) for name, column in table.columns.items()
+    ]
+    declared = [
+        (name, _spelled(column["type"]), *_place(column["kind"], column["position"]))
+        for name, column in wanted["columns"].items()
+    ]
+    return _parts_difference("column", sorted(shown), sorted(declared)) or _differs_in(
+        _list_other_values(table.options, wanted["options"])
+    )
+
+
+def _place(kind: str, position: int) -> tuple[str, int]:
+    return kind, position if kind in _KEY_KINDS else -1
+
+
+def _spelled(cql_type: str) -> str:
+    return "" if "org.apache" in cql_type else canonical(cql_type)
+
+
+def _parts_difference(part: str, shown: Sequence[tuple[Any, ...]], declared: Sequence[tuple[Any, ...]]) -> str | None:
+    if shown == declared:
+        return None
+    names, wanted = [entry[0] for entry in shown], [entry[0] for entry in declared]
+    lacking, extra = [n for n in wanted if n not in names], [n for n in names if n not in wanted]
+    texts = [f"has no {part} {name}" for name in lacking] + [f"still has {part} {name}" for name in extra]
+    changed = [entry[0] for entry in shown if entry not in declared and entry[0] in wanted]
+    texts += [f"has another definition of {part} {name}" for name in changed]
+    return " and ".join(texts) if texts else f"has its {part}s in another order"
+
+
+def _list_other_values(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """List the names that both sides have, with values that cannot be the same."""
+    return [
+        name
+        for name, value in wanted.items()
+        if name in shown and shown[name] is not None and not (can_be(shown[name], value) or can_be(value, shown[name]))
+    ]
+
+
+def _plain(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Spell types in one way, and functions without keyspace and arguments."""
+    found = dict(definition)
+    for name in ("returns", "state_type"):
+        if isinstance(found.get(name), str):
+            found[name] = canonical(found[name])
+    for name in ("state_function", "final_function"):
+        if isinstance(found.get(name), str):
+            found[name] = found[name].rpartition(".")[2].partition("(")[0].strip('"')
+    found["arguments"] = [
+        canonical(entry) if isinstance(entry, str) else f"{entry[0]} {canonical(entry[1])}"
+        for entry in found.get("arguments") or ()
+    ]
+    return found
+
+
+def _differs_in(names: Iterable[str]) -> str | None:
+    found = sorted(names)
+    return f"has another value of {' and '.join(found)}" if found else None
+
+
+# ── the schema that decides ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _correct(schema: NodeSchema, memory: _Memory, stale: Iterable[StaleObject]) -> NodeSchema:
+    """Return the node's schema as its memory has it: the rows of its copy, and statements in place of stale rows."""
+    wrong = {(found.kind, found.keyspace, found.name) for found in stale}
+    if not wrong:
+        return schema
+    copies = frozenset(schema.objects())
+    parts: dict[str, dict[Any, Any]] = {kind: {} for kind in _KINDS}
+    for kind, rows in _rows_of(schema).items():
+        for key, row in rows.items():
+            whole = (kind, key, "") if kind == "keyspace" else (kind, *key)
+            if (whole in memory and whole not in wrong) or whole in schema.derived:
+                parts[kind][key] = row
+    for whole, statement in memory.items():
+        kind, keyspace, name = whole
+        key = keyspace if kind == "keyspace" else (keyspace, name)
+        if kind != "index" and (whole in wrong or whole not in copies):
+            parts[kind][key] = _described(statement, memory)
+    indexes = _indexes(memory)
+    tables = {
+        key: replace(table, indexes={name: table.indexes.get(name, row) for name, row in indexes.get(key, {}).items()})
+        for key, table in parts["table"].items()
+    }
+    return replace(
+        schema,
+        keyspaces=parts["keyspace"],
+        tables=tables,
+        views=parts["view"],
+        types=parts["type"],
+        functions=parts["function"],
+        aggregates=parts["aggregate"],
+    )
+
+
+def _rows_of(schema: NodeSchema) -> Mapping[str, Mapping[Any, Any]]:
+    return {
+        "keyspace": schema.keyspaces,
+        "table": schema.tables,
+        "view": schema.views,
+        "type": schema.types,
+        "function": schema.functions,
+        "aggregate": schema.aggregates,
+    }
+
+
+def _indexes(memory: _Memory) -> Mapping[tuple[str, str], Mapping[str, Mapping[str, JSON]]]:
+    found: dict[tuple[str, str], dict[str, Mapping[str, JSON]]] = {}
+    for (kind, keyspace, name), statement in memory.items():
+        if kind == "index":
+            owner = (keyspace, str(statement.definition["table"]))
+            found.setdefault(owner, {})[name] = {"kind": None, "target": statement.definition["target"]}
+    return found
+
+
+def _described(statement: Statement, memory: _Memory) -> Any:
+    """Make the value that `NodeSchema` holds of such an object."""
+    definition = statement.definition
+    match statement.kind:
+        case "keyspace":
+            return dict(definition)
+        case "type":
+            return tuple((name, cql_type) for name, cql_type in definition["fields"])
+        case "function":
+            arguments = tuple((name, cql_type) for name, cql_type in definition["arguments"])
+            return Function(arguments, definition["returns"], definition)
+        case "aggregate":
+            return Aggregate(
+                tuple(definition["arguments"]),
+                definition["state_function"],
+                definition["state_type"],
+                definition["final_function"],
+                definition,
+            )
+    columns = {name: dict(column) for name, column in definition["columns"].items()}
+    if statement.kind == "view":
+        base = memory.get(("table", statement.keyspace, str(definition["base_table_name"])))
+        described = base.definition["columns"] if base is not None else {}
+        regular = {"kind": "regular", "position": -1}
+        columns = {n: {"type": c["type"], **columns.get(n, regular)} for n, c in described.items()}
+    return Table(
+        keyspace=statement.keyspace,
+        name=statement.name,
+        id=None,
+        columns={name: Column(c["type"], c["kind"], c["position"]) for name, c in columns.items()},
+        dropped_columns=frozenset(),
+        options=definition["options"],
+        indexes={},
+        base_table_id=None,
+        base_table_name=definition.get("base_table_name"),
+        definition={**definition, "columns": columns},
+        described=True,
+    )
+
+
+# ── what memory does not show ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tell_copies_apart(
+    schemas: Sequence[NodeSchema], known: frozenset[tuple[str, ...]] | set[tuple[str, ...]]
+) -> tuple[list[NodeSchema], Sequence[StaleObject]]:
+    """Find copies of one object that differ although all memories are the same; `known` are (node, *key) found before.
+
+    At most one of them is what the log says: that of most nodes; where there is none such, it is not known which.
+    """
+    judged = {schema.node: schema for schema in schemas}
+    stale: list[StaleObject] = []
+    for key in sorted({key for schema in schemas for key in schema.stored()}):
+        rows = {
+            schema.node: row
+            for schema in schemas
+            if (schema.node, *key) not in known and (row := schema.stored().get(key)) is not None
+        }
+        counts = Counter(_text(row) for row in rows.values())
+        if len(counts) < 2:
+            continue
+        (most, number), *_ = counts.most_common()
+        known_right = number * 2 > len(rows)
+        right = next(row for row in rows.values() if _text(row) == most) if known_right else None
+        for node, row in rows.items():
+            if known_right and _text(row) == most:
+                continue
+            text = _other_parts(row, right if known_right else next(r for r in rows.values() if _text(r) != _text(row)))
+            kind, keyspace, name = key
+            stale.append(
+                StaleObject(
+                    phase=judged[node].phase,
+                    node=node,
+                    kind=kind,
+                    keyspace=keyspace,
+                    name=name,
+                    copy=row,
+                    authority=right,
+                    text=text,
+                )
+            )
+        holder = next((node for node, row in rows.items() if _text(row) == most), None) if known_right else None
+        for node in rows:
+            judged[node] = _as_another(judged[node], key, None if holder is None else judged[holder])
+    return list(judged.values()), stale
+
+
+def _text(row: JSON) -> bytes:
+    return orjson.dumps(row, option=orjson.OPT_SORT_KEYS)
+
+
+def _other_parts(row: JSON, other: JSON) -> str:
+    if not isinstance(row, dict) or not isinstance(other, dict):
+        return "is defined otherwise than on other nodes"
+    names = sorted(name for name in row.keys() | other.keys() if row.get(name) != other.get(name))
+    return f"has another {' and '.join(name.replace('_', ' ') for name in names)} than on other nodes"
+
+
+def _as_another(schema: NodeSchema, key: _Key, holder: NodeSchema | None) -> NodeSchema:
+    """Return the schema with that object as `holder` has it; None: of a table, without its id."""
+    kind, place = key[0], key[1:]
+    if kind in {"table", "view"}:
+        tables = dict(schema.tables if kind == "table" else schema.views)
+        if holder is None:
+            tables[place] = replace(tables[place], id=None, described=True)
+        else:
+            tables[place] = (holder.tables if kind == "table" else holder.views)[place]
+        return replace(schema, tables=tables) if kind == "table" else replace(schema, views=tables)
+    if holder is None:
+        return schema
+    match kind:
+        case "keyspace":
+            return replace(schema, keyspaces={**schema.keyspaces, key[1]: holder.keyspaces[key[1]]})
+        case "type":
+            return replace(schema, types={**schema.types, place: holder.types[place]})
+        case "function":
+            return replace(schema, functions={**schema.functions, place: holder.functions[place]})
+        case _:
+            return replace(schema, aggregates={**schema.aggregates, place: holder.aggregates[place]})

@@ -1,0 +1,202 @@
+"""Stale copies: a node's schema tables against what the cluster's log says, and the same readings where disks decide."""
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.ddl_order.checker import SchemaLinearizability
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.schema.alterations import Alterations
+from schemaquake.checkers.schema.divergence import Divergence
+from schemaquake.checkers.schema.merged_definitions import MergedDefinitions
+from schemaquake.checkers.schema.objects import Objects
+from schemaquake.checkers.schema.references import References
+from schemaquake.checkers.schema.table_ids import TableIds
+
+CHECKERS = (
+    *(TableIds(), MergedDefinitions(), References(), Divergence(), Objects(), Alterations()),
+    SchemaLinearizability(),
+)
+
+HISTORY = (
+    "@1 p0 n1 invoke create-keyspace k",
+    "@2 p0 n1 ok",
+    "@3 p0 n1 invoke create-type k.u f0:int",
+    "@4 p0 n1 ok",
+    "@5 p0 n1 invoke create-table k.t a:int* c:int v:int",
+    "@6 p0 n1 ok",
+    "@7 p0 n1 invoke create-table k.x a:int* c:frozen<u>",
+    "@8 p0 n1 ok",
+    "@9 p0 n1 invoke drop-table k.x",
+    "@10 p0 n1 ok",
+    "@11 p0 n1 invoke drop-type k.u",
+    "@12 p0 n1 ok",
+    "@13 p0 n1 invoke add-column k.t d:int",
+    "@14 p0 n1 ok",
+)
+LOG = '{"epoch": 9, "authority": "log"}'
+OLD = '{"epoch": null}'
+T = "k.t id=7 a:int* c:int d:int v:int"
+LIVE_T = "k.t CREATE TABLE k.t (a int PRIMARY KEY, c int, d int, v int)"
+RIGHT = (f"table {T}", "keyspace k", f"live {LIVE_T}", "live k CREATE KEYSPACE k")
+STALE = (
+    "table k.t id=7 a:int* c:int v:int",
+    "table k.x id=8 a:int* c:frozen<u>",
+    "keyspace k",
+    f"live {LIVE_T}",
+    "live k CREATE KEYSPACE k",
+)
+
+
+def reading(version, nodes, rows, *, phases="settled,restarted"):
+    return [f"{phases} {nodes} version v9 {version}", *(f"{phases} {nodes} {row}" for row in rows)]
+
+
+def found(observations, history=HISTORY):
+    records = judged(history, observations)
+    return [anomaly for checker in CHECKERS for anomaly in checker.check(records, limit_s=10).anomalies]
+
+
+def kinds(observations, history=HISTORY):
+    return {anomaly.type for anomaly in found(observations, history)}
+
+
+@pytest.mark.parametrize("version", [LOG, '{"epoch": 9}', '{"epoch": 9, "group0": {"id": "g"}}'])
+def test_a_copy_that_differs_from_the_log_is_stale_and_nothing_else(version):
+    (anomaly,) = found([*reading(version, "n1,n3", RIGHT), *reading(version, "n2", STALE)])
+    assert (anomaly.type, anomaly.nodes, set(anomaly.objects)) == ("stale-schema-copy", ("n2",), {"k.t", "k.x"})
+    assert anomaly.evidence["restart"] == "not cured"
+    copies = anomaly.evidence["copies"]["settled"]
+    assert {key: copy["difference"] for key, copy in copies.items()} == {
+        "table k.t": "has no column d",
+        "table k.x": "is still there",
+    }
+
+
+def test_the_same_readings_are_a_divergence_where_each_disk_decides():
+    kinds_found = kinds([*reading(OLD, "n1,n3", RIGHT), *reading(OLD, "n2", STALE)])
+    assert kinds_found >= {"hidden-divergence", "memory-disk-divergence", "lost-column", "resurrected-object"}
+    assert kinds_found >= {"dangling-type", "non-linearizable-ddl"}
+    assert "stale-schema-copy" not in kinds_found
+
+
+@pytest.mark.parametrize("version", [LOG, OLD])
+def test_equal_copies_are_no_finding(version):
+    assert found(reading(version, "n1,n2,n3", RIGHT)) == []
+
+
+def test_a_restart_that_cures_the_copy_is_told():
+    (anomaly,) = found(
+        [
+            *reading(LOG, "n1,n3", RIGHT),
+            *reading(LOG, "n2", STALE, phases="settled"),
+            *reading(LOG, "n2", RIGHT, phases="restarted"),
+        ]
+    )
+    assert (anomaly.type, anomaly.evidence["restart"]) == ("stale-schema-copy", "cured")
+
+
+def test_without_a_reading_after_the_restart_nothing_is_said_of_a_cure():
+    (anomaly,) = found([*reading(LOG, "n1,n3", RIGHT, phases="settled"), *reading(LOG, "n2", STALE, phases="settled")])
+    assert anomaly.evidence["restart"] == "not observed"
+
+
+def test_a_copy_is_stale_since_the_reading_that_first_showed_both():
+    (anomaly,) = found(
+        [
+            "@13 running n2 table k.t id=7 a:int* c:int v:int",
+            "@15 running n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int, d int, v int)",
+            *reading(LOG, "n1,n3", RIGHT),
+            *reading(LOG, "n2", (STALE[0], *STALE[2:])),
+        ]
+    )
+    assert (anomaly.evidence["since_ns"], anomaly.evidence["until_ns"]) == (15_000_000, 20_000_000_000)
+
+
+def test_a_column_that_no_memory_has_is_lost():
+    lost = tuple(row.replace("d int, ", "") for row in RIGHT)
+    kinds_found = kinds(reading(LOG, "n1,n2,n3", lost))
+    assert {"lost-column", "stale-schema-copy"} <= kinds_found
+
+
+def test_memories_that_differ_at_one_epoch_are_a_divergence():
+    other = tuple(row.replace("d int, ", "").replace("d:int ", "") for row in RIGHT)
+    kinds_found = kinds([*reading(LOG, "n1,n3", RIGHT), *reading(LOG, "n2", other)])
+    assert {"hidden-divergence", "lost-column"} <= kinds_found
+    assert "stale-schema-copy" not in kinds_found
+
+
+def test_a_node_behind_the_log_is_no_witness_of_the_schema():
+    behind = tuple(row.replace("d int, ", "").replace("d:int ", "") for row in RIGHT)
+    observations = [
+        *reading(LOG, "n1,n3", RIGHT),
+        *(f"settled,restarted n2 {row}" for row in ('version v8 {"epoch": 8, "authority": "log"}', *behind)),
+    ]
+    assert kinds(observations) == {"schema-disagreement"}
+
+
+def test_ids_that_memory_does_not_show_are_told_apart_by_majority():
+    other = tuple(row.replace("id=7", "id=5") for row in RIGHT)
+    (anomaly,) = found([*reading(LOG, "n1,n3", RIGHT), *reading(LOG, "n2", other)])
+    assert (anomaly.type, anomaly.nodes) == ("stale-schema-copy", ("n2",))
+    assert kinds([*reading(OLD, "n1,n3", RIGHT), *reading(OLD, "n2", other)]) >= {"conflicting-table-ids"}
+
+
+def test_two_ids_on_two_nodes_are_two_doubtful_copies():
+    other = tuple(row.replace("id=7", "id=5") for row in RIGHT)
+    anomalies = found([*reading(LOG, "n1", RIGHT), *reading(LOG, "n2", other)])
+    assert [(anomaly.type, anomaly.nodes) for anomaly in anomalies] == [
+        ("stale-schema-copy", ("n1",)),
+        ("stale-schema-copy", ("n2",)),
+    ]
+
+
+def test_an_empty_memory_that_was_described_makes_every_row_stale():
+    gone = (*HISTORY, "@15 p0 n1 invoke drop-keyspace k", "@16 p0 n1 ok")
+    (anomaly,) = found([*reading(LOG, "n1,n3", ()), *reading(LOG, "n2", (f"table {T}", "keyspace k"))], gone)
+    assert (anomaly.type, anomaly.nodes, anomaly.objects) == ("stale-schema-copy", ("n2",), ("k",))
+
+
+def test_a_node_whose_memory_failed_is_compared_with_the_others():
+    failed = 'version v9 {"epoch": 9, "authority": "log", "memory_error": "busy"}'
+    rows = (failed, *STALE[:3])
+    (anomaly,) = found([*reading(LOG, "n1,n3", RIGHT), *(f"settled,restarted n2 {row}" for row in rows)])
+    assert (anomaly.type, anomaly.nodes) == ("stale-schema-copy", ("n2",))
+
+
+def test_where_no_memory_was_read_the_disks_are_judged():
+    disks = [row for row in STALE if not row.startswith("live")]
+    observations = [*reading('{"epoch": 9}', "n1,n2,n3", disks)]
+    assert {"lost-column", "resurrected-object", "dangling-type"} <= kinds(observations)
+
+
+@pytest.mark.parametrize(
+    ("copy", "memory", "difference"),
+    [
+        ("type k.w f0:int", "CREATE TYPE k.w (f0 int, f1 int)", "has no field f1"),
+        ("type k.w f1:int f0:int", "CREATE TYPE k.w (f0 int, f1 int)", "has its fields in another order"),
+        ('table k.w id=1 a:int* {"options": {"comment": "x"}}', "CREATE TABLE k.w (a int PRIMARY KEY) WITH comment = 'y'", "has another value of comment"),
+        ("table k.w id=1 a:text*", "CREATE TABLE k.w (a int PRIMARY KEY)", "has another definition of column a"),
+        ('function k.w {"arguments": [["s", "int"]], "returns": "int", "body": "return 1;"}', "CREATE FUNCTION k.w(s int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS $$return 2;$$", "has another value of body"),
+        ('aggregate k.w {"arguments": ["int"], "state_function": "f", "state_type": "int"}', "CREATE AGGREGATE k.w(int) SFUNC g STYPE int", "has another value of state_function"),
+    ],
+)  # fmt: skip
+def test_every_part_that_memory_shows_is_compared(copy, memory, difference):
+    kind = copy.split(" ", 1)[0]
+    live = f'live k.w {{"kind": "{kind}", "statement": "{memory}"}}'
+    rows = ("keyspace k", "live k CREATE KEYSPACE k", copy, live)
+    stale = Evidence.of(judged(HISTORY, reading(LOG, "n1", rows))).stale
+    assert {(each.key, each.text) for each in stale} == {("k.w", difference)}
+
+
+def test_defaults_and_spellings_of_a_server_are_no_difference():
+    options = (
+        '{"options": {"comment": "", "gc_grace_seconds": 864000, "caching": {"keys": "ALL"}, "flags": ["compound"]}}'
+    )
+    statement = "CREATE TABLE k.w (a text PRIMARY KEY, c list<int>) WITH comment = '' AND cdc = false AND gc_grace_seconds = 864000 AND caching = {'keys': 'ALL', 'rows_per_partition': 'NONE'}"
+    rows = (
+        "keyspace k",
+        "live k CREATE KEYSPACE k",
+        f"table k.w id=1 a:varchar* c:list<int> {options}",
+        f"live k.w {statement}",
+    )
+    assert Evidence.of(judged(HISTORY, reading(LOG, "n1", rows))).stale == ()
