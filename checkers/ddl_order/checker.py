@@ -72,10 +72,9 @@ class SchemaLinearizability:
             keyspace = keyspace_of(operation.key)
             if operation.possible and operation.f in SCHEMA_CHANGES and keyspace is not None:
                 possible.setdefault(keyspace, []).append(operation)
-        began = _began(case)
         verdicts = []
         for number, (keyspace, of_keyspace) in enumerate(possible.items()):
-            problem = _KeyspaceProblem(keyspace, of_keyspace, changes.texts(keyspace), case.readings, began)
+            problem = _KeyspaceProblem(keyspace, of_keyspace, changes.texts(keyspace), case.readings, case.begins)
             now = time.monotonic()
             share = now + (deadline - now) / (len(possible) - number)
             verdicts.append(problem.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
@@ -93,23 +92,6 @@ class SchemaLinearizability:
             stats=make_stats({"keyspaces": len(verdicts), "operations": sum(map(len, possible.values()))}),
             doubts=tuple(doubt for verdict in verdicts for doubt in verdict.doubts),
         )
-
-
-def _began(case: Evidence) -> Mapping[tuple[str, str], int]:
-    """Map each final reading, as (phase, node), to the earliest time (ns) at which it may have begun.
-
-    An observation has only the time of its answer. A reading counts from the moment at which the conductor, or the
-    client that read, noted its begin: changes under way at that moment may not yet be in it.
-    """
-    began: dict[tuple[str, str], int] = {}
-    for row in case.observations.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
-        phase = case.notes.began(f"final-{row['phase']}")
-        began[row["phase"], row["node"]] = min(row["time_min"], row["time_min"] if phase is None else phase)
-    for operation in case.operations(["read-schema"]):
-        if operation.node is not None and isinstance(operation.argument, dict):
-            place = (operation.argument.get("phase", ""), operation.node)
-            began[place] = min(began.get(place, operation.invoked), operation.invoked)
-    return began
 
 
 class _KeyspaceProblem:

@@ -38,6 +38,8 @@ __all__ = ["Judged", "StaleObject", "judge_by_authority"]
 _Key: TypeAlias = tuple[str, str, str]
 """(kind, keyspace, name); the name of a keyspace is ""."""
 _Memory: TypeAlias = Mapping[_Key, Statement]
+_Difference: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+"""The text and the parts of a `StaleObject`."""
 
 _KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
 
@@ -47,7 +49,7 @@ class StaleObject:
     """One object whose copy on a node's disk is not what the cluster's log says.
 
     `copy` and `authority` are the two definitions, null where there is no such object; `text` is what a reader of the
-    copy sees: "has no column c".
+    copy sees: "has no column c". `parts` are the parts that differ, as (column, option, field …, name); none: the whole.
     """
 
     phase: str
@@ -58,6 +60,7 @@ class StaleObject:
     copy: JSON
     authority: JSON
     text: str
+    parts: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:
@@ -146,12 +149,12 @@ def _differences(schema: NodeSchema, memory: _Memory) -> Iterator[StaleObject]:
             continue
         statement = memory.get(key)
         if key not in copies:
-            text: str | None = "is not there"
+            found: _Difference | None = ("is not there", ())
         elif statement is None:
-            text = "is still there"
+            found = ("is still there", ())
         else:
-            text = _difference(key, schema, statement)
-        if text is not None:
+            found = _difference(key, schema, statement)
+        if found is not None:
             yield StaleObject(
                 phase=schema.phase,
                 node=schema.node,
@@ -160,7 +163,8 @@ def _differences(schema: NodeSchema, memory: _Memory) -> Iterator[StaleObject]:
                 name=name,
                 copy=_row(schema, key) if key in copies else None,
                 authority=None if statement is None else dict(statement.definition),
-                text=text,
+                text=found[0],
+                parts=found[1],
             )
 
 
@@ -179,12 +183,12 @@ def _owners(schema: NodeSchema, key: _Key) -> Sequence[Table]:
     return [table for (keyspace, _), table in schema.tables.items() if keyspace == key[1] and key[2] in table.indexes]
 
 
-def _difference(key: _Key, schema: NodeSchema, statement: Statement) -> str | None:
+def _difference(key: _Key, schema: NodeSchema, statement: Statement) -> _Difference | None:
     """Describe how the copy differs from the statement; None if it does not."""
     place, wanted = key[1:], statement.definition
     match key[0]:
         case "keyspace":
-            return _differs_in(_list_other_values(schema.keyspaces[key[1]], wanted))
+            return _differs_in("replication", schema.keyspaces[key[1]], wanted)
         case "table":
             return _table_difference(schema.tables[place], wanted)
         case "view":
@@ -192,28 +196,28 @@ def _difference(key: _Key, schema: NodeSchema, statement: Statement) -> str | No
             keys = {name: (column["kind"], column["position"]) for name, column in wanted["columns"].items()}
             shown = {name: (c.kind, c.position) for name, c in view.columns.items() if c.kind in _KEY_KINDS}
             if view.base_table_name != wanted["base_table_name"]:
-                return f"is a view of {view.base_table_name}"
-            return (
-                "has another key" if keys != shown else _differs_in(_list_other_values(view.options, wanted["options"]))
-            )
+                return f"is a view of {view.base_table_name}", ()
+            if keys != shown:
+                return "has another key", ()
+            return _differs_in("option", view.options, wanted["options"])
         case "type":
             fields = [(name, canonical(cql_type)) for name, cql_type in schema.types[place]]
             return _parts_difference("field", fields, [(name, canonical(t)) for name, t in wanted["fields"]])
         case "function":
-            return _differs_in(_list_other_values(_plain(schema.functions[place].definition), _plain(wanted)))
+            return _differs_in("routine", _plain(schema.functions[place].definition), _plain(wanted))
         case "aggregate":
-            return _differs_in(_list_other_values(_plain(schema.aggregates[place].definition), _plain(wanted)))
+            return _differs_in("routine", _plain(schema.aggregates[place].definition), _plain(wanted))
         case _:
             tables = [table.name for table in _owners(schema, key)]
-            return None if tables == [wanted["table"]] else f"is on {' and '.join(tables)}"
+            return None if tables == [wanted["table"]] else (f"is on {' and '.join(tables)}", ())
 
 
 _KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
 
 
-def _table_difference(table: Table, wanted: Mapping[str, Any]) -> str | None:
+def _table_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | None:
     if table.headless:
-        return "is half a table"
+        return "is half a table", ()
     shown = [
         (name, _spelled(column.type), *_place(column.kind, column.position)) for name, column in table.columns.items()
     ]
@@ -221,9 +225,8 @@ def _table_difference(table: Table, wanted: Mapping[str, Any]) -> str | None:
         (name, _spelled(column["type"]), *_place(column["kind"], column["position"]))
         for name, column in wanted["columns"].items()
     ]
-    return _parts_difference("column", sorted(shown), sorted(declared)) or _differs_in(
-        _list_other_values(table.options, wanted["options"])
-    )
+    options = _differs_in("option", table.options, wanted["options"])
+    return _parts_difference("column", sorted(shown), sorted(declared)) or options
 
 
 def _place(kind: str, position: int) -> tuple[str, int]:
@@ -234,7 +237,9 @@ def _spelled(cql_type: str) -> str:
     return "" if "org.apache" in cql_type else canonical(cql_type)
 
 
-def _parts_difference(part: str, shown: Sequence[tuple[Any, ...]], declared: Sequence[tuple[Any, ...]]) -> str | None:
+def _parts_difference(
+    part: str, shown: Sequence[tuple[Any, ...]], declared: Sequence[tuple[Any, ...]]
+) -> _Difference | None:
     if shown == declared:
         return None
     names, wanted = [entry[0] for entry in shown], [entry[0] for entry in declared]
@@ -242,7 +247,9 @@ def _parts_difference(part: str, shown: Sequence[tuple[Any, ...]], declared: Seq
     texts = [f"has no {part} {name}" for name in lacking] + [f"still has {part} {name}" for name in extra]
     changed = [entry[0] for entry in shown if entry not in declared and entry[0] in wanted]
     texts += [f"has another definition of {part} {name}" for name in changed]
-    return " and ".join(texts) if texts else f"has its {part}s in another order"
+    if not texts:
+        return f"has its {part}s in another order", ()
+    return " and ".join(texts), tuple((part, name) for name in (*lacking, *extra, *changed))
 
 
 def _list_other_values(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -270,9 +277,12 @@ def _plain(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _differs_in(names: Iterable[str]) -> str | None:
-    found = sorted(names)
-    return f"has another value of {' and '.join(found)}" if found else None
+def _differs_in(part: str, shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> _Difference | None:
+    names = sorted(_list_other_values(shown, wanted))
+    if not names:
+        return None
+    parts = tuple((part, name if part == "option" else "") for name in names)
+    return f"has another value of {' and '.join(names)}", parts
 
 
 # ── the schema that decides ──────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ Every part is derived when it is first asked for. A check that asks for none of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -86,6 +86,29 @@ class Evidence:
     def stale(self) -> tuple[StaleObject, ...]:
         """The objects of which a node has another copy than the schema's authority, in order of phases."""
         return self._judged.stale
+
+    @cached_property
+    def begins(self) -> Mapping[tuple[str, str], int]:
+        """The earliest time (ns) at which each final reading, by (phase, node), may have begun.
+
+        An observation has only the time of its answer. A reading counts from the moment at which the conductor, or the
+        client that read, noted its begin: changes under way at that moment may not yet be in it.
+        """
+        begins: dict[tuple[str, str], int] = {}
+        for row in self.observations.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
+            phase = self.notes.began(f"final-{row['phase']}")
+            begins[row["phase"], row["node"]] = min(row["time_min"], row["time_min"] if phase is None else phase)
+        for operation in self.operations(["read-schema"]):
+            if operation.node is not None and isinstance(operation.argument, dict):
+                place = (operation.argument.get("phase", ""), operation.node)
+                begins[place] = min(begins.get(place, operation.invoked), operation.invoked)
+        return begins
+
+    def interval(self, phase: str, nodes: Collection[str] | None = None) -> tuple[int, int]:
+        """Return the time (ns) from the begin of the first to the end of the last final reading of these nodes; None: all."""
+        of_phase = [schema for schema in self.shown.of(phase) if nodes is None or schema.node in nodes]
+        ends = [schema.time for schema in of_phase]
+        return min(self.begins.get((phase, s.node), s.time) for s in of_phase), max(ends)
 
     @cached_property
     def notes(self) -> Notes:

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from schemaquake.checkers.ddl_order.reach import Facts, Reaches, facts_of_columns, facts_of_memory, facts_of_row
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema, Table
 from schemaquake.checkers.evidence.notes import Notes
@@ -31,7 +32,7 @@ from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.stale_copies import find_stale_copies
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict, make_stats
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
 
 __all__ = ["Divergence"]
 
@@ -63,7 +64,7 @@ class Divergence:
 
 
 def _find(case: Evidence) -> Findings:
-    yield _disagreement(case)
+    yield from _disagreement(case)
     yield from _hidden(case)
     yield from _forgotten(case)
     yield from find_stale_copies(case)
@@ -72,17 +73,25 @@ def _find(case: Evidence) -> Findings:
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _disagreement(case: Evidence) -> Anomaly | None:
+def _disagreement(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
     settles = _settles(case.notes)
     readings: dict[str, dict[str, NodeSchema]] = {}
     for phase in case.shown.phases:
         schemas = case.shown.of(phase)
         versions = {schema.version for schema in schemas}
-        if len(versions) < 2 or None in versions or _still_moving(case, settles.get(phase)):
+        if len(versions) < 2 or None in versions:
             continue
-        readings[phase] = {schema.node: schema for schema in schemas}
-    if not readings:
-        return None
+        moving = _find_moving(case, schemas) if (settles.get(phase) or {}).get("agreed") is True else ()
+        if moving:
+            yield Doubt("undecided", f"{phase_text(phase)} versions differ, and {_may_yet(moving)}")
+        else:
+            readings[phase] = {schema.node: schema for schema in schemas}
+    yield _disagreement_anomaly(case, settles, readings) if readings else None
+
+
+def _disagreement_anomaly(
+    case: Evidence, settles: Mapping[str, Mapping[str, Any]], readings: Mapping[str, Mapping[str, NodeSchema]]
+) -> Anomaly:
     evidence = {
         phase: {
             "versions": {node: schema.version for node, schema in nodes.items()},
@@ -123,10 +132,31 @@ def _versions_apart(phase: str, reading: Mapping[str, Any]) -> str:
     return f"{phase_text(phase)}{waited} the versions are {shown}, {schemas}"
 
 
-def _still_moving(case: Evidence, settle: Mapping[str, Any] | None) -> bool:
-    """Tell if versions may differ without fault: they had agreed, and an unanswered change may have come later."""
-    agreed = settle is not None and settle.get("agreed") is True
-    return agreed and any(operation.type == "info" for operation in case.changes.all)
+def _find_moving(case: Evidence, schemas: Sequence[NodeSchema]) -> Sequence[PairedOperation]:
+    """Return the changes of unknown outcome that explain every difference between nodes that had agreed before; or none."""
+    begins, ends = case.interval(schemas[0].phase)
+    reaches = case.derive(Reaches)
+    stored = [schema.stored() for schema in schemas]
+    stale = {(found.kind, found.keyspace, found.name) for found in case.stale}
+    found: dict[int, PairedOperation] = {}
+    for key in sorted(set().union(*stored) - stale):
+        rows = [disk.get(key) for disk in stored]
+        if all(row == rows[0] for row in rows):
+            continue
+        subject = SchemaObject(*key)
+        causes = reaches.explain(subject, [facts_of_row(subject, row) for row in rows], begins, ends)
+        if not causes:
+            return ()
+        found |= {cause.index: cause for cause in causes}
+    # Equal schemas with different versions: a change fell between the reading of the one and of the other.
+    return list(found.values()) or reaches.any_during(begins, ends)
+
+
+def _may_yet(changes: Sequence[PairedOperation]) -> str:
+    """Render that these changes may explain what was read."""
+    named = listing(f"op {change.index}" for change in changes[: LIMITS.named])
+    more = f" and {len(changes) - LIMITS.named} more" if len(changes) > LIMITS.named else ""
+    return f"{named}{more}, of unknown outcome, may have taken effect meanwhile"
 
 
 def _settles(notes: Notes) -> Mapping[str, Mapping[str, Any]]:
@@ -157,7 +187,8 @@ def _source(schemas: Iterable[NodeSchema]) -> str:
     return "memory" if any(schema.source == "memory" for schema in schemas) else "disk"
 
 
-def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
+def _hidden(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
+    reaches = case.derive(Reaches)
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
     for phase in case.shown.phases:
@@ -175,11 +206,24 @@ def _hidden(case: Evidence) -> Iterator[Anomaly | None]:
                 if place == "in memory" and subject in unanswered:
                     continue
                 shown = {node: side.get(subject) for node, side in sides.items()}
-                if any(definition != next(iter(shown.values())) for definition in shown.values()):
+                if all(definition == next(iter(shown.values())) for definition in shown.values()):
+                    continue
+                facts = [_facts(subject, schema, place) for schema in schemas if schema.node in shown]
+                moving = reaches.explain(subject, facts, *case.interval(phase, shown))
+                if moving:
+                    text = f"{phase_text(phase)} it differs {place} between nodes, and {_may_yet(moving)}"
+                    yield Doubt("undecided", text, (subject.key,))
+                else:
                     found.setdefault((subject, place), {})[phase] = shown
     for subject in sorted(judged):
         places = {place: found[subject, place] for place in ("on disk", "in memory") if (subject, place) in found}
         yield _hidden_anomaly(case, subject, places) if places else None
+
+
+def _facts(subject: SchemaObject, schema: NodeSchema, place: str) -> Facts | None:
+    if place == "in memory" and schema.source != "memory":
+        return facts_of_memory(subject, schema.live.get(subject))
+    return facts_of_row(subject, schema.stored().get(subject))
 
 
 def _hidden_anomaly(
@@ -261,7 +305,8 @@ def _spelled(statement: str) -> str:
 # ── one node's memory and its own disk ───────────────────────────────────────────────────────────────────────────────
 
 
-def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
+def _forgotten(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
+    reaches = case.derive(Reaches)
     # A kind in no node's memory is one that this system does not show there; nothing follows from its absence.
     kinds = frozenset(kind for schema in case.shown.schemas for kind, _, _ in (*schema.live, *schema.refusals))
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
@@ -270,15 +315,22 @@ def _forgotten(case: Evidence) -> Iterator[Anomaly | None]:
         if not schema.remembers or schema.follows_log:
             continue
         judged |= set(_disk(schema))
-        for subject, text, evidence in _own_differences(schema, kinds):
-            found.setdefault((subject, text), {}).setdefault(schema.phase, {})[schema.node] = evidence
+        for subject, text, evidence, sides in _own_differences(schema, kinds):
+            moving = reaches.explain(subject, sides, *case.interval(schema.phase, (schema.node,)))
+            if moving:
+                doubt = f"{phase_text(schema.phase)} {schema.node} has it {text}, and {_may_yet(moving)}"
+                yield Doubt("undecided", doubt, (subject.key,))
+            else:
+                found.setdefault((subject, text), {}).setdefault(schema.phase, {})[schema.node] = evidence
     for subject, text in sorted(found):
         yield _forgotten_anomaly(case, subject, text, found[subject, text])
     yield from [None] * len(judged - {subject for subject, _ in found})
 
 
-def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tuple[SchemaObject, str, JSON]]:
-    """Yield (object, difference, evidence) for each object that differs between this node's memory and its disk."""
+def _own_differences(
+    schema: NodeSchema, kinds: frozenset[str]
+) -> Iterator[tuple[SchemaObject, str, JSON, Sequence[Facts | None]]]:
+    """Yield (object, difference, evidence, facts) for each object that differs between this node's memory and its disk."""
     left_out = {SchemaObject(*found) for found in (*schema.derived, *schema.unanswered)} | _halves(schema)
     disk = {subject for subject in map(SchemaObject._make, schema.objects()) if subject.kind in kinds} - left_out
     memory = {subject for subject in map(SchemaObject._make, schema.live) if subject.kind in _KINDS} - left_out
@@ -288,7 +340,12 @@ def _own_differences(schema: NodeSchema, kinds: frozenset[str]) -> Iterator[tupl
             keyspace = SchemaObject("keyspace", subject.keyspace, "")
             if subject == keyspace or keyspace not in side:
                 live = schema.live.get(subject)
-                yield subject, wrong, live.evidence if live else schema.refusals.get(subject)
+                yield (
+                    subject,
+                    wrong,
+                    live.evidence if live else schema.refusals.get(subject),
+                    (None, facts_of_columns(())),
+                )
     for kind, tables in (("table", schema.tables), ("view", schema.views)):
         for key, table in tables.items():
             live = schema.live.get((kind, *key))
@@ -306,7 +363,9 @@ def _halves(schema: NodeSchema) -> set[SchemaObject]:
     }
 
 
-def _columns_apart(subject: SchemaObject, table: Table, live: Live) -> Iterator[tuple[SchemaObject, str, JSON]]:
+def _columns_apart(
+    subject: SchemaObject, table: Table, live: Live
+) -> Iterator[tuple[SchemaObject, str, JSON, Sequence[Facts | None]]]:
     if live.columns is not None:
         remembered = frozenset(live.columns)
         extra = remembered - table.columns.keys()
@@ -321,7 +380,10 @@ def _columns_apart(subject: SchemaObject, table: Table, live: Live) -> Iterator[
     if extra or lacking:
         parts = [f"{_columns(extra)} in memory only"] if extra else []
         parts += [f"{_columns(lacking)} on disk only"] if lacking else []
-        yield subject, f"with {listing(parts)}", {"memory": sorted(remembered), "disk": sorted(table.columns)}
+        evidence = {"memory": sorted(remembered), "disk": sorted(table.columns)}
+        compared = remembered - table.dropped_columns if live.columns is None else remembered
+        sides = (facts_of_columns(compared), facts_of_columns(table.columns))
+        yield subject, f"with {listing(parts)}", evidence, sides
 
 
 def _columns(names: Iterable[str]) -> str:

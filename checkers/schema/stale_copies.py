@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.authority import StaleObject
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.schema_changes import target
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.harness.model.verdict import Anomaly, Doubt
 
 __all__ = ["find_stale_copies"]
 
@@ -34,14 +35,31 @@ _CURES = {
 }
 
 
-def find_stale_copies(case: Evidence) -> Iterator[Anomaly | None]:
+def find_stale_copies(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
     """Yield one finding for each node with a stale copy, and None for each other node that a log decides for."""
     by_node: dict[str, list[StaleObject]] = {}
     for found in case.stale:
-        by_node.setdefault(found.node, []).append(found)
+        moving = _find_moving(case, found)
+        if moving:
+            text = f"{phase_text(found.phase)} the copy of {found.node} {found.text}, and op {moving[0].index}, of unknown outcome,"
+            yield Doubt("undecided", f"{text} may have taken effect while it was read", (found.key,))
+        else:
+            by_node.setdefault(found.node, []).append(found)
     judged = {schema.node for schema in case.readings.schemas if schema.follows_log}
     for node in sorted(judged | by_node.keys()):
         yield _report(case, node, by_node[node]) if node in by_node else None
+
+
+def _find_moving(case: Evidence, found: StaleObject) -> Sequence[PairedOperation]:
+    """Return a change that may have come between the readings of memory and of the copy, for each part; or none."""
+    begins, ends = case.interval(found.phase, (found.node,))
+    subject = SchemaObject(found.kind, found.keyspace, found.name)
+    reaches = [reach for reach in case.derive(Reaches).of(found.keyspace) if reach.during(begins, ends)]
+    causes = [
+        next((r.operation for r in reaches if r.touches(subject, parts)), None)
+        for parts in ([[part] for part in found.parts] or [[]])
+    ]
+    return [cause for cause in causes if cause is not None] if None not in causes else ()
 
 
 def _report(case: Evidence, node: str, stale: Sequence[StaleObject]) -> Anomaly:

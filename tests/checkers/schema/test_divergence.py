@@ -311,3 +311,63 @@ def test_stats_tell_versions_epochs_and_the_time_to_agreement() -> None:
     assert stats["epochs"] == {"settled": {"n1": 7}, "restarted": {"n1": 7}}
     assert stats["agreement_s"] == {"settled": 3.7}
     assert stats["agreed"] == {"settled": True, "restarted": False}
+
+
+# ── changes of unknown outcome ───────────────────────────────────────────────────────────────────────────────────────
+
+AGREED = '@9000 -- info settle {"phase": "settled", "agreed": true, "seconds": 1.0, "versions": {}}'
+WITH_D = "k.t id=1 a:int* c:int d:int"
+ONE_BEHIND = ("settled n1 table k.t id=1 a:int* c:int", f"settled n2,n3 table {WITH_D}")
+
+
+def asked(change: str) -> list[str]:
+    return [*CREATE, f"@3 p1 n2 invoke {change}", "@4 p1 n2 info OperationTimedOut", AGREED]
+
+
+VERSIONS = ("settled n1 version v1", "settled n2,n3 version v2")
+
+
+@pytest.mark.parametrize("versions", [(), VERSIONS], ids=["equal versions", "other versions"])
+def test_a_change_that_may_have_come_between_two_readings_leaves_a_doubt(versions: Sequence[str]) -> None:
+    found = verdict([*versions, *ONE_BEHIND], asked("add-column k.t d:int"))
+    assert (found.valid, [doubt.kind for doubt in found.doubts]) == ("unknown", ["undecided"])
+
+
+@pytest.mark.parametrize(("versions", "kind"), [((), "hidden-divergence"), (VERSIONS, "schema-disagreement")])
+@pytest.mark.parametrize(
+    "change", ["add-column k.t e:int", "add-column k.s d:int", "alter-options k.t comment=x", "drop-table k.t"]
+)
+def test_a_change_of_something_else_excuses_nothing(change: str, versions: Sequence[str], kind: str) -> None:
+    assert types([*versions, *ONE_BEHIND], asked(change)) == [kind]
+
+
+def test_versions_that_differ_alone_are_in_doubt_if_any_change_may_have_come_between() -> None:
+    assert verdict([*VERSIONS, TABLE], asked("add-column l.t d:int")).valid == "unknown"
+    assert types([*VERSIONS, TABLE], [*CREATE, AGREED]) == ["schema-disagreement"]
+
+
+def test_a_change_excuses_nothing_after_every_process_of_its_time_has_ended() -> None:
+    boots = [f'@0 -- {n} info node-start {{"phase": "boot", "served": true}}' for n in ("n1", "n2", "n3")]
+    starts = [
+        f'@15000 -- {n} info node-start {{"phase": "restart", "served": true, "seconds": 1}}'
+        for n in ("n1", "n2", "n3")
+    ]
+    agreed = AGREED.replace("9000", "16000").replace("settled", "restarted")
+    history = [*boots, *asked("add-column k.t d:int"), *starts, agreed]
+    restarted = [row.replace("settled", "restarted") for row in ONE_BEHIND]
+    whole = [f"settled n1,n2,n3 table {WITH_D}"]
+    assert types([*whole, *restarted], history) == ["hidden-divergence"]
+    versions = [row.replace("settled", "restarted") for row in VERSIONS]
+    assert types([*whole, *versions, *restarted], history) == ["schema-disagreement"]
+
+
+def test_a_change_may_come_between_the_readings_of_memory_and_of_disk() -> None:
+    rows = (
+        f"settled n1,n2,n3 table {WITH_D}",
+        "settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)",
+        "settled n2,n3 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int, d int)",
+        "settled n1,n2,n3 live k CREATE KEYSPACE k",
+        "settled n1,n2,n3 keyspace k",
+    )
+    assert verdict(rows, asked("add-column k.t d:int")).valid == "unknown"
+    assert types(rows, asked("add-column k.t e:int")) == ["hidden-divergence", "memory-disk-divergence"]

@@ -200,3 +200,14 @@ def test_defaults_and_spellings_of_a_server_are_no_difference():
         f"live k.w {statement}",
     )
     assert Evidence.of(judged(HISTORY, reading(LOG, "n1", rows))).stale == ()
+
+
+@pytest.mark.parametrize(("change", "kinds_found"), [("d:int", set()), ("e:int", {"stale-schema-copy"})])
+def test_a_copy_that_a_change_may_have_overtaken_is_in_doubt(change, kinds_found):
+    asked = (*HISTORY[:12], f"@13 p0 n1 invoke add-column k.t {change}", "@14 p0 n1 info OperationTimedOut")
+    observations = [*reading(LOG, "n1,n3", RIGHT), *reading(LOG, "n2", (STALE[0], *STALE[2:]))]
+    history = asked if change == "d:int" else (*asked, "@15 p1 n1 invoke add-column k.t d:int", "@16 p1 n1 ok")
+    assert kinds(observations, history) == kinds_found
+    assert Divergence().check(judged(history, observations), limit_s=5).valid == (
+        "unknown" if not kinds_found else False
+    )

@@ -1,0 +1,121 @@
+"""Reach: an unanswered change explains what the schema model says of it, where and when it may take effect, and no more."""
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.ddl_order.reach import Reaches, facts_of_columns, facts_of_row
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.schema_changes import SchemaObject
+
+SETUP = (
+    "@1 p90 n1 invoke create-keyspace k",
+    "@2 p90 n1 ok",
+    "@3 p90 n1 invoke create-table k.t a:int* c:int",
+    "@4 p90 n1 ok",
+)
+BOOT = tuple(f'@0 -- {node} info node-start {{"phase": "boot", "served": true}}' for node in ("n1", "n2"))
+T = SchemaObject("table", "k", "t")
+MS = 1_000_000
+
+
+def reaches(*lines):
+    return Reaches(Evidence.of(judged([*BOOT, *SETUP, *lines])))
+
+
+def unanswered(change):
+    return (f"@10 p0 n1 invoke {change}", "@20 p0 n1 info OperationTimedOut")
+
+
+def table(columns, **definition):
+    shown = {name: {"type": cql_type, "kind": "regular", "position": -1} for name, cql_type in columns.items()}
+    return facts_of_row(
+        T, {"id": "7", "columns": shown, "dropped_columns": {}, "options": {}, "indexes": {}} | definition
+    )
+
+
+BEFORE = table({"c": "int"})
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        ("add-column k.t d:int", table({"c": "int", "d": "int"})),
+        ("drop-column k.t c", table({}, dropped_columns={"c": {"type": "int", "dropped_time": 1}})),
+        ("rename-column k.t c>b", table({"b": "int"})),
+        ("alter-options k.t comment=x", table({"c": "int"}, options={"comment": "x"})),
+        ("create-index k.i t c", table({"c": "int"}, indexes={"i": {"kind": "COMPOSITES", "target": "c"}})),
+        ("drop-table k.t", None),
+        ("drop-keyspace k", None),
+    ],
+)
+def test_what_a_change_leads_to_is_explained_by_it(change, after):
+    explained = reaches(*unanswered(change)).explain(T, [BEFORE, after, BEFORE], 30 * MS, 40 * MS)
+    assert [operation.invoked for operation in explained] == [10 * MS]
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        ("add-column k.t d:int", table({"c": "int", "e": "int"})),
+        ("add-column k.t d:int", table({"c": "int", "d": "text"})),
+        ("add-column k.t d:int", table({})),
+        ("add-column k.t d:int", None),
+        ("add-column k.s d:int", table({"c": "int", "d": "int"})),
+        ("alter-options k.t comment=x", table({"c": "int"}, options={"comment": "y"})),
+        ("alter-options k.t comment=x", table({"c": "int"}, options={"gc_grace_seconds": 1})),
+        ("drop-column k.t c", table({"c": "text"})),
+        ("drop-table k.t", table({})),
+        ("drop-table k.s", None),
+        ("alter-keyspace k", None),
+        ("create-type k.t f:int", None),
+    ],
+)
+def test_what_no_change_leads_to_is_not(change, after):
+    assert reaches(*unanswered(change)).explain(T, [BEFORE, after], 30 * MS, 40 * MS) == ()
+
+
+def test_two_values_before_any_change_are_one_too_many():
+    after = table({"c": "int"}, options={"comment": "x"})
+    other = table({"c": "int"}, options={"comment": "z"})
+    assert (
+        reaches(*unanswered("alter-options k.t comment=x")).explain(T, [BEFORE, after, other], 30 * MS, 40 * MS) == ()
+    )
+
+
+def test_an_answered_change_reaches_nothing():
+    done = reaches("@10 p0 n1 invoke add-column k.t d:int", "@20 p0 n1 ok")
+    assert done.explain(T, [BEFORE, table({"c": "int", "d": "int"})], 15 * MS, 40 * MS) == ()
+
+
+def test_a_change_reaches_nothing_before_it_was_asked_for():
+    later = reaches(*unanswered("drop-table k.t"))
+    assert later.explain(T, [BEFORE, None], 5 * MS, 9 * MS) == ()
+    assert later.explain(T, [BEFORE, None], 5 * MS, 10 * MS) != ()
+
+
+def test_a_change_reaches_nothing_once_every_process_that_may_have_known_of_it_has_ended():
+    restarts = tuple(
+        f'@{at} -- {node} info node-start {{"phase": "restart", "served": true, "seconds": 0.01}}'
+        for node, at in (("n1", 60), ("n2", 90))
+    )
+    both = reaches(*unanswered("drop-table k.t"), *restarts)
+    assert both.explain(T, [BEFORE, None], 70 * MS, 75 * MS) != ()
+    assert both.explain(T, [BEFORE, None], 81 * MS, 99 * MS) == ()
+    one = reaches(*unanswered("drop-table k.t"), restarts[0])
+    assert one.explain(T, [BEFORE, None], 81 * MS, 99 * MS) != ()
+
+
+def test_free_text_reaches_everything_in_its_keyspaces():
+    text = reaches('@10 p0 n1 invoke cql {"statement": "ALTER TABLE k.t ADD z int"}', "@20 p0 n1 info timeout")
+    assert text.explain(T, [BEFORE, None, table({"q": "int"})], 30 * MS, 40 * MS) != ()
+    assert text.explain(SchemaObject("table", "other", "t"), [BEFORE, None], 30 * MS, 40 * MS) != ()  # it has no key
+
+
+def test_equal_sides_need_no_explanation():
+    assert reaches(*unanswered("drop-table k.t")).explain(T, [BEFORE, BEFORE], 30 * MS, 40 * MS) == ()
+
+
+def test_names_of_columns_are_enough():
+    sides = (facts_of_columns(["c"]), facts_of_columns(["c", "d"]))
+    assert reaches(*unanswered("add-column k.t d:int")).explain(T, sides, 30 * MS, 40 * MS) != ()
+    assert reaches(*unanswered("add-column k.t e:int")).explain(T, sides, 30 * MS, 40 * MS) == ()
