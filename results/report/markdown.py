@@ -21,8 +21,9 @@ from schemaquake.results.report.findings import (
     summarise_workloads,
 )
 from schemaquake.results.report.material import Material, checkers_of, counts
-from schemaquake.results.report.recipe import Recipe, Statement
+from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_lines
+from schemaquake.results.tables.statements import Statement
 from schemaquake.results.wording import (
     VERDICT_MARK,
     joined,

@@ -8,50 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import CREATES, DROPS, SCHEMA_CHANGES
-from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.mode import mode_of
 from schemaquake.results.report.material import Material, Race, races_of
+from schemaquake.results.tables.statements import Statement, statements
 from schemaquake.results.wording import joined
 
-__all__ = ["Recipe", "Side", "Statement", "belongs", "contested_changes", "recipe_of", "statements"]
+__all__ = ["Recipe", "Side", "contested_changes", "recipe_of"]
 
 FAULTS_NAMED: Final = 2
 WRITES_SHOWN: Final = 3
 """Writes quoted per side after the contested statements; further writes are counted in `left_out`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """An operation as a CQL statement, with its outcome as the client saw it. Times in ns; `completed` is None if no answer arrived."""
-
-    index: int
-    node: str
-    process: int
-    f: str
-    key: str | None
-    text: str
-    type: Literal["ok", "fail", "info"]
-    error: str | None
-    invoked: int
-    completed: int | None
-
-    def outcome(self) -> str:
-        """Describe the outcome for a comment behind the statement: `ok at 8.214 s`."""
-        when = "no answer" if self.completed is None else f"at {self.completed / 1e9:.3f} s"
-        return f"{self.type}, {when}" if self.completed is None else f"{self.type} {when}"
-
-    def overlaps(self, other: Statement) -> bool:
-        """Return True unless one statement completed before the other was invoked. Intervals are closed."""
-        return _end(self) >= other.invoked and _end(other) >= self.invoked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,24 +51,6 @@ class Recipe:
     afterwards: str
 
 
-def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) -> tuple[Statement, ...]:
-    """Convert operations (`schemaquake.harness.history.pairing.OPERATIONS`) to statements, ordered by invocation; only those of `keyspaces`, if given.
-
-    An operation without a CQL form is given by its name and key.
-    """
-    table = plain(operations)
-    if keyspaces is not None:
-        table = table.filter(belongs(table, keyspaces))
-    return tuple(_statement(row) for row in table.to_pylist())
-
-
-def belongs(operations: pa.Table, keyspaces: Iterable[str]) -> pa.ChunkedArray:
-    """Return one boolean per operation: True if its key is one of these keyspaces or an object in one."""
-    keys = pc.fill_null(operations.column("key"), "")
-    owners = pc.list_element(pc.split_pattern(keys, ".", max_splits=1), 0)
-    return pc.is_in(owners, value_set=pa.array(sorted(keyspaces), pa.string()))
-
-
 def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None) -> Recipe | None:
     """Build the recipe of the race in `keyspace`. None if fewer than two coordinators took part.
 
@@ -111,7 +63,7 @@ def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None)
     if not contested:
         return None
     begins = min(one.invoked for one in contested)
-    earlier = [one for one in changes if one.type != "fail" and one not in contested and _end(one) < begins]
+    earlier = [one for one in changes if one.type != "fail" and one not in contested and one.ends < begins]
     if race is None:
         earlier = _needed(earlier, keyspace, contested, anomaly)
     writes = [one for one in every if anomaly and one.index in anomaly.ops and one.f in {"insert", "delete-row"}]
@@ -203,28 +155,3 @@ def _afterwards(plan: Mapping[str, Any]) -> str:
     if plan.get("restart", "none") == "none":
         return f"{settle}, {read}"
     return f"{settle}, {read}, kill and start every node, and read it again"
-
-
-def _statement(row: Mapping[str, Any]) -> Statement:
-    argument: Any = None if row["argument"] is None else orjson.loads(row["argument"])
-    try:
-        text = statement(row["f"], argument)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        # An operation of an external workload or history that the CQL dialect cannot express.
-        text = f"{row['f']} {row['key'] or ''}".rstrip()
-    return Statement(
-        index=row["index"],
-        node=row["node"] or "-",
-        process=row["process"],
-        f=row["f"],
-        key=row["key"],
-        text=text,
-        type=row["type"],
-        error=row["error"],
-        invoked=row["invoked"],
-        completed=row["completed"],
-    )
-
-
-def _end(one: Statement) -> float:
-    return float("inf") if one.completed is None or one.type == "info" else one.completed

@@ -21,7 +21,8 @@ from schemaquake.results.report.axis import Axis, Tick
 from schemaquake.results.report.findings import keyspaces_of
 from schemaquake.results.report.lanes import FinalReading, Lane, ObjectLanes, State, in_a_line, object_lanes
 from schemaquake.results.report.material import Material, Race, anomalies_of, races_of
-from schemaquake.results.report.recipe import Statement, belongs, contested_changes, statements
+from schemaquake.results.report.recipe import contested_changes
+from schemaquake.results.tables.statements import Statement, belongs, statements
 from schemaquake.results.wording import counted, first_of, joined, shortened
 
 __all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "draw_scenes"]

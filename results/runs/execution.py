@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,11 +17,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import Doubt, Verdict, combine
 from schemaquake.harness.run.runner import Outcome, execute, read_outcome
+from schemaquake.results.findings.description import describe_rate, describe_standing, title_of
+from schemaquake.results.findings.finding import Finding
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts, basis_of
 from schemaquake.results.report.from_store import write_all
@@ -43,6 +47,7 @@ class FinishedRun:
     completed: bool
     error: str | None
     exit_code: ExitCode
+    findings: tuple[Finding, ...] = ()
     applicable: bool = True
     interrupted: bool = False
 
@@ -52,8 +57,9 @@ class FinishedRun:
         return self.store.path("report.html")
 
     def document(self) -> dict[str, Any]:
-        """Return the run as `--json` prints it: the verdict, and the paths of its files."""
+        """Return the run as `--json` prints it: its findings, the verdict, and the paths of its files."""
         return {
+            "findings": [finding.to_json() for finding in self.findings],
             **self.verdict.to_json(),
             "run": str(self.store.folder),
             "report": str(self.report),
@@ -108,13 +114,15 @@ def conclude(
     verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
     store.write_verdict(verdict)
     analyse(store, verdict, engine=engine, master=master)
-    write_summary(store, verdict, outcome)
+    summary = write_summary(store, verdict, outcome)
+    store.write_verdict(verdict, [finding.to_json() for finding in summary.findings])
     write_all(store)
     kept.discard()
     log.info(
         "judged",
         extra={
             "valid": verdict.valid,
+            "findings": len(summary.findings),
             "anomalies": len(verdict.anomalies),
             "events": recovered.events,
             "seconds": round(time.monotonic() - began, 1),
@@ -124,6 +132,7 @@ def conclude(
         store=store,
         plan=plan,
         verdict=verdict,
+        findings=summary.findings,
         completed=outcome.completed,
         error=outcome.error,
         exit_code=ExitCode.of(verdict.valid) if outcome.completed else outcome.exit_code,
@@ -148,20 +157,28 @@ def write_reports(folder: Path) -> Path:
 
 
 def print_summary(run: FinishedRun, console: Console) -> None:
-    """Print the verdict, the number of anomalies by type, and the path of the page."""
+    """Print the verdict, the findings with their symptoms, and the path of the page."""
     colour = {True: "green", False: "bold red", "unknown": "yellow"}[run.verdict.valid]
     word = {True: "valid", False: "INVALID", "unknown": "unknown"}[run.verdict.valid]
     console.print(f"[{colour}]{word}[/]  {run.plan.system}  {', '.join(run.plan.workloads)}  seed {run.plan.seed}")
     if run.verdict.reason:
         console.print(run.verdict.reason, markup=False)
-    counts = Counter(anomaly.type for anomaly in run.verdict.anomalies)
-    if counts:
-        table = Table("anomaly", "times", "first example", box=None, pad_edge=False, header_style="dim")
-        for name, count in counts.most_common():
-            first = next(anomaly for anomaly in run.verdict.anomalies if anomaly.type == name)
-            table.add_row(name, str(count), f"{first.title}: {', '.join(first.objects) or ', '.join(first.nodes)}")
-        console.print(table)
+    if run.findings:
+        console.print(_table_of_findings(run.findings))
     console.print(f"report: {run.report}", markup=False)
+
+
+def _table_of_findings(findings: Sequence[Finding]) -> Table:
+    """Build a table with one row per finding: its title, its symptoms, how often it showed, and whether it is known."""
+    table = Table("finding", "what broke it, and how it showed", "how often", "known as", box=None, header_style="dim")
+    for finding in findings:
+        types = Counter[str]()
+        for symptom in finding.symptoms:
+            types[symptom.type] += len(symptom.anomalies)
+        showed = ", ".join(kind if count == 1 else f"{kind} ×{count}" for kind, count in types.items())
+        text = Text(title_of(finding), style="bold").append(f"\n{showed}", style="not bold")
+        table.add_row(finding.id, text, Text(describe_rate(finding.rate)), Text(describe_standing(finding)))
+    return table
 
 
 def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
@@ -174,7 +191,7 @@ def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
 
 def _nothing_happened(store: Store, plan: Plan, outcome: Outcome) -> FinishedRun:
     verdict = Verdict.unknown("run", Doubt("incomplete-run", f"the run never began: {outcome.error}"))
-    store.write_verdict(verdict)
+    store.write_verdict(verdict, [])
     write_summary(store, verdict, outcome)
     return FinishedRun(
         store=store,

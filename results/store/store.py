@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -212,9 +212,11 @@ class Store:
                 f'{path} is damaged ({error}). "schemaquake check {self.folder}" writes it anew.'
             ) from error
 
-    def write_verdict(self, verdict: Verdict) -> None:
-        """Write verdict.json. Equal verdicts give equal bytes."""
-        text = json.dumps(verdict.to_json(), indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    def write_verdict(self, verdict: Verdict, findings: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Write verdict.json, with the findings first; None: they are not known yet. Equal verdicts give equal bytes."""
+        sorted_text = json.dumps(verdict.to_json(), sort_keys=True, ensure_ascii=False, allow_nan=False)
+        document = ({} if findings is None else {"findings": list(findings)}) | json.loads(sorted_text)
+        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
         write_bytes(self.path("verdict.json"), text.encode() + b"\n")
 
     def read_analysis(self, name: str) -> pa.Table:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Doubt, Validity
+from schemaquake.results.findings.finding import Finding
 
 __all__ = [
     "SUMMARY_SCHEMA",
@@ -24,7 +25,7 @@ __all__ = [
     "RunSummary",
 ]
 
-SUMMARY_SCHEMA: Final = 1
+SUMMARY_SCHEMA: Final = 2
 """Version of the format. A reader rebuilds a summary of another version from the verdict."""
 
 
@@ -50,6 +51,10 @@ class RaceSummary:
     ok: int
     fail: int
     info: int
+    statements: tuple[str, ...] = ()
+    """Shapes of the contested statements (`schemaquake.results.findings.shapes`)."""
+    decided: bool = False
+    """True if an operation was acknowledged and every check decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +132,8 @@ class RunSummary:
     operations: Mapping[str, int] = field(default_factory=dict)
     """Outcome (`ok`, `fail`, `info`) → number of operations of the whole run."""
     races: tuple[RaceSummary, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """The anomalies by cause, the worst first; they are named by their places in verdict.json."""
     anomalies: tuple[FoundAnomaly, ...] = ()
     checkers: tuple[CheckerSummary, ...] = ()
     doubts: tuple[Doubt, ...] = ()
@@ -165,7 +172,8 @@ class RunSummary:
         """Return the summary as stored in summary.json; `kinds` is derived from `races` for other readers."""
         return {
             "schema": SUMMARY_SCHEMA,
-            **asdict(self),
+            **asdict(replace(self, findings=())),
+            "findings": [finding.to_json() for finding in self.findings],
             "doubts": [doubt.to_json() for doubt in self.doubts],
             "checkers": [{**asdict(one), "doubts": [doubt.to_json() for doubt in one.doubts]} for one in self.checkers],
             "kinds": [asdict(kind) for kind in self.kinds],
@@ -178,6 +186,7 @@ class RunSummary:
         for name, kind in _LISTS.items():
             values[name] = tuple(kind(**_frozen(entry)) for entry in values[name])
         values["doubts"] = _doubts(values["doubts"])
+        values["findings"] = tuple(map(Finding.from_json, values["findings"]))
         values["checkers"] = tuple(
             CheckerSummary(**{**_frozen(one), "doubts": _doubts(one["doubts"])}) for one in values["checkers"]
         )

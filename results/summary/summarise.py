@@ -18,6 +18,7 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.harness.run.runner import Outcome, read_outcome
 from schemaquake.results.engines.combination import doubts_of
+from schemaquake.results.findings.grouping import Grouped, group_anomalies
 from schemaquake.results.mode import mode_of
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store, read_table
@@ -29,7 +30,7 @@ from schemaquake.results.summary.run_summary import (
     RaceSummary,
     RunSummary,
 )
-from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
+from schemaquake.results.tables.chronicle import chronicle_of
 from schemaquake.results.tables.races import RACES
 
 __all__ = ["FILE_NAME", "read_summary", "summarise", "summary_of", "write_summary"]
@@ -69,15 +70,19 @@ def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
     """
     began = store.path("history.parquet").exists()
     analysed = (store.path("analysis") / "races.parquet").exists()
+    notes = _read_notes(store) if began else HISTORY.empty_table()
+    operations = store.read_analysis("operations") if began else OPERATIONS.empty_table()
+    races = store.read_analysis("races") if began or analysed else RACES.empty_table()
+    started = store.started() if (store.path("journals") / STARTED).exists() else None
     return summary_of(
         store.folder.resolve().name,
         store.read_plan().to_json(),
         verdict,
         outcome,
-        chronicle=_chronicle(store) if began else Chronicle(),
-        operations=store.read_analysis("operations") if began else OPERATIONS.empty_table(),
-        races=store.read_analysis("races") if began or analysed else RACES.empty_table(),
-        started=store.started() if (store.path("journals") / STARTED).exists() else None,
+        notes=notes,
+        operations=operations,
+        races=races,
+        started=started,
         seconds=_seconds(store) if began else 0.0,
     )
 
@@ -88,13 +93,20 @@ def summary_of(
     verdict: Verdict,
     outcome: Outcome,
     *,
-    chronicle: Chronicle,
+    notes: pa.Table,
     operations: pa.Table,
     races: pa.Table,
     started: datetime | None,
     seconds: float,
 ) -> RunSummary:
-    """Build the summary of the run of that name from values; the tables are those of `analysis/`."""
+    """Build the summary of the run of that name from values.
+
+    `notes` are the events of process −1 in its history; the other tables are those of `analysis/`.
+    """
+    chronicle = chronicle_of(notes)
+    grouped = group_anomalies(
+        verdict, system=plan["system"], history=notes, operations=operations, races=races, started=started
+    )
     own = verdict.doubts if verdict.parts else doubts_of(verdict)
     return RunSummary(
         run=run,
@@ -117,7 +129,8 @@ def summary_of(
             for phase in chronicle.phases
         ),
         operations=_outcomes(operations),
-        races=tuple(_race(row) for row in plain(races).to_pylist()),
+        races=tuple(_race(row, grouped) for row in plain(races).to_pylist()),
+        findings=grouped.findings,
         anomalies=_anomalies(verdict.anomalies),
         checkers=tuple(map(_checker, verdict.parts)),
         doubts=tuple(doubt for doubt in own if doubt.checker is None),
@@ -129,14 +142,13 @@ def _checker(part: Verdict) -> CheckerSummary:
     return CheckerSummary(checker=part.checker, valid=part.valid, doubts=doubts_of(part), undecided=part.undecided)
 
 
-def _chronicle(store: Store) -> Chronicle:
-    notes = read_table(
+def _read_notes(store: Store) -> pa.Table:
+    return read_table(
         store.path("history.parquet"),
         HISTORY,
         order="index",
         keep=lambda events: events.filter(pc.equal(events["process"], NEMESIS)),
     )
-    return chronicle_of(notes)
 
 
 def _seconds(store: Store) -> float:
@@ -152,7 +164,7 @@ def _outcomes(operations: pa.Table) -> dict[str, int]:
     return {"ok": 0, "fail": 0, "info": 0} | {entry["values"]: entry["counts"] for entry in counted}
 
 
-def _race(row: Mapping[str, Any]) -> RaceSummary:
+def _race(row: Mapping[str, Any], grouped: Grouped) -> RaceSummary:
     return RaceSummary(
         keyspace=row["keyspace"],
         workload=row["workload"] or "race",  # external histories may lack a workload
@@ -163,6 +175,8 @@ def _race(row: Mapping[str, Any]) -> RaceSummary:
         ok=row["ok"],
         fail=row["fail"],
         info=row["info"],
+        statements=tuple(map(str, grouped.contested.get(row["keyspace"], ()))),
+        decided=row["keyspace"] in grouped.decided,
     )
 
 

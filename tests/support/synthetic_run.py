@@ -227,7 +227,7 @@ def compared(plan: Mapping[str, Any], material: Material) -> ComparedRun:
         plan,
         material.verdict,
         outcome,
-        chronicle=material.chronicle,
+        notes=material.history,
         operations=material.operations,
         races=material.races,
         started=material.started,

@@ -15,8 +15,9 @@ from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.report.findings import group_findings
 from schemaquake.results.report.material import Material
-from schemaquake.results.report.recipe import Recipe, recipe_of, statements
+from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.tables.races import RACES
+from schemaquake.results.tables.statements import statements
 
 TABLE = create_table("k", "t", columns=[("a", "int", "partition_key")])
 

@@ -32,7 +32,7 @@ def store(judged, tmp_path) -> Store:
 
 def test_a_judged_run_has_a_summary(judged):
     document = orjson.loads(judged.path("summary.json").read_bytes())
-    assert document["schema"] == 1
+    assert document["schema"] == 2
     summary = read_summary(judged)
     assert RunSummary.from_json(document) == summary
     assert (summary.run, summary.system, summary.mode) == (judged.folder.name, "cassandra:5.0.9", "barrier")
@@ -102,7 +102,7 @@ def test_doubts_about_other_keyspaces_and_questions_that_did_not_arise_keep_noth
     assert summary.doubts == ()
 
 
-@pytest.mark.parametrize("before", [None, {"schema": 0}, {"schema": 2, "new": True}], ids=["0.1", "older", "newer"])
+@pytest.mark.parametrize("before", [None, {"schema": 1}, {"schema": 3, "new": True}], ids=["0.1", "older", "newer"])
 def test_a_summary_that_is_missing_or_of_another_version_is_made_anew_and_not_written(store, before):
     path = store.path("summary.json")
     summary = read_summary(store)
@@ -113,7 +113,7 @@ def test_a_summary_that_is_missing_or_of_another_version_is_made_anew_and_not_wr
     assert not path.exists() if before is None else orjson.loads(path.read_bytes()) == before
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}'])
 def test_a_damaged_summary_says_how_it_is_made_anew(store, text):
     store.path("summary.json").write_text(text)
     with pytest.raises(HistoryError, match="schemaquake check"):

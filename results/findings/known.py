@@ -1,0 +1,63 @@
+"""Known findings: the tickets and the page of a cause that was seen or reported before, from `known.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from schemaquake.results.findings.cause import Cause
+from schemaquake.results.findings.shapes import Shape, parse_shape
+
+__all__ = ["KnownFinding", "known_finding", "known_findings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFinding:
+    """One entry of `known.toml`, which explains the fields."""
+
+    title: str
+    statements: tuple[Shape, ...]
+    eras: frozenset[str]
+    tickets: tuple[str, ...]
+    page: str | None = None
+    fault: str | None = None
+    symptoms: frozenset[str] = frozenset()
+
+    def fits(self, cause: Cause, types: Iterable[str]) -> bool:
+        """Tell if a finding with this cause and these types of anomaly is this one."""
+        if (self.statements, self.fault) != (cause.statements, cause.fault) or cause.era not in self.eras:
+            return False
+        return not self.symptoms or not self.symptoms.isdisjoint(types)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what findings in verdict.json say of it."""
+        return {"title": self.title, "tickets": list(self.tickets), "page": self.page}
+
+
+@cache
+def known_findings() -> Sequence[KnownFinding]:
+    """Read `known.toml`, in its order."""
+    text = files(__package__).joinpath("known.toml").read_text(encoding="utf-8")
+    return tuple(map(_read_entry, tomllib.loads(text)["known"]))
+
+
+def known_finding(cause: Cause, types: Iterable[str]) -> KnownFinding | None:
+    """Look up what is known of a finding with these types of anomaly; None if it is new to Schemaquake."""
+    listed = list(types)
+    return next((entry for entry in known_findings() if entry.fits(cause, listed)), None)
+
+
+def _read_entry(entry: Mapping[str, Any]) -> KnownFinding:
+    return KnownFinding(
+        title=entry["title"],
+        statements=tuple(map(parse_shape, entry["statements"])),
+        eras=frozenset(entry["eras"]),
+        tickets=tuple(entry["tickets"]),
+        page=entry.get("page"),
+        fault=entry.get("fault"),
+        symptoms=frozenset(entry.get("symptoms", ())),
+    )

@@ -1,0 +1,288 @@
+"""Grouping: one cause, one finding, and every anomaly in one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from contested_runs import ContestedRun
+from recorded_0_1 import lay_out_old_run
+
+from schemaquake.harness.ddl.schema_changes import (
+    add_column,
+    create_table,
+    create_type,
+    drop_column,
+    drop_index,
+    drop_table,
+    drop_type,
+)
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.results.findings.finding import Finding, Rate
+from schemaquake.results.findings.grouping import Grouped, listed_anomalies
+from schemaquake.results.runs.execution import conclude
+from schemaquake.results.store.store import Store
+from schemaquake.results.summary.summarise import read_summary
+
+
+def anomaly(kind: str, *objects: str, ops: tuple[int, ...] = (), evidence: object = None) -> Anomaly:
+    return Anomaly(type=kind, title="", objects=objects, ops=ops, evidence=evidence)  # type: ignore[arg-type]
+
+
+def table(keyspace: str, name: str = "x") -> Invoke:
+    return create_table(keyspace, name, columns=[("k", "int", "partition_key"), ("c", "frozen<u>", "regular")])
+
+
+def dropped_types(*keyspaces: str, **named: str) -> ContestedRun:
+    """A run in which a type is dropped while a table is created with it, in each keyspace."""
+    run = ContestedRun()
+    for number, keyspace in enumerate(keyspaces):
+        run.race(keyspace, [drop_type(keyspace, "u")], [table(keyspace)], at=1.0 + 3 * number, **named)
+    return run
+
+
+def causes(grouped: Grouped) -> list[list[str]]:
+    return [[str(shape) for shape in finding.cause.statements] for finding in grouped.findings]
+
+
+DROPPED_TYPE = ["drop-type(A)", "create-table(B uses A)"]
+
+
+def test_many_anomalies_of_one_kind_of_race_are_one_finding_the_worst_first() -> None:
+    found = dropped_types("a", "b", "c").group(
+        anomaly("unexpected-log-error", "a.u", "b.u"),
+        anomaly("unreadable-table", "a.x"),
+        anomaly("dangling-type", "a.x"),
+        anomaly("dangling-type", "b.x"),
+        anomaly("node-will-not-start", "b.u"),
+    )
+    (finding,) = found.findings
+    assert causes(found) == [DROPPED_TYPE]
+    assert [(one.type, one.anomalies, one.races) for one in finding.symptoms] == [
+        ("node-will-not-start", (4,), ("b",)),
+        ("dangling-type", (2, 3), ("a", "b")),
+        ("unreadable-table", (1,), ("a",)),
+        ("unexpected-log-error", (0,), ("a", "b")),
+    ]
+    assert finding.symptoms[2].follows_from == ("dangling-type",)
+    assert (finding.races, finding.rate) == (("a", "b"), Rate(2, 3, "race"))
+    assert finding.anomalies == (0, 1, 2, 3, 4)
+
+
+def test_races_with_other_statements_are_other_findings() -> None:
+    run = dropped_types("a")
+    run.race("b", [drop_table("b", "t")], [add_column("b", "t", "c", "int")], at=9.0)
+    found = run.group(anomaly("dangling-type", "a.x"), anomaly("lost-rows", "b.t"))
+    assert causes(found) == [["drop-table(A)", "add-column(A)"], DROPPED_TYPE], "lost rows are worse"
+    assert [finding.rate for finding in found.findings] == [Rate(1, 1, "race"), Rate(1, 1, "race")]
+
+
+def test_equal_statements_on_another_design_are_another_finding_and_on_another_version_the_same() -> None:
+    run, broken = dropped_types("a"), anomaly("dangling-type", "a.x")
+    of_4_1, of_5_0, of_6_0, elsewhere = (
+        run.group(broken, system=system).findings[0]
+        for system in ("cassandra:4.1.0", "cassandra:5.0.9", "cassandra:6.0-alpha2", "nothing-known:1.0")
+    )
+    assert of_4_1.id == of_5_0.id
+    assert len({of_5_0.id, of_6_0.id, elsewhere.id}) == 3
+    assert of_5_0.cause.across_designs == of_6_0.cause.across_designs != elsewhere.cause.across_designs
+
+
+def test_what_did_not_break_counts_only_if_it_was_decided() -> None:
+    run = dropped_types("a", "b")
+    run.race("c", [drop_type("c", "u")], [table("c")], at=20.0, outcome="fail")
+    broken = anomaly("dangling-type", "a.x")
+    assert run.group(broken).findings[0].rate == Rate(1, 2, "race"), "nothing was acknowledged in c"
+    doubt = Verdict(
+        valid="unknown", checker="acked-rows", doubts=(Doubt("time", "", ("b",)),), undecided=("b",)
+    )  # fmt: skip
+    assert run.group(broken, parts=[doubt]).findings[0].rate == Rate(1, 1, "race")
+    whole = Verdict.unknown("restart", Doubt("unread", ""))
+    assert run.group(broken, parts=[whole]).findings[0].rate == Rate(1, 1, "race")
+    nothing = Verdict.unknown("restart", Doubt("nothing-to-judge", ""))
+    assert run.group(broken, parts=[nothing]).findings[0].rate == Rate(1, 2, "race")
+
+
+def test_a_race_that_held_is_remembered_with_its_statements() -> None:
+    grouped = dropped_types("a").group()
+    assert grouped.findings == ()
+    assert [str(shape) for shape in grouped.contested["a"]] == DROPPED_TYPE
+    assert grouped.decided == {"a"}
+
+
+# ── at large ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DISAGREE = anomaly("schema-disagreement", "a.x")
+
+
+def test_an_anomaly_at_large_has_the_only_cause_there_was() -> None:
+    (finding,) = dropped_types("a", "b").group(DISAGREE, anomaly("dangling-type", "a.x")).findings
+    assert [one.type for one in finding.symptoms] == ["schema-disagreement", "dangling-type"]
+    assert finding.races == ("a",)
+
+
+def test_and_none_if_there_were_two_or_a_fault() -> None:
+    other = dropped_types("a")
+    other.race("b", [drop_table("b", "t")], [add_column("b", "t", "c", "int")], at=9.0)
+    faulty = dropped_types("a")
+    faulty.fault("kill", 1.5, 2.5)
+    for run in (other, faulty):
+        known, unknown = run.group(DISAGREE, anomaly("dangling-type", "a.x")).findings
+        assert (known.cause.known, unknown.cause.known) == (True, False)
+        assert unknown.cause.symptom == "schema-disagreement"
+        assert (unknown.races, unknown.rate.unit) == ((), "run")
+
+
+def test_nor_if_somebody_else_changed_the_schema() -> None:
+    run = dropped_types("a")
+    run.ask("n3", drop_table("elsewhere", "t"), at=1.5, until=2)
+    found = run.group(DISAGREE, anomaly("lost-rows", "elsewhere.t"), anomaly("dangling-type", "a.x"))
+    assert causes(found) == [DROPPED_TYPE, [], []]
+    assert [finding.cause.symptom for finding in found.findings] == [None, "lost-rows", "schema-disagreement"]
+
+
+def test_log_errors_of_two_mechanisms_are_two_findings() -> None:
+    def logged(rule: str, exception: str) -> Anomaly:
+        entry = {"message": "m", "stack": f"org.x.{exception}: at 7\n\tat a.b"}
+        return anomaly("unexpected-log-error", evidence={"rule": rule, "first": {"n1": entry}})
+
+    some = [logged("r", "FooException"), logged("r", "BarError"), logged("r", "FooException"), logged("s", "FooException")]  # fmt: skip
+    found = ContestedRun().group(*some).findings
+    assert sorted(len(finding.anomalies) for finding in found) == [1, 1, 2]
+    assert {finding.cause.mechanism for finding in found} == {"r FooException", "r BarError", "s FooException"}
+
+
+# ── long sides ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def columns(keyspace: str) -> list[list[Invoke]]:
+    return [
+        [add_column(keyspace, "t", f"c{n}", "int"), drop_column(keyspace, "t", f"d{n}"), add_column(keyspace, "t", f"e{n}", "int")]
+        for n in range(2)
+    ]  # fmt: skip
+
+
+def test_of_long_sides_the_statements_count_that_the_worst_anomaly_names() -> None:
+    run = ContestedRun()
+    ops = run.race("a", *columns("a"))
+    held = run.race("b", *columns("b"), at=9.0)
+    found = run.group(
+        anomaly("lost-column", "a.t", ops=(ops[0], ops[3])), anomaly("non-linearizable-ddl", "a.t", ops=tuple(ops))
+    )
+    (finding,) = found.findings
+    assert causes(found) == [["add-column(A) 2+"]]
+    assert [str(shape) for shape in finding.sides[0]] == ["drop-column(A) 2+", "add-column(A) 2+"]
+    assert finding.rate == Rate(1, 2, "race"), f"{held} was the same race"
+
+
+@pytest.mark.parametrize("named", [0, 1], ids=["none", "one"])
+def test_and_all_of_them_if_it_does_not_name_two(named: int) -> None:
+    run = ContestedRun()
+    ops = run.race("a", *columns("a"))
+    found = run.group(anomaly("lost-column", "a.t", ops=tuple(ops[:named])))
+    assert causes(found) == [["drop-column(A) 2+", "add-column(A) 2+"]]
+
+
+# ── outside of races ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def churned() -> tuple[ContestedRun, int, int, int]:
+    """A long run: a type is made early, dropped while a column with it is added, and a table lives elsewhere."""
+    run = ContestedRun()
+    made = run.ask("n1", create_type("k", "u", fields=[("a", "int")]), at=0, until=0.5)
+    run.ask("n1", table("k", "other"), at=2, until=3)
+    dropped = run.ask("n2", drop_type("k", "u"), at=10, until=12)
+    added = run.ask("n3", add_column("k", "t", "c", "frozen<u>"), at=11, until=13)
+    return run, made, dropped, added
+
+
+def test_one_broken_table_is_one_finding_of_the_changes_that_met() -> None:
+    run, made, dropped, added = churned()
+    found = run.group(
+        anomaly("dangling-type", "k.t", ops=(made, dropped, added)),
+        anomaly("unreadable-table", "k.t"),
+        anomaly("non-linearizable-ddl", "k.u", ops=(dropped,)),
+    )
+    assert causes(found) == [["drop-type(A)", "add-column(B uses A)"]]
+    assert found.findings[0].rate.unit == "run"
+    assert found.findings[0].statements == (dropped, added)
+
+
+def test_what_names_no_changes_has_those_that_met_on_its_objects() -> None:
+    run, *_ = churned()
+    run.ask("n1", drop_table("k", "t"), at=12.5, until=14)
+    assert causes(run.group(anomaly("lost-rows", "k.t"))) == [["drop-table(A)", "add-column(A)"]]
+
+
+def test_another_table_is_another_finding() -> None:
+    run, _, dropped, added = churned()
+    found = run.group(anomaly("dangling-type", "k.t", ops=(dropped, added)), anomaly("lost-rows", "k.other"))
+    assert causes(found) == [["drop-type(A)", "add-column(B uses A)"], []]
+    assert found.findings[1].cause.symptom == "lost-rows"
+
+
+def test_a_fault_is_part_of_the_cause_only_where_one_coordinator_took_part() -> None:
+    alone = ContestedRun()
+    op = alone.ask("n1", drop_index("k", "i"), at=10, until=12)
+    alone.fault("kill", 11.5, 20)
+    alone.fault("pause", 13, 20)
+    resurrected = anomaly("resurrected-object", "k.i", ops=(op,))
+    assert alone.group(resurrected).findings[0].cause.fault == "kill"
+    met, _, dropped, added = churned()
+    met.fault("kill", 11.5, 20)
+    assert met.group(anomaly("dangling-type", "k.t", ops=(dropped, added))).findings[0].cause.fault is None
+
+
+def test_a_change_that_was_refused_met_nothing() -> None:
+    run = ContestedRun()
+    one = run.ask("n1", drop_table("k", "t"), at=1, until=3)
+    run.ask("n2", add_column("k", "t", "c", "int"), at=2, until=4, outcome="fail")
+    assert causes(run.group(anomaly("lost-rows", "k.t", ops=(one,)))) == [["drop-table(A)"]]
+
+
+# ── whatever comes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_anomaly_is_lost_and_the_order_of_the_anomalies_does_not_matter(seed: int) -> None:
+    chance = random.Random(seed)
+    run, *ops = churned()
+    ops += run.race("a", [drop_type("a", "u")], [table("a")], at=20)
+    ops += run.race("b", *columns("b"), at=30, canary="sq_canary.b")
+    kinds = [
+        "lost-rows",
+        "schema-disagreement",
+        "node-will-not-start",
+        "dangling-type",
+        "unheard-of",
+        "non-linearizable-ddl",
+    ]
+    objects = ["k.t", "k.other", "a.u", "b.t", "sq_canary.b", "nowhere.t", "k", "a"]
+    some = [
+        anomaly(chance.choice(kinds), *chance.sample(objects, chance.randint(0, 2)), ops=tuple(chance.sample([*ops, 999], chance.randint(0, 3))))
+        for _ in range(chance.randint(1, 12))
+    ]  # fmt: skip
+    found = run.group(*some).findings
+    assert {place for finding in found for place in finding.anomalies} == set(range(len(some)))
+    assert len({finding.id for finding in found}) == len(found)
+    for finding in found:
+        assert finding.rate.broken <= finding.rate.tried
+        assert Finding.from_json(finding.to_json()) == finding
+    assert [finding.to_json() for finding in run.group(*some).findings] == [finding.to_json() for finding in found]
+
+
+def test_a_recorded_run_has_its_findings_in_the_verdict_and_the_summary(tmp_path) -> None:
+    run = lay_out_old_run("broken", tmp_path)
+    finished = conclude(run, engine="local")
+    store = Store(run)
+    summary = read_summary(store)
+    assert summary.findings == finished.findings
+    assert [[str(shape) for shape in one.cause.statements] for one in summary.findings if one.cause.known] == [
+        DROPPED_TYPE
+    ]
+    everything = {place for finding in summary.findings for place in finding.anomalies}
+    assert everything == set(range(len(listed_anomalies(store.read_verdict()))))
+    assert next(iter(finished.document())) == "findings"
+    assert store.path("verdict.json").read_text(encoding="utf-8").startswith('{\n  "findings": [')
+    assert store.read_verdict() == finished.verdict
