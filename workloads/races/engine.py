@@ -125,6 +125,8 @@ class Race:
     setup: tuple[Invoke, ...]
     sides: tuple[tuple[Invoke | Wait, ...], ...]
     tables: tuple[RowProbe, ...]
+    keyspace_exists: bool = True
+    """False if the keyspace itself is made by the race."""
     disturbance: int = HARMLESS
     """The effect of a lost race on later ones of the same run: `HARMLESS`, `POISONS`, `STALLS` or `REFUSES`."""
 
@@ -242,8 +244,8 @@ def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator
     if _has_canaries(context):
         yield from set_up_canaries(context)
     for race in races:
-        base = create_keyspace(race.keyspace, replication_factor=context.replication_factor)
-        yield from one_by_one((base, *race.setup), context)
+        base = [create_keyspace(race.keyspace, replication_factor=context.replication_factor)]
+        yield from one_by_one((*(base if race.keyspace_exists else ()), *race.setup), context)
 
 
 def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:

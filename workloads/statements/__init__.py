@@ -1,0 +1,1 @@
+"""Statements of schema changes, described by the objects they need, make, remove and name; and how two of them meet."""

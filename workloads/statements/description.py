@@ -1,0 +1,461 @@
+"""Descriptions of statements: the objects that each one needs, makes, removes, changes and names.
+
+A statement has *slots*, one for each object it is about. The first slot is its subject. From slots alone follow which
+pairs of statements are related, and what must exist before they race (`schemaquake.workloads.statements.meetings`): a
+new statement is one entry here, and every pair with it is raced.
+
+Left out, each with its reason (`LEFT_OUT`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from schemaquake.harness.ddl.rows import delete_row, insert, read_rows
+from schemaquake.harness.ddl.schema_changes import (
+    add_column,
+    add_field,
+    alter_keyspace,
+    alter_options,
+    create_aggregate,
+    create_function,
+    create_index,
+    create_keyspace,
+    create_table,
+    create_type,
+    create_view,
+    drop_aggregate,
+    drop_column,
+    drop_function,
+    drop_index,
+    drop_keyspace,
+    drop_table,
+    drop_type,
+    drop_view,
+    rename_column,
+    rename_field,
+)
+from schemaquake.harness.model.steps import Invoke
+
+__all__ = [
+    "DATA",
+    "LEFT_OUT",
+    "SCHEMA",
+    "Kind",
+    "Names",
+    "Role",
+    "Slot",
+    "Statement",
+    "clustering_columns",
+    "create",
+]
+
+Kind: TypeAlias = Literal[
+    "keyspace", "table", "column", "clustering", "type", "field", "function", "aggregate", "view", "index"
+]
+"""Kinds of objects. `clustering` is a column of the primary key, which can be renamed but neither added nor dropped."""
+Role: TypeAlias = Literal["makes", "removes", "changes", "names"]
+"""The way in which a statement is about an object: all but `makes` need it to exist."""
+
+INT: Final = "int"
+TEXT: Final = "text"
+LIST: Final = "list<int>"
+CLUSTERING: Final = "int clustering"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One object that a statement is about."""
+
+    name: str
+    kind: Kind
+    role: Role
+    inside: tuple[str, ...] = ()
+    """Slots of the objects without which this one cannot exist: the table of a column, table and column of an index."""
+    shape: str = ""
+    """The CQL type of a column or a field; `{type}` stands for the name of the slot `type`. Objects of two shapes are two objects until one of them is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a statement's objects in one race, and what makes its definition different from the other side's."""
+
+    keyspace: str
+    of: Mapping[str, str]
+    """Slot → name."""
+    side: int = 0
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    """Slot → CQL type of a column or field."""
+    parts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    """Name of a table or a type → the columns or fields (name, CQL type) that it has beside those of its kind, because a statement is about them."""
+
+    def __getitem__(self, slot: str) -> str:
+        """Return the name of the slot's object."""
+        return self.of[slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One kind of statement. `write` renders it for the objects of a race."""
+
+    name: str
+    slots: tuple[Slot, ...]
+    write: Callable[[Names], Invoke]
+    requires: frozenset[str] = frozenset()
+    """Features of a system, beside those of its slots' kinds."""
+    plain_rows: bool = True
+    """False for a table into which no row of an integer and a text can be written."""
+
+    @property
+    def subject(self) -> Slot:
+        """The object that the statement makes, removes, changes, or reads and writes."""
+        return self.slots[0]
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The features that a system must have for this statement."""
+        return self.requires | {_FEATURE[slot.kind] for slot in self.slots}
+
+
+_FEATURE: Final[Mapping[str, str]] = {
+    "keyspace": "keyspaces",
+    "table": "tables",
+    "column": "columns",
+    "clustering": "cql",
+    "type": "types",
+    "field": "types",
+    "function": "functions",
+    "aggregate": "functions",
+    "view": "views",
+    "index": "indexes",
+}
+
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "CREATE ROLE, GRANT and their like": "roles and permissions are rows of a distributed table, not schema",
+    "CREATE TRIGGER": "a trigger needs a jar on every node",
+    "ALTER TABLE … ALTER … TYPE": "withdrawn since 3.10 (CASSANDRA-12443)",
+    "ALTER MATERIALIZED VIEW": "the schema model knows options of tables alone",
+    "TRUNCATE": "it changes data, and the checkers of rows do not know it",
+    "UPDATE, BATCH, conditional writes, SELECT by index and by view": "the checkers of rows do not know them",
+}
+"""Statements that the grid does not race, with the reason."""
+
+
+# ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _columns(names: Names, *more: tuple[str, str, str]) -> list[tuple[str, str, str]]:
+    """Return the columns of a table: an integer key, those that the statements are about, a text."""
+    needed = [(name, *_declared(cql_type)) for name, cql_type in names.parts.get(names["table"], ())]
+    return [
+        ("k", "int", "partition_key"),
+        *(column for column in needed if column[2] == "clustering"),
+        ("v", "text", "regular"),
+        *(column for column in needed if column[2] != "clustering"),
+        *more,
+    ]
+
+
+def _declared(shape: str) -> tuple[str, str]:
+    """Return the CQL type and the kind of a column of this shape."""
+    cql_type, _, kind = shape.partition(" ")
+    return cql_type, kind or "regular"
+
+
+def clustering_columns(names: Names, table: str) -> list[str]:
+    """Return the names of a table's clustering columns."""
+    return [name for name, shape in names.parts.get(table, ()) if shape == CLUSTERING]
+
+
+def _table(names: Names) -> Invoke:
+    comment = {"comment": f"side {names.side}"}
+    return create_table(names.keyspace, names["table"], columns=_columns(names), options=comment)
+
+
+def _table_of_type(names: Names) -> Invoke:
+    columns = _columns(names, ("u", f"frozen<{names['type']}>", "regular"))
+    return create_table(names.keyspace, names["table"], columns=columns)
+
+
+def _counters(names: Names) -> Invoke:
+    columns = [("k", "int", "partition_key"), ("n", "counter", "regular")]
+    return create_table(names.keyspace, names["table"], columns=columns)
+
+
+def _same_table(names: Names) -> Invoke:
+    return create_table(names.keyspace, names["table"], columns=_columns(names), if_not_exists=True)
+
+
+def _type(names: Names) -> Invoke:
+    fields = [("a", "int"), (f"of_{names.side}", "text"), *names.parts.get(names["type"], ())]
+    return create_type(names.keyspace, names["type"], fields=fields)
+
+
+def _function(names: Names) -> Invoke:
+    return create_function(
+        names.keyspace,
+        names["function"],
+        arguments=[("state", "int"), ("value", "int")],
+        returns="int",
+        body=f"return {100 + names.side};",
+    )
+
+
+def _aggregate(names: Names) -> Invoke:
+    return create_aggregate(
+        names.keyspace, names["aggregate"], arguments=["int"], state_function=names["function"], state_type="int"
+    )
+
+
+def _index(names: Names) -> Invoke:
+    return create_index(names.keyspace, names["index"], table=names["table"], column=names["column"])
+
+
+def _view(names: Names) -> Invoke:
+    key = [names["column"], "k", *clustering_columns(names, names["table"])]
+    return create_view(names.keyspace, names["view"], base=names["table"], primary_key=key)
+
+
+def _keyspace(names: Names) -> Invoke:
+    return create_keyspace(names.keyspace, replication_factor=3 - names.side)
+
+
+_MAKERS: Final[Mapping[str, Callable[[Names], Invoke]]] = {
+    "table": _table,
+    "type": _type,
+    "function": _function,
+    "aggregate": _aggregate,
+    "index": _index,
+    "view": _view,
+}
+
+
+def create(kind: str, names: Names) -> Invoke:
+    """Return the statement that creates an object which must exist before the race. Raises KeyError for a part of another object."""
+    return _MAKERS[kind](names)
+
+
+# ── slots ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _slot_of_table(role: Role = "names") -> Slot:
+    return Slot("table", "table", role)
+
+
+def _slot_of_column(role: Role, shape: str = INT) -> Slot:
+    return Slot("column", "column", role, ("table",), shape)
+
+
+def _slot_of_type(role: Role = "names") -> Slot:
+    return Slot("type", "type", role)
+
+
+# ── statements ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _adding(name: str, shape: str, *more: Slot, requires: frozenset[str] = frozenset()) -> Statement:
+    return Statement(
+        name,
+        (_slot_of_column("makes", shape), _slot_of_table("changes"), *more),
+        lambda names: add_column(names.keyspace, names["table"], names["column"], names.shapes["column"]),
+        requires,
+    )
+
+
+def _setting(name: str, options: Callable[[int], Mapping[str, Any]], *, requires: frozenset[str]) -> Statement:
+    return Statement(
+        f"alter-{name}",
+        (_slot_of_table("changes"),),
+        lambda names: alter_options(names.keyspace, names["table"], options(names.side)),
+        requires,
+    )
+
+
+_OPTIONS: Final = frozenset({"options", "cql"})
+_DROPS: Final = frozenset({"column-drops"})
+
+SCHEMA: Final[tuple[Statement, ...]] = (
+    # A keyspace's slot is the race's own keyspace: whatever the other statement is about lies in it.
+    Statement("create-keyspace", (Slot("keyspace", "keyspace", "makes"),), _keyspace),
+    Statement(
+        "alter-keyspace",
+        (Slot("keyspace", "keyspace", "changes"),),
+        lambda names: alter_keyspace(names.keyspace, replication_factor=2 - names.side),
+    ),
+    Statement("drop-keyspace", (Slot("keyspace", "keyspace", "removes"),), lambda names: drop_keyspace(names.keyspace)),
+    Statement("create-table", (_slot_of_table("makes"),), _table),
+    Statement("create-table-if-not-exists", (_slot_of_table("makes"),), _same_table, frozenset({"cql"})),
+    Statement("create-table-of-type", (_slot_of_table("makes"), _slot_of_type()), _table_of_type),
+    Statement("create-counter-table", (_slot_of_table("makes"),), _counters, frozenset({"cql"}), plain_rows=False),
+    Statement("drop-table", (_slot_of_table("removes"),), lambda names: drop_table(names.keyspace, names["table"])),
+    Statement(
+        "drop-table-if-exists",
+        (_slot_of_table("removes"),),
+        lambda names: drop_table(names.keyspace, names["table"], if_exists=True),
+        frozenset({"cql"}),
+    ),
+    _adding("add-column", INT),
+    _adding("add-text-column", TEXT),
+    _adding("add-static-column", "int static", requires=frozenset({"cql"})),
+    _adding("add-list-column", LIST, requires=frozenset({"collections"})),
+    _adding("add-column-of-type", "frozen<{type}>", _slot_of_type()),
+    Statement(
+        "drop-column",
+        (_slot_of_column("removes"), _slot_of_table("changes")),
+        lambda names: drop_column(names.keyspace, names["table"], names["column"]),
+        _DROPS,
+    ),
+    Statement(
+        "drop-list-column",
+        (_slot_of_column("removes", LIST), _slot_of_table("changes")),
+        lambda names: drop_column(names.keyspace, names["table"], names["column"]),
+        _DROPS | {"collections"},
+    ),
+    Statement(
+        "drop-column-using-timestamp",
+        (_slot_of_column("removes"), _slot_of_table("changes")),
+        lambda names: drop_column(names.keyspace, names["table"], names["column"], timestamp=1_000_000),
+        _DROPS | {"drop-timestamps"},
+    ),
+    Statement(
+        "rename-column",
+        (Slot("clustering", "clustering", "removes", ("table",), CLUSTERING), _slot_of_table("changes")),
+        lambda names: rename_column(
+            names.keyspace, names["table"], names["clustering"], f"{names['clustering']}_{names.side}"
+        ),
+        frozenset({"rename"}),
+    ),
+    _setting("comment", lambda side: {"comment": f"altered by {side}"}, requires=frozenset({"options"})),
+    _setting("time-to-live", lambda side: {"default_time_to_live": 864_000 + side}, requires=_OPTIONS),
+    _setting("speculative-retry", lambda side: {"speculative_retry": f"{90 + side}p"}, requires=_OPTIONS | {"views"}),
+    _setting(
+        "compaction",
+        lambda side: {
+            "compaction": {
+                "class": "SizeTieredCompactionStrategy",
+                "min_threshold": str(3 + side),
+                "max_threshold": "32",
+            }
+        },
+        requires=_OPTIONS,
+    ),
+    _setting(
+        "compression",
+        lambda side: {"compression": {"class": "LZ4Compressor", "chunk_length_in_kb": str(16 << side)}},
+        requires=_OPTIONS | {"views"},
+    ),
+    _setting(
+        "caching",
+        lambda side: {"caching": {"keys": "ALL", "rows_per_partition": str(10 + side)}},
+        requires=_OPTIONS | {"views"},
+    ),
+    Statement("create-type", (_slot_of_type("makes"),), _type),
+    Statement(
+        "create-type-of-type",
+        (Slot("outer", "type", "makes"), _slot_of_type()),
+        lambda names: create_type(names.keyspace, names["outer"], fields=[("b", f"frozen<{names['type']}>")]),
+    ),
+    Statement(
+        "add-field",
+        (Slot("field", "field", "makes", ("type",), INT), _slot_of_type("changes")),
+        lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
+    ),
+    Statement(
+        "add-text-field",
+        (Slot("field", "field", "makes", ("type",), TEXT), _slot_of_type("changes")),
+        lambda names: add_field(names.keyspace, names["type"], names["field"], names.shapes["field"]),
+    ),
+    Statement(
+        "rename-field",
+        (Slot("field", "field", "removes", ("type",), INT), _slot_of_type("changes")),
+        lambda names: rename_field(names.keyspace, names["type"], names["field"], f"{names['field']}_{names.side}"),
+    ),
+    Statement("drop-type", (_slot_of_type("removes"),), lambda names: drop_type(names.keyspace, names["type"])),
+    Statement("create-function", (Slot("function", "function", "makes"),), _function),
+    Statement(
+        "drop-function",
+        (Slot("function", "function", "removes"),),
+        lambda names: drop_function(names.keyspace, names["function"]),
+    ),
+    Statement(
+        "create-aggregate",
+        (Slot("aggregate", "aggregate", "makes", ("function",)), Slot("function", "function", "names")),
+        _aggregate,
+    ),
+    Statement(
+        "drop-aggregate",
+        (Slot("aggregate", "aggregate", "removes", ("function",)), Slot("function", "function", "names")),
+        lambda names: drop_aggregate(names.keyspace, names["aggregate"]),
+    ),
+    Statement(
+        "create-view",
+        (Slot("view", "view", "makes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
+        _view,
+    ),
+    Statement(
+        "drop-view",
+        (Slot("view", "view", "removes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
+        lambda names: drop_view(names.keyspace, names["view"]),
+    ),
+    Statement(
+        "create-index",
+        (Slot("index", "index", "makes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
+        _index,
+    ),
+    Statement(
+        "create-index-if-not-exists",
+        (Slot("index", "index", "makes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
+        lambda names: create_index(
+            names.keyspace, names["index"], table=names["table"], column=names["column"], if_not_exists=True
+        ),
+        frozenset({"cql"}),
+    ),
+    Statement(
+        "drop-index",
+        (Slot("index", "index", "removes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
+        lambda names: drop_index(names.keyspace, names["index"]),
+    ),
+)
+"""Every schema change that the grid races."""
+
+
+def _writing(name: str, consistency: str) -> Statement:
+    return Statement(
+        name,
+        (_slot_of_column("names"), _slot_of_table()),
+        lambda names: insert(
+            names.keyspace,
+            names["table"],
+            {
+                "k": _DATA_KEY + names.side,
+                **dict.fromkeys(clustering_columns(names, names["table"]), 0),
+                "v": "raced",
+                names["column"]: 7,
+            },
+            consistency=consistency,
+            phase="racing",
+        ),
+    )
+
+
+_DATA_KEY: Final = 900_000_000
+
+DATA: Final[tuple[Statement, ...]] = (
+    _writing("insert-at-one", "ONE"),
+    _writing("insert-at-quorum", "QUORUM"),
+    Statement(
+        "delete-row",
+        (_slot_of_table(),),
+        lambda names: delete_row(names.keyspace, names["table"], {"k": _DATA_KEY}, consistency="QUORUM"),
+    ),
+    Statement(
+        "read-column",
+        (_slot_of_column("names"), _slot_of_table()),
+        lambda names: read_rows(
+            names.keyspace, names["table"], consistency="QUORUM", phase="racing", columns=["k", names["column"]]
+        ),
+    ),
+)
+"""Reads and writes that are raced against every schema change they are related to."""

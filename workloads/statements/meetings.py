@@ -1,0 +1,300 @@
+"""Meetings: every way in which two statements can be about related objects, generated from their slots.
+
+Two statements meet if an object of one is an object of the other. The relation is told by the slots that the object
+fills: the subject of both, the subject of one that the other names, or an object that both merely name (their subjects
+are siblings in it). Two objects of one name, and objects that have nothing but their keyspace in common, are relations too.
+
+What must exist before the race follows from the roles: an object that a statement removes, changes or names exists,
+unless the other statement makes it. One that is made by one side and removed by the other may be there or not, and both
+are meetings. A meeting in which some statement can succeed in no order is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations_with_replacement, product
+from typing import Final, Literal, TypeAlias
+
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.statements.description import DATA, SCHEMA, Kind, Names, Slot, Statement, create
+
+__all__ = ["Meeting", "Relation", "meetings"]
+
+Relation: TypeAlias = Literal["same", "names", "siblings", "name", "keyspace"]
+"""Relations of two statements' objects: one subject; the subject of one is named by the other; subjects in one table, type …; two subjects of one name; subjects in one keyspace."""
+
+Node: TypeAlias = tuple[int, str]
+"""A slot of a race: side and slot name."""
+_KEYSPACE: Final[Node] = (-1, "keyspace")
+_PARTS: Final = frozenset({"column", "clustering", "field"})
+_NAMESPACES: Final[Mapping[Kind, str]] = {
+    "table": "relation",
+    "view": "relation",
+    "type": "type",
+    "function": "routine",
+    "aggregate": "routine",
+    "index": "index",
+}
+_LETTERS: Final[Mapping[Kind, str]] = {
+    "table": "t",
+    "column": "c",
+    "clustering": "q",
+    "type": "u",
+    "field": "f",
+    "function": "fn",
+    "aggregate": "g",
+    "view": "w",
+    "index": "i",
+}
+_ORDER: Final[Sequence[Kind]] = ("type", "table", "function", "aggregate", "index", "view")
+"""Order in which existing objects are created: what others are made of first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object of a race: the slots that it fills, its name, and its state before the race."""
+
+    kind: Kind
+    name: str
+    nodes: tuple[Node, ...]
+    inside: tuple[Node, ...]
+    """One slot of each object without which this one cannot exist."""
+    shape: str
+    exists: bool
+    makers: tuple[int, ...]
+    """The sides that make it."""
+    removed: bool
+    """True if a side removes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two statements on related objects: one cell of the grid."""
+
+    statements: tuple[Statement, Statement]
+    relation: Relation
+    about: str
+    """Kind of the object in which the statements meet; with `exists` where it may be there before or not."""
+    objects: tuple[Object, ...]
+    keyspace_exists: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the cell, which options and pages use: `drop-type/add-column-of-type/names-type`."""
+        first, second = self.statements
+        return f"{first.name}/{second.name}/{self.relation}{'-' + self.about if self.about else ''}"
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The features that a system must have for both statements."""
+        return self.statements[0].features | self.statements[1].features
+
+    def names(self, keyspace: str, side: int) -> Names:
+        """Return the names of one side's objects in a race in `keyspace`."""
+        by_node = {node: each for each in self.objects for node in each.nodes}
+        mine = {slot.name: by_node[side, slot.name] for slot in self.statements[side].slots if slot.kind != "keyspace"}
+        of = {slot: each.name for slot, each in mine.items()}
+        shapes = {slot.name: slot.shape.format(**of) for slot in self.statements[side].slots if slot.shape}
+        return Names(keyspace, of, side=side, shapes=shapes, parts=self._parts())
+
+    def setup(self, keyspace: str) -> list[Invoke]:
+        """Return the statements that create what exists before the race, in order; the keyspace apart."""
+        by_node = {node: each for each in self.objects for node in each.nodes}
+        made = []
+        for kind in _ORDER:
+            for each in self.objects:
+                if each.kind == kind and each.exists:
+                    side = each.nodes[0][0]
+                    of = {other: by_node[side, other].name for (s, other) in by_node if s == side}
+                    of[kind] = each.name
+                    made.append(create(kind, Names(keyspace, of, side=2, parts=self._parts())))
+        return made
+
+    def _parts(self) -> dict[str, list[tuple[str, str]]]:
+        """Map each table and type to the columns and fields that it has from its creation on."""
+        by_node = {node: each for each in self.objects for node in each.nodes}
+        parts: dict[str, list[tuple[str, str]]] = {}
+        for each in self.objects:
+            if each.kind in _PARTS and each.exists:
+                whole = by_node[each.inside[0]]
+                parts.setdefault(whole.name, []).append((each.name, each.shape))
+        return parts
+
+
+@cache
+def meetings() -> tuple[Meeting, ...]:
+    """Return every meeting of two schema changes, and of a schema change and a read or write, on any system."""
+    pairs = [*combinations_with_replacement(SCHEMA, 2), *product(SCHEMA, DATA)]
+    found: dict[str, Meeting] = {}
+    for first, second in pairs:
+        for meeting in _meetings(first, second):
+            found.setdefault(meeting.name, meeting)
+    return tuple(found.values())
+
+
+def _meetings(first: Statement, second: Statement) -> Iterator[Meeting]:
+    """List the meetings of two statements, the closest relation first."""
+    sides = (first, second)
+    for a, b in product(first.slots, second.slots):
+        if a.kind == b.kind:
+            match (a is first.subject, b is second.subject):
+                case (True, True):
+                    relation: Relation = "same"
+                case (False, False):
+                    relation = "siblings"
+                case _:
+                    relation = "names"
+            yield from _arranged(sides, relation, a.kind, _joined(sides, a, b))
+    one, other = first.subject, second.subject
+    if one.kind in _NAMESPACES and other.kind in _NAMESPACES and (one.kind != other.kind or one.inside):
+        yield from _arranged(sides, "name", "", [], namesakes=((0, one.name), (1, other.name)))
+        if "table" in one.inside and "table" in other.inside:
+            joined = [((0, "table"), (1, "table"))]
+            yield from _arranged(sides, "name", "table", joined, namesakes=((0, one.name), (1, other.name)))
+    if "keyspace" not in (one.kind, other.kind) or one.kind != other.kind:
+        yield from _arranged(sides, "keyspace", "", [])
+
+
+def _joined(sides: tuple[Statement, Statement], a: Slot, b: Slot) -> list[tuple[Node, Node]]:
+    """Return the slots that are one object if `a` and `b` are: these, and the objects that both lie in."""
+    pairs = [((0, a.name), (1, b.name))]
+    for name in a.inside:
+        if name in b.inside:
+            pairs += _joined(sides, _slot(sides[0], name), _slot(sides[1], name))
+    return pairs
+
+
+def _slot(statement: Statement, name: str) -> Slot:
+    return next(slot for slot in statement.slots if slot.name == name)
+
+
+@dataclass(slots=True)
+class _Group:
+    """The slots that one object fills."""
+
+    nodes: list[Node]
+    slots: list[Slot]
+
+    @property
+    def makes(self) -> bool:
+        return any(slot.role == "makes" for slot in self.slots)
+
+    @property
+    def needs(self) -> bool:
+        return any(slot.role != "makes" for slot in self.slots)
+
+    @property
+    def removes(self) -> bool:
+        return any(slot.role == "removes" for slot in self.slots)
+
+
+def _arranged(
+    sides: tuple[Statement, Statement],
+    relation: Relation,
+    about: str,
+    joined: Sequence[tuple[Node, Node]],
+    *,
+    namesakes: tuple[Node, Node] | None = None,
+) -> Iterator[Meeting]:
+    """List the meetings in which these slots are one object: one, two if it may exist before the race or not, or none."""
+    groups = _groups(sides, joined)
+    if any(_clashes(group) for group in groups):
+        return
+    doubtful = [group for group in groups if group.makes and group.removes]
+    for there in (True, False) if doubtful else (False,):
+        placed = _placed(groups, there, namesakes)
+        if placed is None:
+            continue
+        objects, keyspace_exists = placed
+        wording = f"{about}{'-that-exists' if there else ''}" if doubtful else about
+        yield Meeting(sides, relation, wording, objects, keyspace_exists)
+
+
+def _groups(sides: tuple[Statement, Statement], joined: Sequence[tuple[Node, Node]]) -> list[_Group]:
+    """Return the objects of both statements; each slot fills one."""
+    partner = {second: first for first, second in joined}
+    groups: dict[Node, _Group] = {}
+    for side, statement in enumerate(sides):
+        for slot in statement.slots:
+            node = (side, slot.name)
+            place = _KEYSPACE if slot.kind == "keyspace" else partner.get(node, node)
+            group = groups.setdefault(place, _Group([], []))
+            group.nodes.append(node)
+            group.slots.append(slot)
+    return list(groups.values())
+
+
+def _clashes(group: _Group) -> bool:
+    """Tell if the slots ask for two shapes of one object that exists, or for one object that a side fills twice."""
+    shapes = {slot.shape for slot in group.slots if slot.role != "makes"}
+    return len(shapes) > 1 or len({side for side, _ in group.nodes}) < len(group.nodes)
+
+
+def _placed(
+    groups: Sequence[_Group], there: bool, namesakes: tuple[Node, Node] | None
+) -> tuple[tuple[Object, ...], bool] | None:
+    """Return the objects of a meeting and whether its keyspace exists; None if a statement can succeed in no order."""
+    exists = {id(group): group.needs and (there and group.removes if group.makes else True) for group in groups}
+    by_node = {node: group for group in groups for node in group.nodes}
+    keyspace = next((group for group in groups if group.slots[0].kind == "keyspace"), None)
+    keyspace_exists = keyspace is None or exists[id(keyspace)]
+    objects = []
+    numbers: dict[str, int] = {}
+    for group in groups:
+        if group is keyspace:
+            continue
+        slot, (side, _) = group.slots[0], group.nodes[0]
+        inside = tuple((side, name) for name in slot.inside)
+        if exists[id(group)] and not (keyspace_exists and _can_exist(group, inside, by_node, exists)):
+            return None
+        letter = _LETTERS[slot.kind]
+        numbers[letter] = numbers.get(letter, -1) + 1
+        shape = next((s.shape for s in group.slots if s.role != "makes"), slot.shape)
+        objects.append(
+            Object(
+                kind=slot.kind,
+                name=f"{letter}{numbers[letter]}",
+                nodes=tuple(group.nodes),
+                inside=inside,
+                shape=shape,
+                exists=exists[id(group)],
+                makers=tuple(
+                    side for (side, _), slot in zip(group.nodes, group.slots, strict=True) if slot.role == "makes"
+                ),
+                removed=group.removes,
+            )
+        )
+    if namesakes is not None and not _may_share_a_name([by_node[node] for node in namesakes], exists):
+        return None
+    return tuple(_renamed(objects, namesakes)), keyspace_exists
+
+
+def _can_exist(
+    group: _Group, inside: Sequence[Node], by_node: Mapping[Node, _Group], exists: Mapping[int, bool]
+) -> bool:
+    """Tell if an object can be there before the race; a part may come with the definition that makes its whole."""
+    wholes = [by_node[node] for node in inside]
+    if group.slots[0].kind in _PARTS:
+        return True
+    return all(exists[id(whole)] for whole in wholes)
+
+
+def _may_share_a_name(namesakes: Sequence[_Group], exists: Mapping[int, bool]) -> bool:
+    """Tell if both statements can succeed in some order although their objects have one name."""
+    if len({_NAMESPACES[group.slots[0].kind] for group in namesakes}) > 1:
+        return True
+    there = [group for group in namesakes if exists[id(group)]]
+    if len(there) == 2:
+        return False
+    return all(group.removes for group in there)
+
+
+def _renamed(objects: Sequence[Object], namesakes: tuple[Node, Node] | None) -> Iterator[Object]:
+    """Give the namesakes one name."""
+    for each in objects:
+        if namesakes is not None and set(namesakes) & set(each.nodes):
+            yield replace(each, name="x0")
+        else:
+            yield each
