@@ -161,8 +161,7 @@ def _add_column(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative
         Variable("relation", k, name),
         kind="table",
         guards=(lacks(column), *_types_exist(types_named(cql_type, k), vocabulary)),
-        # ADD declares a regular column; STATIC would stand in the type's text.
-        effects=(becomes(column, ColumnValue(canonical(cql_type), None)),),
+        effects=(becomes(column, ColumnValue(canonical(cql_type), "static" if value.get("static") else None)),),
     )
 
 

@@ -127,7 +127,9 @@ _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "drop-keyspace": lambda v: f"DROP KEYSPACE {_guard(v)}{v['keyspace']}",
     "create-table": _create_table,
     "drop-table": lambda v: f"DROP TABLE {_guard(v)}{_qualified(v)}",
-    "add-column": lambda v: f"ALTER TABLE {_qualified(v)} ADD {' '.join(v['column'])}",
+    "add-column": lambda v: (
+        f"ALTER TABLE {_qualified(v)} ADD {' '.join(v['column'])}{' static' if v.get('static') else ''}"
+    ),
     "drop-column": _drop_column,
     "rename-column": lambda v: f"ALTER TABLE {_qualified(v)} RENAME {v['column']} TO {v['to']}",
     "alter-options": lambda v: f"ALTER TABLE {_qualified(v)} WITH {_options(v['options'])}",

@@ -9,7 +9,7 @@ it (as CQL, or as Thrift calls), and checkers read it back from the history. Ide
 | drop-keyspace | ks | |
 | create-table | ks.t | `columns: [[name, type, kind], …]` (kind: partition_key, clustering, static, regular), `options` |
 | drop-table | ks.t | |
-| add-column | ks.t | `column: [name, type]` |
+| add-column | ks.t | `column: [name, type]`, `static`? |
 | drop-column | ks.t | `column: name`, `timestamp`? (µs) |
 | rename-column | ks.t | `column: name`, `to: name` |
 | alter-options | ks.t | `options: {name: value}` |
@@ -135,9 +135,9 @@ def drop_table(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
     return _change("drop-table", keyspace, name, if_exists=if_exists)
 
 
-def add_column(keyspace: str, table: str, column: str, cql_type: str) -> Invoke:
-    """ALTER TABLE … ADD."""
-    return _change("add-column", keyspace, table, column=[column, cql_type])
+def add_column(keyspace: str, table: str, column: str, cql_type: str, *, static: bool = False) -> Invoke:
+    """ALTER TABLE … ADD; a `static` column has one value a partition, and needs a table with clustering columns."""
+    return _change("add-column", keyspace, table, column=[column, cql_type], static=static)
 
 
 def drop_column(keyspace: str, table: str, column: str, *, timestamp: int | None = None) -> Invoke:

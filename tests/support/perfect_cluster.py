@@ -103,13 +103,16 @@ class PerfectCluster:
         column, cql_type = value["column"]
         if table is None or column in table["columns"] or not keyspace.knows(cql_type):
             return False
-        table["columns"][column] = [cql_type, "regular"]
+        kinds = {kind for _, kind in table["columns"].values()}
+        if value.get("static") and "clustering" not in kinds:
+            return False
+        table["columns"][column] = [cql_type, "static" if value.get("static") else "regular"]
         return True
 
     def _drop_column(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         table = keyspace.tables.get(value["name"])
         column = value["column"]
-        if table is None or table["columns"].get(column, ["", ""])[1] != "regular":
+        if table is None or table["columns"].get(column, ["", ""])[1] not in {"regular", "static"}:
             return False
         if column in table["indexes"].values():
             return False
@@ -122,7 +125,7 @@ class PerfectCluster:
         table = keyspace.tables.get(value["name"])
         if table is None or value["to"] in table["columns"]:
             return False
-        if table["columns"].get(value["column"], ["", ""])[1] != "partition_key":
+        if table["columns"].get(value["column"], ["", ""])[1] not in {"partition_key", "clustering"}:
             return False
         if value["column"] in table["indexes"].values() or keyspace.views:
             return False
@@ -197,7 +200,7 @@ class PerfectCluster:
 
     def _create_index(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         table = keyspace.tables.get(value["table"])
-        if table is None or table["columns"].get(value["column"], ["", ""])[1] != "regular":
+        if table is None or table["columns"].get(value["column"], ["", ""])[1] not in {"regular", "static"}:
             return False
         if any(value["name"] in other["indexes"] for other in keyspace.tables.values()):
             return False

@@ -43,6 +43,18 @@ def perfect_run(workload: Workload, context: Context, *, line: str) -> Records:
     return run.records()
 
 
+def _fits(cell: Any, cql_type: str) -> bool:
+    """Tell if a cell of a row is a value of this type, as far as the races' rows differ."""
+    match cell:
+        case dict():
+            return cql_type.startswith("frozen<")
+        case list():
+            return cql_type.startswith("list<")
+        case str():
+            return cql_type in {"text", "blob", "ascii"}
+    return "<" not in cql_type and cql_type != "text"
+
+
 class _Run:
     def __init__(self, line: str) -> None:
         self._line = line
@@ -112,6 +124,8 @@ class _Run:
                 return self._insert(value, columns)
             case "read-rows":
                 return self._read(value, columns)
+            case "delete-row":
+                return self._delete(value, columns)
         raise AssertionError(f"a perfect cluster knows no {step.f}")
 
     def _columns(self, keyspace: str, name: str) -> Mapping[str, Any] | None:
@@ -132,7 +146,9 @@ class _Run:
         if not row.keys() <= columns.keys() or not mine <= fields:
             return None
         (key,) = [name for name, (_, kind) in columns.items() if kind == "partition_key"]
-        if key not in row:
+        if not {name for name, (_, kind) in columns.items() if kind in {"partition_key", "clustering"}} <= row.keys():
+            return None
+        if not all(_fits(cell, columns[name][0]) for name, cell in row.items()):
             return None
         self._rows.setdefault((value["keyspace"], value["table"]), {}).setdefault(row[key], {}).update(row)
         return value
@@ -150,6 +166,14 @@ class _Run:
             if all(row.get(column) == cell for column, cell in where.items())
         ]
         return {**value, "rows": rows}
+
+    def _delete(self, value: Mapping[str, Any], columns: Mapping[str, Any]) -> Any | None:
+        if not value["where"].keys() <= columns.keys():
+            return None
+        rows = self._rows.get((value["keyspace"], value["table"]), {})
+        for key in [key for key, row in rows.items() if row.items() >= value["where"].items()]:
+            del rows[key]
+        return value
 
     def _cell(self, keyspace: str, cql_type: str, cell: Any) -> Any:
         """A value of a user-defined type is shown with all its fields."""

@@ -95,7 +95,7 @@ def chosen_cells(options: GridOptions, features: frozenset[str]) -> tuple[tuple[
     everywhere = meetings()
     for pattern in options.cells:
         if not any(fnmatchcase(cell.name, pattern) for cell in everywhere):
-            raise PlanError(f"-O cells={pattern}: no cell of the grid has such a name; schemaquake list cells")
+            raise PlanError(f"-O cells={pattern}: no cell of the grid has such a name, which is STATEMENT/STATEMENT/RELATION")
     able = [
         (number, cell)
         for number, cell in enumerate(everywhere)
@@ -141,7 +141,7 @@ def _probes(cell: Meeting) -> Iterator[RowProbe]:
         if (
             table.kind == "table"
             and table.name not in views
-            and all(cell.statements[s].plain_rows for s in table.makers)
+            and all(cell.statements[s].holds_columns for s in table.makers)
         ):
             yield from _probes_of_table(cell, table)
 

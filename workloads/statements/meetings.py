@@ -95,9 +95,9 @@ class Meeting:
         """Return the names of one side's objects in a race in `keyspace`."""
         by_node = {node: each for each in self.objects for node in each.nodes}
         mine = {slot.name: by_node[side, slot.name] for slot in self.statements[side].slots if slot.kind != "keyspace"}
-        of = {slot: each.name for slot, each in mine.items()}
-        shapes = {slot.name: slot.shape.format(**of) for slot in self.statements[side].slots if slot.shape}
-        return Names(keyspace, of, side=side, shapes=shapes, parts=self._parts())
+        filled = {slot: each.name for slot, each in mine.items()}
+        shapes = {slot.name: slot.shape.format(**filled) for slot in self.statements[side].slots if slot.shape}
+        return Names(keyspace, filled, side=side, shapes=shapes, parts=self._parts())
 
     def setup(self, keyspace: str) -> list[Invoke]:
         """Return the statements that create what exists before the race, in order; the keyspace apart."""
@@ -107,9 +107,9 @@ class Meeting:
             for each in self.objects:
                 if each.kind == kind and each.exists:
                     side = each.nodes[0][0]
-                    of = {other: by_node[side, other].name for (s, other) in by_node if s == side}
-                    of[kind] = each.name
-                    made.append(create(kind, Names(keyspace, of, side=2, parts=self._parts())))
+                    filled = {other: by_node[side, other].name for (s, other) in by_node if s == side}
+                    filled[kind] = each.name
+                    made.append(create(kind, Names(keyspace, filled, side=2, parts=self._parts())))
         return made
 
     def _parts(self) -> dict[str, list[tuple[str, str]]]:
@@ -148,13 +148,22 @@ def _meetings(first: Statement, second: Statement) -> Iterator[Meeting]:
                     relation = "names"
             yield from _arranged(sides, relation, a.kind, _joined(sides, a, b))
     one, other = first.subject, second.subject
-    if one.kind in _NAMESPACES and other.kind in _NAMESPACES and (one.kind != other.kind or one.inside):
+    if _may_be_namesakes(one, other):
         yield from _arranged(sides, "name", "", [], namesakes=((0, one.name), (1, other.name)))
         if "table" in one.inside and "table" in other.inside:
             joined = [((0, "table"), (1, "table"))]
             yield from _arranged(sides, "name", "table", joined, namesakes=((0, one.name), (1, other.name)))
     if "keyspace" not in (one.kind, other.kind) or one.kind != other.kind:
         yield from _arranged(sides, "keyspace", "", [])
+
+
+def _may_be_namesakes(one: Slot, other: Slot) -> bool:
+    """Tell if two different objects of these kinds can have one name; a function and an aggregate would be overloads."""
+    if one.kind not in _NAMESPACES or other.kind not in _NAMESPACES:
+        return False
+    if one.kind == other.kind:
+        return bool(one.inside)
+    return {one.kind, other.kind} != {"function", "aggregate"}
 
 
 def _joined(sides: tuple[Statement, Statement], a: Slot, b: Slot) -> list[tuple[Node, Node]]:
@@ -203,12 +212,12 @@ def _arranged(
     if any(_clashes(group) for group in groups):
         return
     doubtful = [group for group in groups if group.makes and group.removes]
-    for there in (True, False) if doubtful else (False,):
-        placed = _placed(groups, there, namesakes)
+    for present in (True, False) if doubtful else (False,):
+        placed = _placed(sides, groups, present, namesakes)
         if placed is None:
             continue
         objects, keyspace_exists = placed
-        wording = f"{about}{'-that-exists' if there else ''}" if doubtful else about
+        wording = f"{about}{'-that-exists' if present else ''}" if doubtful else about
         yield Meeting(sides, relation, wording, objects, keyspace_exists)
 
 
@@ -233,13 +242,19 @@ def _clashes(group: _Group) -> bool:
 
 
 def _placed(
-    groups: Sequence[_Group], there: bool, namesakes: tuple[Node, Node] | None
+    sides: tuple[Statement, Statement], groups: Sequence[_Group], present: bool, namesakes: tuple[Node, Node] | None
 ) -> tuple[tuple[Object, ...], bool] | None:
     """Return the objects of a meeting and whether its keyspace exists; None if a statement can succeed in no order."""
-    exists = {id(group): group.needs and (there and group.removes if group.makes else True) for group in groups}
+    exists = {id(group): group.needs and (present and group.removes if group.makes else True) for group in groups}
     by_node = {node: group for group in groups for node in group.nodes}
     keyspace = next((group for group in groups if group.slots[0].kind == "keyspace"), None)
     keyspace_exists = keyspace is None or exists[id(keyspace)]
+    closed = {
+        id(group)
+        for group in groups
+        for (side, _), slot in zip(group.nodes, group.slots, strict=True)
+        if slot.role == "makes" and not sides[side].holds_columns
+    }
     objects = []
     numbers: dict[str, int] = {}
     for group in groups:
@@ -248,6 +263,8 @@ def _placed(
         slot, (side, _) = group.slots[0], group.nodes[0]
         inside = tuple((side, name) for name in slot.inside)
         if exists[id(group)] and not (keyspace_exists and _can_exist(group, inside, by_node, exists)):
+            return None
+        if slot.kind in _PARTS and any(id(by_node[node]) in closed for node in inside):
             return None
         letter = _LETTERS[slot.kind]
         numbers[letter] = numbers.get(letter, -1) + 1

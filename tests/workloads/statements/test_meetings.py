@@ -1,0 +1,129 @@
+"""Meetings of statements: each can succeed in some order, and what is known to break is among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from perfect_cluster import PerfectCluster
+
+from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES, create_keyspace
+from schemaquake.workloads.statements.description import DATA, SCHEMA
+from schemaquake.workloads.statements.meetings import Meeting, meetings
+
+CELLS = meetings()
+BY_NAME = {cell.name: cell for cell in CELLS}
+
+
+def cluster_before(cell: Meeting) -> PerfectCluster:
+    """Build the cluster in which the cell's race begins; every statement of its setup must succeed."""
+    cluster = PerfectCluster()
+    if cell.keyspace_exists:
+        assert cluster.apply(create_keyspace("ks", replication_factor=3))
+    for change in cell.setup("ks"):
+        assert cluster.apply(change), statement(change.f, change.value)
+    return cluster
+
+
+def outcomes(cell: Meeting, order: tuple[int, int]) -> list[bool]:
+    cluster = cluster_before(cell)
+    changes = [cell.statements[side].write(cell.names("ks", side)) for side in order]
+    return [cluster.apply(change) for change in changes if change.f in SCHEMA_CHANGES]
+
+
+@pytest.mark.parametrize("relation", sorted({cell.relation for cell in CELLS}))
+def test_each_side_of_a_cell_succeeds_in_some_order(relation: str) -> None:
+    for cell in CELLS:
+        if cell.relation == relation:
+            forth, back = outcomes(cell, (0, 1)), outcomes(cell, (1, 0))
+            if len(forth) == 2:
+                assert forth[0] or back[1], cell.name
+                assert forth[1] or back[0], cell.name
+            else:
+                assert forth == [True], cell.name
+
+
+def test_a_cell_s_statements_can_be_told_apart_and_read_back() -> None:
+    assert len(BY_NAME) == len(CELLS)
+    assert all(cell.name.count("/") == 2 for cell in CELLS)
+
+
+def test_every_statement_meets_every_other_at_least_in_a_keyspace() -> None:
+    pairs = {frozenset(statement.name for statement in cell.statements) for cell in CELLS}
+    lonely = {(a.name, b.name) for a in SCHEMA for b in (*SCHEMA, *DATA) if frozenset({a.name, b.name}) not in pairs}
+    # A statement that needs an object cannot be raced against the one that makes the keyspace around it.
+    assert {first for pair in lonely for first in pair if "create-keyspace" in pair} >= {"create-keyspace"}
+    assert all("create-keyspace" in pair for pair in lonely), lonely
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "create-table/create-table/same-table",
+        "create-table/create-table-if-not-exists/same-table",
+        "create-table-of-type/drop-type/names-type",
+        "add-column-of-type/drop-type/names-type",
+        "create-type-of-type/drop-type/names-type",
+        "drop-function/create-aggregate/names-function",
+        "drop-table/create-view/names-table",
+        "drop-table/alter-comment/same-table",
+        "drop-table/add-column/names-table",
+        "drop-keyspace/create-table/keyspace",
+        "drop-keyspace/create-type/keyspace",
+        "alter-comment/alter-comment/same-table",
+        "alter-comment/alter-compaction/same-table",
+        "add-column/add-column/same-column",
+        "add-column/add-text-column/same-column",
+        "add-column/add-column/siblings-table",
+        "add-column/drop-column/same-column-that-exists",
+        "add-field/add-field/same-field",
+        "add-field/add-field/siblings-type",
+        "create-index/create-index/name-table",
+        "drop-column/create-index/names-column",
+        "create-table/drop-table/same-table-that-exists",
+        "drop-column/insert-at-quorum/names-column",
+    ],
+)
+def test_the_races_of_the_catalogue_are_cells(name: str) -> None:
+    assert name in BY_NAME
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "create-index/create-index/name",
+        "create-table/create-view/name",
+        "drop-column/rename-column/siblings-table",
+        "create-view/create-index/siblings-column",
+        "rename-field/add-field/same-field",
+        "alter-keyspace/drop-keyspace/same-keyspace",
+        "create-keyspace/create-keyspace/same-keyspace",
+        "drop-column/create-view/names-column",
+    ],
+)
+def test_what_is_in_no_catalogue_is_a_cell_too(name: str) -> None:
+    first, second, relation = name.split("/")
+    assert name in BY_NAME or f"{second}/{first}/{relation}" in BY_NAME
+
+
+def test_relations_are_what_they_say() -> None:
+    cell = BY_NAME["create-index/create-index/name"]
+    one, other = (cell.statements[side].write(cell.names("ks", side)).value for side in (0, 1))
+    assert one["name"] == other["name"]
+    assert one["table"] != other["table"]
+    assert BY_NAME["create-table/drop-table/same-table"].setup("ks") == []
+    assert len(BY_NAME["create-table/drop-table/same-table-that-exists"].setup("ks")) == 1
+    cell = BY_NAME["add-column/drop-column/same-column-that-exists"]
+    (table,) = cell.setup("ks")
+    assert ["c0", "int", "regular"] in table.value["columns"]
+    assert Counter(change.f for change in BY_NAME["drop-index/drop-index/siblings-table"].setup("ks")) == {
+        "create-table": 1,
+        "create-index": 2,
+    }
+
+
+def test_a_race_that_makes_its_keyspace_begins_without_it() -> None:
+    cell = BY_NAME["create-keyspace/create-keyspace/same-keyspace"]
+    assert not cell.keyspace_exists
+    assert BY_NAME["create-keyspace/drop-keyspace/same-keyspace-that-exists"].keyspace_exists
