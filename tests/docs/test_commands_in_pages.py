@@ -12,6 +12,7 @@ from schemaquake.clusters.docker.provider import OPTIONS as OF_CONTAINERS
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.cli.command_line import application
 from schemaquake.harness.cli.commands import _KINDS
+from schemaquake.harness.model.options import declared
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.registry import load, names
@@ -22,8 +23,10 @@ COMMANDS = [
     pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)
 ]
 OF_WORKLOADS = {
-    *("variant", "only", "lanes", "plots", "primaries", "scenario"),
-    *("keys", "consistency", "read-consistency", "kind", "padding", "patience"),
+    each.name
+    for name in names("workloads")
+    if (options := getattr(load("workloads", name), "options", None)) is not None
+    for each in declared(options)
 }
 """Options of no single nemesis."""
 

@@ -95,7 +95,9 @@ def chosen_cells(options: GridOptions, features: frozenset[str]) -> tuple[tuple[
     everywhere = meetings()
     for pattern in options.cells:
         if not any(fnmatchcase(cell.name, pattern) for cell in everywhere):
-            raise PlanError(f"-O cells={pattern}: no cell of the grid has such a name, which is STATEMENT/STATEMENT/RELATION")
+            raise PlanError(
+                f"-O cells={pattern}: no cell of the grid has such a name, which is STATEMENT/STATEMENT/RELATION"
+            )
     able = [
         (number, cell)
         for number, cell in enumerate(everywhere)
