@@ -44,6 +44,7 @@ from schemaquake.harness.registry import load, load_all
 from schemaquake.results.engines.combination import in_order, of_all_checkers, of_all_keyspaces
 from schemaquake.results.engines.deadline import Overdue, deadline
 from schemaquake.results.engines.engine import Engine, Local, choose, shares
+from schemaquake.results.judging.admission import admit
 from schemaquake.results.judging.bounded import as_json, bounded
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts
 from schemaquake.results.judging.keyspaces import Keyspaces
@@ -279,7 +280,7 @@ def _verdict_of(checker: Checker, records: Records, left_s: float, limit_s: floa
         return False, _unknown(checker, "time", f"its time limit of {limit_s:g} s had passed before it came to this")
     try:
         with deadline(limit_s + left_s):
-            return True, bounded(_coherent(checker.check(records, limit_s=left_s)))
+            return True, bounded(_coherent(admit(checker, checker.check(records, limit_s=left_s))))
     except HistoryError as error:  # an answer, too: the checker says why the history cannot be judged
         return True, _unknown(checker, "undecided", str(error))
     except MemoryError:
@@ -287,13 +288,13 @@ def _verdict_of(checker: Checker, records: Records, left_s: float, limit_s: floa
     except Overdue:
         text = f"it was ended: it did not end by itself within twice its limit of {limit_s:g} s"
         return False, _unknown(checker, "time", text)
-    except Exception as error:  # noqa: BLE001 - the other checkers still run
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the other checkers still run
         return False, _unknown(
             checker, "crashed", f"it crashed, which says nothing about the cluster.\n{_trace(error)}"
         )
 
 
-def _trace(error: Exception) -> str:
+def _trace(error: BaseException) -> str:
     """Render the traceback from the checker on, without the engine's frames."""
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     return "".join(traceback.format_exception(type(error), error, below)).rstrip()
