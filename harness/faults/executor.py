@@ -3,7 +3,8 @@
 A fault goes through the ledger (`planned`, synced, before anything is touched), is injected, noted in the history with
 the effect that was read back, and healed in time or at the end. Notes: `fault-begins`, `fault-ends`, `fault-failed`
 (injecting or healing raised: the run may be unknown) and `fault-skipped`, each with
-`{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`) or `reason`.
+`{"id", "nemesis", "nodes", "parameters"}` and `effect`, `error` (with `stage`) or `reason`. Every planned fault has begun,
+failed or been skipped in the end, unless its nemesis' task ended by an error (`nemesis-died`, `{"nemesis", "error"}`).
 
 On a cluster whose nodes outlive the run (`schemaquake.harness.model.protocols.Guarded`) every fault is armed between ledger and injection
 and disarmed after its healing was read back. Stages of a failure there are also `arm` (nothing was injected), `hold` (a
@@ -68,6 +69,7 @@ Note: TypeAlias = Callable[[str, JSON], None]
 _PROCESS: Final = "process"
 _S: Final = 1_000_000_000
 _THREADS: Final = ThreadTasks()
+_NO_TIME: Final = "the main phase ended before its time came"
 
 _Stage: TypeAlias = Literal["arm", "inject", "hold", "heal", "disarm"]
 
@@ -446,6 +448,7 @@ class FaultSchedule:
         for nemesis, fault in self._requested:
             refuse_unguardable(cluster, nemesis, [fault])
         self.executor = FaultExecutor(cluster, ledger, note=note, roster=None if topology is None else topology.roster)
+        self._note = note
         self._tasks = tasks
         self._began_ns = 0
         self._errors: list[Exception] = []
@@ -506,16 +509,20 @@ class FaultSchedule:
 
     def _carry_out(self, nemesis: Nemesis, faults: Sequence[Fault]) -> TaskSteps:
         try:
-            for fault in faults:
+            for position, fault in enumerate(faults):
                 if not (yield self._until(fault.begins_s)):
+                    self._leave_out(faults[position:])
                     return
                 if self._inject(nemesis, fault):
                     if not (yield self._until(fault.ends_s)):
+                        self._leave_out(faults[position + 1 :])
                         return  # stop() undoes it
                     with suppress(HealError):  # noted; if it is still in place, stop() tries again and raises
                         self.executor.heal(fault.id)
         except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
-            self._errors.append(error)
+            self._give_up(nemesis, error)
+        except SystemExit as error:  # a thread would end of it without a trace
+            self._give_up(nemesis, ClusterError(f'nemesis "{nemesis.name}" ended its own task: {error!r}'))
 
     def _operate(self, nemesis: TopologyNemesis, operations: Sequence[Fault]) -> TaskSteps:
         """Carry out one operation after another; one whose time has passed when its turn comes is skipped."""
@@ -523,15 +530,31 @@ class FaultSchedule:
         try:
             if topology is None:
                 raise PlanError(f'nemesis "{nemesis.name}" changes the topology, and this schedule cannot')  # noqa: TRY301
-            for operation in operations:
+            for position, operation in enumerate(operations):
                 if not (yield self._until(operation.begins_s)):
+                    for left in operations[position:]:
+                        topology.skip(left, _NO_TIME)
                     return
                 if self._elapsed_s() >= operation.ends_s:
                     topology.skip(operation, "the one before it took until after this one should have begun")
                 else:
                     topology.carry_out(nemesis, operation)
         except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
-            self._errors.append(error)
+            self._give_up(nemesis, error)
+        except SystemExit as error:  # as above
+            self._give_up(nemesis, ClusterError(f'nemesis "{nemesis.name}" ended its own task: {error!r}'))
+
+    def _leave_out(self, faults: Sequence[Fault]) -> None:
+        """Record that the main phase ended before these faults, so that every planned fault is accounted for."""
+        for fault in faults:
+            with suppress(FaultSkipped):
+                self.executor.skip(fault, _NO_TIME)
+
+    def _give_up(self, nemesis: Nemesis | TopologyNemesis, error: Exception) -> None:
+        """Record that a nemesis' task ended before its schedule did; `stop` raises the error."""
+        self._errors.append(error)
+        with suppress(Exception):  # what failed may be the journal itself
+            self._note("nemesis-died", {"nemesis": nemesis.name, "error": f"{type(error).__name__}: {error}"})
 
     def _inject(self, nemesis: Nemesis, fault: Fault) -> bool:
         try:

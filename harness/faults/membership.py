@@ -158,6 +158,9 @@ class TopologyOperations:
         return completion
 
     def skip(self, operation: Fault, reason: str) -> None:
-        """Say in the ledger that this operation will not begin."""
+        """Record in ledger and history that this operation will not begin."""
         self.ledger.skipped(self.ledger.plan_operation(operation), reason)
+        node = operation.nodes[0] if operation.nodes else None
+        value = {"nemesis": operation.nemesis, "nodes": list(operation.nodes), "reason": reason}
+        self.note("info", "operation-skipped", value, node=node)
         log.info("operation skipped", extra={"operation": operation.nemesis, "reason": reason})

@@ -99,9 +99,10 @@ class Phases:
 
     def _main(self, nodes: Sequence[str]) -> None:
         operations = len(self._faults.operations)
+        faults = [fault.id for fault in self._faults.faults if fault not in self._faults.operations]
         self._notes.write(
             "faults-planned",
-            {"count": len(self._faults.faults) - operations} | ({"operations": operations} if operations else {}),
+            {"count": len(faults), "ids": faults} | ({"operations": operations} if operations else {}),
         )
         self._faults.start()
         try:

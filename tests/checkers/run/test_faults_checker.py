@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pytest
 
 from schemaquake.checkers.run.faults import Faults
 from schemaquake.harness.model.records import HISTORY, Records
@@ -22,6 +23,9 @@ def judged(*notes: tuple[str, dict[str, Any]]) -> Verdict:
 
 def note(number: int = 0, **more: Any) -> dict[str, Any]:
     return {"id": number, "nemesis": "partition", "nodes": ["n1"], "parameters": {}, **more}
+
+
+SEEN = (("fault-begins", note(0)), ("fault-ends", note(0)))
 
 
 def test_a_run_without_faults_has_nothing_to_doubt():
@@ -55,12 +59,37 @@ def test_a_fault_that_never_ended_leaves_the_run_unknown():
 def test_faults_that_were_planned_and_never_began_leave_the_run_unknown():
     assert judged(("faults-planned", {"count": 0})).valid is True
     assert judged(("faults-planned", {"count": 3})).valid == "unknown"
-    seen = (("fault-begins", note(0)), ("fault-ends", note(0)))
-    assert judged(("faults-planned", {"count": 3}), *seen).valid is True
+    assert judged(("faults-planned", {"count": 1}), *SEEN).valid is True
+
+
+@pytest.mark.parametrize("planned", [{"count": 3}, {"count": 3, "ids": [0, 2, 3]}], ids=["of 0.1", "with ids"])
+@pytest.mark.parametrize("missing", [(), ("begins",), ("skipped",), ("begins", "skipped")], ids=str)
+def test_every_planned_fault_has_begun_failed_or_been_skipped(planned, missing):
+    """Fault 1 is no planned one with ids: a workload asked for it."""
+    traces = {
+        "begins": (("fault-begins", note(2)), ("fault-ends", note(2))),
+        "skipped": (("fault-skipped", note(3, reason="the main phase ended before its time came")),),
+    }
+    both = [one for name, notes in traces.items() if name not in missing for one in notes]
+    verdict = judged(("faults-planned", planned), *SEEN, *both)
+    assert verdict.valid == ("unknown" if missing else True)
+    requested = (("fault-begins", note(1)), ("fault-ends", note(1)))
+    if "ids" in planned:
+        assert judged(("faults-planned", planned), *SEEN, *both, *requested).valid == verdict.valid
+
+
+def test_a_nemesis_that_died_leaves_the_run_unknown_although_its_faults_so_far_ended():
+    died = ("nemesis-died", {"nemesis": "kill", "error": "KeyError: 'n4'"})
+    verdict = judged(("faults-planned", {"count": 1, "ids": [0]}), *SEEN, died)
+    assert verdict.valid == "unknown"
+    assert "KeyError" in str(verdict.reason)
+
+
+def test_an_end_without_a_begin_leaves_the_run_unknown():
+    assert judged(("fault-ends", note(0))).valid == "unknown"
 
 
 def test_some_skipped_faults_do_not_matter_but_all_of_them_do():
     skipped = ("fault-skipped", note(1, reason="n1 is down"))
-    seen = (("fault-begins", note(0)), ("fault-ends", note(0)))
-    assert judged(*seen, skipped).valid is True
+    assert judged(*SEEN, skipped).valid is True
     assert judged(skipped).valid == "unknown"

@@ -348,7 +348,7 @@ def test_stopping_ends_what_is_in_place_and_begins_nothing_more(bench):
     schedule.start()
     until(lambda: bench.told, deadline_s=10, what="the first fault")
     schedule.stop()
-    assert bench.told == [("fault-begins", 0), ("fault-ends", 0)]
+    assert sorted(bench.told) == [("fault-begins", 0), ("fault-ends", 0), ("fault-skipped", 1)]
     assert late.log == []
     schedule.stop()
     schedule.heal_everything()
@@ -392,6 +392,20 @@ def test_a_fault_whose_time_passed_while_the_one_before_was_healed_is_skipped(be
     until(lambda: ("fault-skipped", 1) in bench.told, deadline_s=10, what="the late fault")
     schedule.stop()
     assert nemesis.log == ["inject 0", "heal 0"]
+
+
+@pytest.mark.parametrize("error", [KeyError("n4"), SystemExit(1)], ids=["an error", "an exit"])
+def test_a_nemesis_whose_task_ends_before_its_schedule_is_noted_and_its_error_raised(bench, error):
+    def fail(_nemesis, _fault):
+        raise error
+
+    schedule = bench.schedule(Blow(plan=((0, 50, ("n1",)), (51, 59, ("n1",)))), time_limit_s=60)
+    schedule.executor.inject = fail
+    schedule.start()
+    until(lambda: bench.notes, deadline_s=10, what="the note")
+    with pytest.raises(ExceptionGroup):
+        schedule.stop()
+    assert [(f, value["nemesis"]) for f, value in bench.notes] == [("nemesis-died", "blow")]
 
 
 def test_what_could_not_be_undone_is_tried_again_at_the_end_and_then_raised(bench):
