@@ -153,6 +153,10 @@ class NodeSchema:
     """The source that decides what the node's schema is, as its reading names it (`schemaquake.harness.model.observation`)."""
     described: bool = False
     """True if the node described its whole memory, so that what is not in `live` is not there."""
+    shows_memory: str | None = None
+    """What this system shows of its memory, `statements` of all objects or `columns` of tables; readings of 0.1 do not say it."""
+    memory_error: str | None = None
+    """The node's reason why its memory could not be read; null: none was given."""
 
     @property
     def remembers(self) -> bool:
@@ -235,6 +239,25 @@ class FinalReadings:
         """Return the schemas read in one phase, by the nodes' names."""
         return tuple(schema for schema in self.schemas if schema.phase == phase)
 
+    @property
+    def memories_unread(self) -> tuple[Unread, ...]:
+        """The nodes whose disk was read and whose memory was not, where the system shows it.
+
+        It does if a reading says so, or if any node's memory was read. A node without a table has nothing to show, unless
+        its system shows keyspaces, too.
+        """
+        shown = any(schema.shows_memory or schema.remembers for schema in self.schemas)
+
+        def is_silent(schema: NodeSchema) -> bool:
+            has_any = schema.tables or schema.views or (schema.shows_memory == "statements" and schema.keyspaces)
+            return shown and schema.source == "disk" and bool(has_any) and not schema.unanswered
+
+        return tuple(
+            Unread(schema.phase, schema.node, schema.memory_error or "no reading of it was recorded")
+            for schema in self.schemas
+            if not schema.remembers and (schema.memory_error is not None or is_silent(schema))
+        )
+
 
 class Sighting(NamedTuple):
     """One object as one node showed it in one reading; `time` in ns since the run started, `definition` null: absent."""
@@ -312,9 +335,11 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
     version: str | None = None
     epoch: int | None = None
     source, authority, described = "disk", "disk", False
-    memory_failed = any(
-        row["kind"] == "live" and row["definition"] is None and row["error"] is not None for row in rows
-    )
+    failures = [
+        row["error"] for row in rows if row["kind"] == "live" and row["definition"] is None and row["error"] is not None
+    ]
+    memory_error: str | None = failures[0] if failures else None
+    shows_memory: str | None = None
     live: dict[tuple[str, str, str], Live] = {}
     refusals: dict[tuple[str, str, str], str] = {}
     unanswered: set[tuple[str, str, str]] = set()
@@ -325,6 +350,8 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
             source = (definition or {}).get("told_from", source)
             authority = _authority(definition or {})
             described = _describes_all(definition or {})
+            memory_error = (definition or {}).get("memory_error", memory_error)
+            shows_memory = (definition or {}).get("memory")
         if definition is None:
             continue
         key = (row["keyspace"], row["name"] or "")
@@ -353,11 +380,13 @@ def _schema(phase: str, node: str, rows: Sequence[Mapping[str, Any]], parse: _Pa
         types=parts.get("type", {}),
         functions=parts.get("function", {}),
         aggregates=parts.get("aggregate", {}),
-        live={} if memory_failed else live,
+        live={} if failures else live,
         refusals=refusals,
         unanswered=frozenset(unanswered),
         authority=authority,
-        described=described and authority not in _NODES_OWN and not memory_failed,
+        described=described and authority not in _NODES_OWN and not failures,
+        shows_memory=shows_memory,
+        memory_error=memory_error,
     )
 
 

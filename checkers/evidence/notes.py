@@ -94,10 +94,27 @@ class Notes:
         self._phases = [
             (row["time"], value.get("phase"), value.get("state")) for row, value in values if row["f"] == "phase"
         ]
+        self.shortened: Sequence[tuple[str, str]] = [
+            (value.get("phase", ""), str(value.get("because") or "the cluster answered too slowly"))
+            for row, value in values
+            if row["f"] in {"phase-cut-short", "phase-ended-early"}
+        ]
+        """Phases that ended before their steps did, each with the reason."""
+        planned: Mapping[str, Any] = next((value for row, value in values if row["f"] == "run-planned"), {})
+        self.planned_restart: str | None = planned.get("restart")
+        """How every node was to be restarted in the end (`none`: not at all); null in runs of 0.1, which do not say it."""
+        self.logging: frozenset[str] = frozenset(planned.get("logs", (start.node for start in self.starts)))
+        """The nodes that keep a log; in runs of 0.1 all that were started."""
 
     def began(self, phase: str) -> int | None:
         """Return the time (ns) at which a phase of the conductor began first; null if it never did."""
         return next((time for time, name, state in self._phases if name == phase and state == "begins"), None)
+
+    @property
+    def unended(self) -> Sequence[str]:
+        """Phases that began and never ended, in order."""
+        ended = {name for _, name, state in self._phases if state == "ends"}
+        return [name for _, name, state in self._phases if state == "begins" and name is not None and name not in ended]
 
     def gone(self, phase: str, nodes: Iterable[str]) -> frozenset[str]:
         """Return those of the nodes that need not serve in that final phase: they left before it, or have not joined."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -70,10 +71,11 @@ class NodeLog:
         evidence = Evidence.of(records)
         nemeses = evidence.notes.nemeses
         entries = [_parse_entry(row) for row in plain(records.logs).to_pylist()]
-        if not entries:
+        tally = Tally(self.name)
+        tally.doubt(*_list_missing_logs(evidence.notes, entries))
+        if not entries and not tally.doubts:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
         groups: dict[str, tuple[LogRule, list[_Entry]]] = {}
-        tally = Tally(self.name)
         # A server may log the same entry a hundred thousand times.
         decided: dict[tuple[str, str, int], LogRule | None] = {}
         for number, entry in enumerate(entries):
@@ -97,6 +99,19 @@ class NodeLog:
                 if len(trusted) < len(group):
                     tally.doubt(_report_doubt(group, failed))
         return tally.verdict(entries=len(entries), by_rule=_count_by_rule(groups.values()))
+
+
+def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doubt]:
+    """Yield a doubt for each node that keeps a log of which nothing, or nothing after its first start, was read."""
+    last_boot: dict[str, int] = {}
+    for entry in entries:
+        last_boot[entry.node] = max(entry.boot, last_boot.get(entry.node, 0))
+    again = {start.node for start in notes.starts if start.phase != "boot"}
+    for node in sorted(notes.logging):
+        if node not in last_boot:
+            yield Doubt("unread", f"no log of {node} was read")
+        elif node in again and not last_boot[node]:
+            yield Doubt("unread", f"{node} was started again, and of its log only that of the first start was read")
 
 
 def _parse_entry(row: Mapping[str, JSON]) -> _Entry:

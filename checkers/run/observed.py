@@ -1,8 +1,8 @@
 """Observed: the run holds enough observations for a verdict.
 
 A run does not pass without an acknowledged change or write, without a final reading of every node, both after settling
-and after a restart, or with rows that were written and never read back. This checker never accuses the cluster; it keeps
-an empty run from being called valid.
+and after a restart, with rows that were written and never read back, or with a phase that was cut short. This checker
+never accuses the cluster; it keeps an empty run from being called valid.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import read_final_schemas
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
@@ -49,7 +50,7 @@ class Observed:
         tally = Tally(self.name)
         if not changed and not written:
             tally.doubt(Doubt("undecided", "no schema change and no write was acknowledged"))
-        tally.doubt(*_list_unread_nodes(records))
+        tally.doubt(*_list_unread_nodes(records), *_list_shortened_phases(Evidence.of(records).notes))
         if counts.get("insert", {}).get("ok", 0) and not _have_rows_been_read(paired):
             tally.doubt(Doubt("unread", "rows were written and never read after the cluster settled"))
         return tally.verdict(
@@ -115,6 +116,14 @@ def _list_unread_nodes(records: Records) -> Iterable[Doubt]:
         for node in sorted(nodes - notes.gone(phase, nodes) - {schema.node for schema in readings.of(phase)}):
             reason = errors.get((phase, node), "no reading of it was recorded")
             yield Doubt("unread", f"{node} was not read {phase_text(phase)}: {reason}")
+
+
+def _list_shortened_phases(notes: Notes) -> Iterable[Doubt]:
+    """Yield a doubt for each phase whose steps were not all taken: what they would have read is missing."""
+    for phase, because in dict.fromkeys(notes.shortened):
+        yield Doubt("incomplete-run", f"phase {phase} ended before its steps did: {because}")
+    for phase in notes.unended:
+        yield Doubt("incomplete-run", f"phase {phase} began and never ended")
 
 
 def _have_rows_been_read(paired: pa.Table) -> bool:

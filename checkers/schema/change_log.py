@@ -8,7 +8,8 @@ Finds: `forked-log`, `forgotten-change`, `unlogged-change`, `divided-group`.
 Source: ScyllaDB, Making Schema Changes Safe with Raft; Ongaro and Ousterhout 2014; CEP-21, "strict linearizability".
 
 What is left open on purpose, because a false accusation is worse than a miss:
-- A node that was started between two readings without a barrier may show less in the second one.
+- A node that was started between two readings without a barrier may show less in the second one, unless its system
+  keeps epochs and no log (`schemaquake.checkers.schema.epochs`).
 - An ALTER KEYSPACE may be a change of the topology, which the log describes in other words; raw `cql` may be anything.
 - Old entries are deleted after a while, and only the newest are read: changes older than the log need not be in it.
 """
@@ -34,6 +35,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.epochs import Epoch, find_older_epochs, read_epochs, started_between
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
@@ -91,11 +93,13 @@ class ChangeLog:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
         """Judge logs, epochs and groups. Stats: entries by phase and node, and how many readings had a barrier."""
-        logs = _logs(Evidence.of(records))
-        if not logs:
-            nothing = Doubt("nothing-to-judge", "no node keeps a log of changes")
+        evidence = Evidence.of(records)
+        logs = _logs(evidence)
+        epochs = read_epochs(evidence, without={log.node for log in logs})
+        if not logs and not epochs:
+            nothing = Doubt("nothing-to-judge", "no node keeps a log of changes, or showed an epoch twice")
             return Verdict.unknown(self.name, nothing)
-        verdict = judge(self.name, records, partial(_find, logs), limit_s=limit_s)
+        verdict = judge(self.name, records, partial(_find, logs, epochs), limit_s=limit_s)
         entries: dict[str, dict[str, int]] = {}
         for log in logs:
             entries.setdefault(log.phase, {})[log.node] = len(log.changes)
@@ -104,7 +108,10 @@ class ChangeLog:
         return replace(verdict, stats={**verdict.stats, **make_stats(counts)})
 
 
-def _find(logs: Sequence[NodeLog], case: Evidence) -> Findings:
+def _find(logs: Sequence[NodeLog], epochs: Mapping[str, list[Epoch]], case: Evidence) -> Findings:
+    yield from find_older_epochs(epochs, case.notes)
+    if not logs:
+        return
     yield from _forked(logs)
     yield from _forgotten(logs, case)
     yield from _unlogged(logs, case)
@@ -196,7 +203,11 @@ def _older_than_before(
     now: _Sight, of_node: Sequence[_Sight], sights: Sequence[_Sight], notes: Notes
 ) -> Anomaly | None:
     began = notes.began(f"final-{now.phase}")
-    earlier = [then for then in of_node if then.time < now.time and (now.caught_up or not _started(notes, then, now))]
+    earlier = [
+        then
+        for then in of_node
+        if then.time < now.time and (now.caught_up or not started_between(notes, now.node, then.time, now.time))
+    ]
     if now.caught_up and began is not None:
         earlier += [then for then in sights if then.time < began]
     newest = max(earlier, key=lambda then: then.epoch, default=None)
@@ -219,14 +230,6 @@ def _older_than_before(
             then,
             f"{now.node} showed epoch {now.epoch} at {seconds(now.time)}{also}.",
         ),
-    )
-
-
-def _started(notes: Notes, then: _Sight, now: _Sight) -> bool:
-    """Tell if the node may have been started again between two readings; a start is noted when it is over."""
-    starts = [start for start in notes.starts if start.node == now.node]
-    return any(then.time < start.time and start.time - start.seconds * 1e9 < now.time for start in starts) or any(
-        now.node in fault.nodes for fault in notes.active(then.time, now.time)
     )
 
 

@@ -68,6 +68,18 @@ def _find(case: Evidence) -> Findings:
     yield from _hidden(case)
     yield from _forgotten(case)
     yield from find_stale_copies(case)
+    yield from _unread_memories(case)
+
+
+def _unread_memories(case: Evidence) -> Iterator[Doubt]:
+    """List the nodes, and the single objects, whose memory could not be compared with anything."""
+    for unread in case.readings.memories_unread:
+        yield Doubt("unread", f"the memory of {unread.node} was not read {phase_text(unread.phase)}: {unread.error}")
+    for schema in case.readings.schemas:
+        objects = sorted(SchemaObject(*subject).key for subject in schema.unanswered)
+        if objects:
+            text = f"{schema.node} did not answer what it has in memory {phase_text(schema.phase)}"
+            yield Doubt("unread", text, tuple(objects))
 
 
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────────────

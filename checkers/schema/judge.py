@@ -47,6 +47,8 @@ def judge(
             break
         tally.judge(finding)
         late = time.monotonic() > ends
+    if not tally.judged and not tally.doubts:
+        tally.doubt(Doubt("nothing-to-judge", "the final readings and the changes name no object of the kind"))
     nodes = len({schema.node for schema in readings.schemas})
     return tally.verdict(judged=tally.judged, nodes=Stat(nodes, merge="max"))
 

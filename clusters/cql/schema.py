@@ -46,12 +46,13 @@ def read_schema(
     # Memory is read first and reported last: a node whose schema stage is stuck still reads its disk, but not its memory.
     described = describe(query) if schema.describes_memory else None
     silence = {"memory_error": described.error} if described is not None and described.error is not None else {}
+    way = "statements" if described is not None else "columns" if columns_of is not None else None
+    shown = {} if way is None else {"memory": way}
     waited = {} if barrier is None else {"barrier": barrier}
     state = schema.read_state(query)
     decides = {} if authority == "disk" else {"authority": authority}
-    yield observed(
-        "version", None, None, id=version, definition={"epoch": epoch, **decides, **silence, **state, **waited}
-    )
+    facts = {"epoch": epoch, **decides, **shown, **silence, **state, **waited}
+    yield observed("version", None, None, id=version, definition=facts)
     log = schema.read_log(query) if complete else None
     if log is not None:
         yield observed("log", None, None, definition=log)

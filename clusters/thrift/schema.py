@@ -85,7 +85,7 @@ def read_schema(
 
     observed = reading(phase=phase, node=node, sample=sample)
 
-    source = {} if has_schema_tables else {"told_from": "memory"}
+    source = {"memory": "statements"} if has_schema_tables else {"told_from": "memory"}
     yield observed("version", None, None, id=version, definition={"epoch": None, **source, **evidence})
     for name, keyspace in sorted((_stored(call, dialect) if has_schema_tables else memory).items()):
         if keyspace.replication:

@@ -60,7 +60,9 @@ LOGS: Final = pa.schema(
         pa.field("boot", pa.int32(), nullable=False),  # 0 the first start, 1 after the first restart, …
         pa.field("line", pa.int64(), nullable=False),  # in the node's log, from 1
         pa.field("timestamp", pa.string()),  # as the node wrote it
-        pa.field("level", _NAME, nullable=False),  # WARN, ERROR, FATAL; INFO and DEBUG only where a rule names the text
+        pa.field(
+            "level", _NAME, nullable=False
+        ),  # WARN, ERROR, FATAL; others where a rule names the text, and the first of a start
         pa.field("thread", pa.string()),
         pa.field("message", pa.string(), nullable=False),  # the first line
         pa.field("stack", pa.string()),  # what followed: exception and first frames

@@ -73,6 +73,7 @@ class Phases:
 
     def run(self) -> None:
         """Go from the crew's first session to the last final readings."""
+        self._notes.write("run-planned", {"restart": self._plan.restart, "logs": self._list_nodes_with_logs()})
         everybody = self._following.look("boot")
         self._crew.connect(everybody)
         self._observer.connect(everybody)
@@ -113,6 +114,10 @@ class Phases:
                 self._cut_short("main")
         finally:
             self._faults.stop()
+
+    def _list_nodes_with_logs(self) -> list[str]:
+        """List the nodes whose logs belong to the run's evidence: all but those of a cluster without any."""
+        return sorted(name for name, node in self._nodes.items() if _keeps_log(node))
 
     def _refuse_half_a_setup(self) -> None:
         """Raise ClusterError if the setup failed: nothing was raced, and there is nothing to judge."""
@@ -244,3 +249,10 @@ class Phases:
         else:
             self._tell_dead(boot, "after a restart")
         return boot.served
+
+
+def _keeps_log(node: Node) -> bool:
+    try:
+        return bool(node.log_text())
+    except (ClusterError, OSError):  # there is one, and it cannot be read just now
+        return True

@@ -12,7 +12,9 @@ checker, and such a checker answers `unknown` with doubts of the kind `nothing-t
   the cluster (`Checker.vouches`) did judge, and those that do not vouch but look at the run itself (`observed`: was every
   node read in the end, was any schema change acknowledged?) found something to judge.
 
-Every other `unknown` counts, and so does a keyspace with a successful operation that no checker judged.
+Every other `unknown` counts, and so does a keyspace with a successful operation that no checker judged. In a run in which
+the cluster acknowledged no operation at all nothing is valid: there was nothing to judge. (A history file of another tool
+is left to its checkers.)
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
 A checker that crashes, contradicts itself or does not end makes its own part unknown, with the reason; so does one that
 finds an impossible history (a value that is written twice, say). The size of a verdict is limited by `schemaquake.results.judging.bounded`.
@@ -107,7 +109,9 @@ def judge(
         found = pa.concat_tables([found, carried.in_pieces(in_pieces.keys())])
     if kept is not None:
         found = pa.concat_tables([found, _earlier(chosen, kept)])
-    return _combined(chosen, found, survey, by_name=checkers is not None)
+    return _combined(
+        chosen, found, survey, by_name=checkers is not None, history_alone=isinstance(subject, HistoryFile)
+    )
 
 
 def _smaller_groups(
@@ -159,7 +163,7 @@ def _source(
     if isinstance(engine, Local):
         return InMemory(subject.records(noted=noted) if isinstance(subject, Store) else subject)
     if isinstance(subject, Store):
-        subject.write_analysis("logs", subject.read_logs(noted=noted))
+        subject.write_analysis("logs", subject.read_logs(noted=noted, firsts=True))
         paths = ("history.parquet", "observations.parquet", "analysis/logs.parquet")
         return OnDisk(*(subject.path(name).resolve() for name in paths))
     if engine.elsewhere or (master is not None and not master.startswith("local")):
@@ -330,7 +334,9 @@ def _earlier(checkers: Sequence[Checker], kept: KeptVerdicts) -> pa.Table:
 # ── the parts, combined ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _combined(checkers: Sequence[Checker], found: pa.Table, survey: Survey, *, by_name: bool) -> Verdict:
+def _combined(
+    checkers: Sequence[Checker], found: pa.Table, survey: Survey, *, by_name: bool, history_alone: bool
+) -> Verdict:
     parts: list[dict[str | None, Verdict]] = [{} for _ in checkers]
     for row in found.sort_by([("checker", "ascending"), ("keyspace", "ascending")]).to_pylist():
         parts[row["checker"]][row["keyspace"]] = Verdict.from_json(orjson.loads(row["verdict"]))
@@ -344,6 +350,8 @@ def _combined(checkers: Sequence[Checker], found: pa.Table, survey: Survey, *, b
             by_keyspace = {keyspace: verdict for keyspace, verdict in of_checker.items() if keyspace is not None}
             judged |= {keyspace for keyspace, verdict in by_keyspace.items() if not verdict.judged_nothing}
             verdicts.append(of_all_keyspaces(checker.name, by_keyspace))
+    if not survey.succeeded and not history_alone:
+        verdicts = [_without_evidence(verdict) for verdict in verdicts]
     apart = any(checker.scope == "keyspace" for checker in checkers)
     return of_all_checkers(
         verdicts,
@@ -352,3 +360,11 @@ def _combined(checkers: Sequence[Checker], found: pa.Table, survey: Survey, *, b
         unjudged=survey.acknowledged - judged if apart and not by_name else (),
         stats={"events": survey.events, "keyspaces": len(survey.weights)},
     )
+
+
+def _without_evidence(verdict: Verdict) -> Verdict:
+    """Take a `valid` back: a cluster that acknowledged nothing was not tested. What was found stands."""
+    if verdict.valid is not True:
+        return verdict
+    nothing = Doubt("nothing-to-judge", "no operation of any client was acknowledged")
+    return replace(verdict, valid="unknown", doubts=(*verdict.doubts, nothing))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,6 +30,8 @@ class Survey:
     """Keyspaces, sorted, with the number of their events and observations."""
     acknowledged: frozenset[str]
     """Keyspaces in which the cluster acknowledged an operation."""
+    succeeded: bool
+    """True if any operation of a client was acknowledged."""
 
 
 class Source(Protocol):
@@ -117,6 +121,7 @@ def _merge_surveys(surveys: Sequence[Survey]) -> Survey:
         events=sum(survey.events for survey in surveys),
         weights=dict(sorted(weights.items())),
         acknowledged=frozenset().union(*(survey.acknowledged for survey in surveys)),
+        succeeded=any(survey.succeeded for survey in surveys),
     )
 
 
@@ -125,6 +130,7 @@ def _survey(records: Records) -> Survey:
         events=len(records.history),
         weights=Keyspaces(records).weights,
         acknowledged=_acknowledged(records.history),
+        succeeded=bool(_are_acknowledged(records.history).any()),
     )
 
 
@@ -132,13 +138,16 @@ def _acknowledged(history: pa.Table) -> frozenset[str]:
     """Return the keyspaces with an acknowledged operation. Histories of other tools have no keys, so none."""
     if history["key"].null_count == len(history):
         return frozenset()
-    acknowledged = (history["process"].to_numpy() != NEMESIS) & pc.equal(history["type"], "ok").to_numpy(
-        zero_copy_only=False
-    )
-    keys = pc.unique(history["key"].filter(pa.array(acknowledged))).to_pylist()
+    keys = pc.unique(history["key"].filter(pa.array(_are_acknowledged(history)))).to_pylist()
     keyspaces = {keyspace_of(key) for key in keys}
     return frozenset(keyspace for keyspace in keyspaces if keyspace is not None)
 
 
 def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
+
+
+def _are_acknowledged(history: pa.Table) -> npt.NDArray[np.bool_]:
+    """Mark the events that acknowledge an operation of a client."""
+    is_ok: npt.NDArray[np.bool_] = pc.equal(history["type"], "ok").to_numpy(zero_copy_only=False)
+    return (history["process"].to_numpy() != NEMESIS) & is_ok

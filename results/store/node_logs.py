@@ -59,17 +59,22 @@ class Entry:
     stack: list[str] = field(default_factory=list)
 
 
-def read_logs(nodes: Path, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
+def read_logs(nodes: Path, *, noted: Sequence[str | re.Pattern[str]] = (), firsts: bool = False) -> pa.Table:
     """Read the warnings and errors of every node under `nodes`, as `LOGS`, by node, start and line.
 
-    Entries below WARN are kept where one of the patterns `noted` is found in their first line. The message of an entry from
+    Entries below WARN are kept where one of the patterns `noted` is found in their first line. With `firsts` the first
+    entry of each start is kept as well: it shows that there is a log, also where the log has nothing to report. The message of an entry from
     the console alone starts with `console: `, and its line counts there. A folder without logs has no rows.
     """
     patterns = [re.compile(pattern) for pattern in noted]
     rows: list[dict[str, Any]] = []
     for folder in sorted(path for path in nodes.iterdir() if path.is_dir()) if nodes.is_dir() else []:
         for boot, files in sorted(_group_by_boot(folder).items()):
-            kept = [entry for entry in _read_boot(files) if _is_kept(entry, patterns)]
+            kept = [
+                entry
+                for number, entry in enumerate(_read_boot(files))
+                if (firsts and number == 0) or _is_kept(entry, patterns)
+            ]
             rows += [_row(folder.name, boot, entry) for entry in kept]
     return pa.Table.from_pylist(rows, schema=LOGS)
 

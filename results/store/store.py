@@ -166,13 +166,13 @@ class Store:
         table = observations.cast(OBSERVATIONS.with_metadata(observations.schema.metadata))
         write_table(self.path("observations.parquet"), table)
 
-    def read_logs(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> pa.Table:
+    def read_logs(self, *, noted: Sequence[str | re.Pattern[str]] = (), firsts: bool = False) -> pa.Table:
         """Read the warnings and errors of the nodes' logs (`schemaquake.results.store.node_logs.read_logs`)."""
-        return read_logs(self.path("nodes"), noted=noted)
+        return read_logs(self.path("nodes"), noted=noted, firsts=firsts)
 
     def records(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> Records:
         """Read the three tables that a checker judges. Raises HistoryError."""
-        return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted))
+        return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted, firsts=True))
 
     def recover(self) -> Recovered:
         """Merge the journals into history.parquet and observations.parquet. May be repeated.

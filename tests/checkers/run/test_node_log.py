@@ -209,6 +209,44 @@ def test_without_any_log_there_is_nothing_to_judge() -> None:
 # ── folding, and what it is about ────────────────────────────────────────────────────────────────────────────────────
 
 
+NOTHING_MUCH: Final = "INFO main: Configuration location: file:/x.yaml"
+
+
+def started(node: str, phase: str = "boot") -> str:
+    return f'-- {node} info node-start {{"phase": "{phase}", "served": true, "seconds": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("missing", "doubts"),
+    [
+        pytest.param((), 0, id="all there"),
+        pytest.param(("n2 boot0", "n2 boot1"), 1, id="a node without logs"),
+        pytest.param(("n2 boot1",), 1, id="the first start alone"),
+        pytest.param(("n1 boot1", "n2 boot1"), 2, id="the first start alone, on both"),
+        pytest.param(("n1 boot0", "n1 boot1", "n2 boot0", "n2 boot1"), 2, id="none at all"),
+    ],
+)
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "as in 0.1"])
+def test_a_log_that_was_not_read_is_a_doubt(missing: Sequence[str], doubts: int, *, planned: bool) -> None:
+    logs = [f"{node} boot{boot} {NOTHING_MUCH}" for node in ("n1", "n2") for boot in (0, 1)]
+    notes = ['-- info run-planned {"logs": ["n1", "n2"]}'] if planned else []
+    notes += [started(node, phase) for phase in ("boot", "restart") for node in ("n1", "n2")]
+    judgement = verdict([line for line in logs if not line.startswith(tuple(missing))], notes)
+    assert judgement.valid == ("unknown" if doubts else True)
+    assert [doubt.kind for doubt in judgement.doubts] == ["unread"] * doubts
+
+
+def test_a_cluster_whose_nodes_keep_no_logs_has_nothing_to_judge() -> None:
+    planned = '-- info run-planned {"logs": []}'
+    assert verdict([], [planned, started("n1"), started("n1", "restart")]).judged_nothing
+
+
+def test_damage_in_the_log_of_one_node_counts_although_anothers_was_not_read() -> None:
+    judgement = verdict([line("id-mismatch")], [started("n1"), started("n2")])
+    assert judgement.valid is False
+    assert judgement.doubts
+
+
 def test_one_rule_is_one_finding_with_the_first_line_of_each_node() -> None:
     found = finding([line("unknown-type", node) for node in ("n1", "n1", "n2")])
     assert found.nodes == ("n1", "n2")

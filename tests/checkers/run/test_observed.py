@@ -104,6 +104,35 @@ def test_a_history_without_notes_names_its_nodes_by_their_coordinators() -> None
     assert verdict([*ACKED, "p1 n2 invoke drop-table k.t"], ["settled n1 keyspace k"]).valid == "unknown"
 
 
+# ── phases ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def phase(name: str, state: str) -> str:
+    return f'-- info phase {{"phase": "{name}", "state": "{state}"}}'
+
+
+@pytest.mark.parametrize(
+    ("notes", "kinds"),
+    [
+        pytest.param([phase("main", "begins"), phase("main", "ends")], [], id="to its end"),
+        pytest.param([phase("main", "begins")], ["incomplete-run"], id="no end"),
+        pytest.param(['-- info phase-cut-short {"phase": "final-settled"}'], ["incomplete-run"], id="cut short"),
+        pytest.param(
+            ['-- info phase-cut-short {"phase": "probe-settled"}', '-- info phase-cut-short {"phase": "main"}'],
+            ["incomplete-run"] * 2,
+            id="two cut short",
+        ),
+        pytest.param(
+            ['-- info phase-ended-early {"phase": "main", "because": "no"}'] * 2, ["incomplete-run"], id="ended early"
+        ),
+    ],
+)
+def test_a_phase_whose_steps_were_not_all_taken_is_a_doubt(notes: Sequence[str], kinds: Sequence[str]) -> None:
+    judgement = verdict([*BOOTED, *ACKED, *notes], READ)
+    assert [doubt.kind for doubt in judgement.doubts] == kinds
+    assert judgement.valid == ("unknown" if kinds else True)
+
+
 # ── what is counted ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

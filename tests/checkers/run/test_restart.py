@@ -63,6 +63,35 @@ def test_without_a_restart_there_is_nothing_to_judge() -> None:
     assert judgement.judged_nothing
 
 
+def phase(name: str, state: str = "begins") -> str:
+    return f'-- info phase {{"phase": "{name}", "state": "{state}"}}'
+
+
+@pytest.mark.parametrize(
+    ("notes", "kind"),
+    [
+        pytest.param(
+            ['-- info run-planned {"restart": "none"}', phase("final-settled")], "nothing-to-judge", id="none"
+        ),
+        pytest.param(['-- info run-planned {"restart": "rolling"}'], "unread", id="planned"),
+        pytest.param(['-- info run-planned {"restart": "together"}', phase("restart")], "unread", id="begun"),
+        pytest.param([phase("restart")], "unread", id="begun in a run of 0.1"),
+        pytest.param([phase("final-settled")], "unread", id="a run of 0.1 that was read in the end"),
+    ],
+)
+def test_a_restart_that_was_planned_and_never_noted_is_a_doubt(notes: Sequence[str], kind: str) -> None:
+    judgement = verdict(*CREATE, *BOOTED, *notes)
+    assert judgement.valid == "unknown"
+    assert [doubt.kind for doubt in judgement.doubts] == [kind]
+    again = verdict(*CREATE, *BOOTED, *notes, started("n1"), started("n2"))
+    assert again.valid is True
+
+
+def test_nodes_that_faults_started_again_stand_for_no_restart_of_all() -> None:
+    planned = '-- info run-planned {"restart": "rolling"}'
+    assert verdict(*BOOTED, planned, started("n1", phase="fault")).valid == "unknown"
+
+
 def test_a_node_that_was_left_out_of_the_restart_is_not_cleared() -> None:
     judgement = verdict(*BOOTED, started("n1"))
     assert judgement.valid == "unknown"

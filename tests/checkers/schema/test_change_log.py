@@ -65,10 +65,14 @@ def test_one_log_on_all_nodes_with_all_that_was_acknowledged_is_valid() -> None:
     assert found.figures["readings_after_a_barrier"] == found.figures["readings"] == 4
 
 
-def test_a_system_that_keeps_no_log_is_not_judged() -> None:
-    found = verdict(['settled n1 version v {"epoch": 7}'])
-    assert found.valid == "unknown"
-    assert found.judged_nothing
+@pytest.mark.parametrize("epoch", ["7", "null"])
+def test_a_system_that_keeps_no_log_and_showed_no_epoch_twice_is_not_judged(epoch: str) -> None:
+    assert verdict([f'settled n1 version v {{"epoch": {epoch}}}']).judged_nothing
+
+
+def test_versions_without_an_order_cannot_go_back() -> None:
+    readings = ['settled n1,n2 version v {"epoch": null}', 'restarted n1,n2 version u {"epoch": null}']
+    assert verdict(readings).judged_nothing
 
 
 def test_a_node_that_was_not_read_makes_it_unknown() -> None:
@@ -151,6 +155,60 @@ def test_after_a_barrier_a_node_knows_what_any_node_had_shown_before() -> None:
 def test_what_was_shown_after_the_barriers_began_need_not_be_known() -> None:
     readings = running(9500, "n2", 40), told("settled n1"), told("settled n2", (*LOG, (40, OTHER)))
     assert verdict(*readings).valid is True
+
+
+# ── epochs alone ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+STARTED = '@15000 -- n1 info node-start {"phase": "restart", "served": true, "seconds": 0.2}'
+
+
+def epochs(phase: str, **nodes: int) -> list[str]:
+    """The version rows of one phase: epochs by node."""
+    return [f'{phase} {node} version v{epoch} {{"epoch": {epoch}}}' for node, epoch in nodes.items()]
+
+
+@pytest.mark.parametrize(
+    ("readings", "nodes"),
+    [
+        pytest.param([epochs("settled", n1=7, n2=7), epochs("restarted", n1=7, n2=7)], (), id="the same"),
+        pytest.param([epochs("settled", n1=7, n2=7), epochs("restarted", n1=8, n2=9)], (), id="later ones"),
+        pytest.param(
+            [epochs("settled", n1=7, n2=7), epochs("restarted", n1=6, n2=7)], ("n1",), id="one, over a restart"
+        ),
+        pytest.param([epochs("settled", n1=7, n2=7), epochs("restarted", n1=5, n2=5)], ("n1", "n2"), id="all alike"),
+        pytest.param(
+            [running(900, "n1", 8), epochs("settled", n1=7)], ("n1",), id="a final reading behind an early one"
+        ),
+        pytest.param(
+            [running(900, "n1", 8), running(950, "n1", 7), epochs("settled", n1=9)], ("n1",), id="while it runs"
+        ),
+        pytest.param(
+            [running(900, "n1", 8), running(950, "n2", 7), epochs("settled", n1=8, n2=8)], (), id="another node"
+        ),
+        pytest.param(
+            [running(900, "n1", 8), epochs("restarted", n1=7)], ("n1",), id="over a restart, without a settled reading"
+        ),
+    ],
+)
+def test_an_epoch_that_goes_back_is_a_change_forgotten(readings: list[list[str]], nodes: tuple[str, ...]) -> None:
+    found = verdict(*readings, history=(*CALLS, FINAL, STARTED))
+    assert [one.type for one in found.anomalies] == ["forgotten-change"] * len(nodes)
+    assert tuple(node for one in found.anomalies for node in one.nodes) == nodes
+    assert found.valid is (not nodes)
+
+
+def test_a_node_that_has_just_been_started_may_still_apply_its_epochs_while_the_run_goes_on() -> None:
+    start = '@940 -- n1 info node-start {"phase": "fault", "served": true, "seconds": 0.02}'
+    readings = [running(900, "n1", 8), running(950, "n1", 7), epochs("settled", n1=8, n2=8)]
+    history = (start, *CALLS, FINAL)
+    assert verdict(*readings, history=history).valid is True
+    assert verdict(*readings, history=history[1:]).valid is False
+    assert verdict(*readings[:2], epochs("settled", n1=7, n2=8), history=history).valid is False
+
+
+def test_a_reading_that_failed_shows_no_epoch() -> None:
+    readings = [epochs("settled", n1=7, n2=7), ["restarted n1 error NoHostAvailable"], epochs("restarted", n2=7)]
+    assert verdict(*readings).anomalies == ()
 
 
 # ── unlogged-change ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -259,10 +259,54 @@ def test_a_node_that_serves_none_of_its_tables_is_found_although_it_tells_of_not
     assert set(found) == {"hidden-divergence", "memory-disk-divergence"}
 
 
-def test_a_question_without_an_answer_is_no_evidence() -> None:
+@pytest.mark.parametrize("answered", ["n1", ""], ids=["one node answered", "nobody answered"])
+def test_a_question_without_an_answer_is_no_evidence(answered: str) -> None:
     silent = '{"kind": "table", "error": "OperationTimedOut: no answer"}'
-    assert verdict([ASKED, f"settled n1 live k.t {SERVED}", f"settled n2 live k.t {silent}"]).valid is True
-    assert verdict([ASKED, f"settled n1,n2 live k.t {silent}"]).valid is True
+    served = [f"settled {answered} live k.t {SERVED}"] if answered else []
+    judgement = verdict([ASKED, *served, f"settled {'n2' if answered else 'n1,n2'} live k.t {silent}"])
+    assert (judgement.valid, judgement.anomalies) == ("unknown", ())
+    assert {(doubt.kind, doubt.objects) for doubt in judgement.doubts} == {("unread", ("k.t",))}
+
+
+STATED = "CREATE TABLE k.t (a int PRIMARY KEY, c int)"
+
+
+@pytest.mark.parametrize(
+    ("observations", "unread"),
+    [
+        pytest.param([f"settled n1,n2 live k.t {STATED}"], (), id="both read"),
+        pytest.param([], (), id="no system that shows it"),
+        pytest.param([f"settled n1 live k.t {STATED}"], ("n2",), id="one of two"),
+        pytest.param(['settled n1,n2 version v {"memory": "statements"}'], ("n1", "n2"), id="neither, and it is shown"),
+        pytest.param(
+            ['settled n1,n2 version v {"memory": "columns"}'], ("n1", "n2"), id="neither, and it is asked for"
+        ),
+        pytest.param(
+            ['settled n2 version v {"memory_error": "ServerError: no"}', f"settled n1 live k.t {STATED}"],
+            ("n2",),
+            id="an error",
+        ),
+    ],
+)
+def test_a_memory_that_was_not_read_is_a_doubt_on_every_node_that_shows_it(
+    observations: list[str], unread: tuple[str, ...]
+) -> None:
+    judgement = verdict([ASKED, *observations])
+    assert judgement.anomalies == ()
+    assert judgement.valid == ("unknown" if unread else True)
+    assert [doubt.kind for doubt in judgement.doubts] == ["unread"] * len(unread)
+    assert all(node in doubt.text for node, doubt in zip(unread, judgement.doubts, strict=True))
+
+
+def test_a_memory_that_was_read_in_one_phase_only_is_a_doubt() -> None:
+    again = ASKED.replace("settled", "restarted")
+    judgement = verdict([ASKED, again, f"settled n1,n2 live k.t {STATED}", f"restarted n1 live k.t {STATED}"])
+    assert (judgement.valid, len(judgement.doubts)) == ("unknown", 1)
+
+
+def test_a_node_without_a_table_has_nothing_in_its_columns_to_show() -> None:
+    told = 'settled n1,n2 version v {"memory": "columns"}'
+    assert verdict(["settled n1,n2 keyspace k", told]).valid is True
 
 
 def test_what_is_asked_of_tables_says_nothing_of_types() -> None:

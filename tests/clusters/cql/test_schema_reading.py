@@ -85,7 +85,11 @@ def test_a_node_that_has_no_version_yet_has_an_empty_one():
 
 def test_a_reading_begins_with_the_version():
     first = reading(FakeNode(version=UUID(int=12)), schema=MetadataLog())[0]
-    assert (first.kind, first.id, first.definition) == ("version", str(UUID(int=12)), {"epoch": 12})
+    assert (first.kind, first.id, first.definition) == (
+        "version",
+        str(UUID(int=12)),
+        {"epoch": 12, "memory": "statements"},
+    )
     assert (first.phase, first.node, first.sample, first.keyspace) == ("settled", "n1", 7, None)
 
 

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from histories import judged
 from questioners import Counts, Crashes, Endless, FailedInserts, NoVerdict, Says, Slow
 from small_runs import small_run
 
@@ -12,6 +13,7 @@ import schemaquake.results.judging.judge
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stats
+from schemaquake.harness.registry import load_all
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store.store import Store, write_table
@@ -116,6 +118,22 @@ def test_a_run_without_anything_to_judge_is_unknown():
     verdict = judge(nothing, checkers=[FailedInserts()])
     assert verdict.valid == "unknown"
     assert "nothing to judge" in (verdict.reason or "")
+
+
+@pytest.mark.parametrize("checker", sorted(load_all("checkers")))
+@pytest.mark.parametrize("outcome", ["fail InvalidRequest: no", "info OperationTimedOut"])
+def test_no_checker_asked_by_name_calls_a_run_valid_in_which_nothing_was_acknowledged(checker, outcome):
+    calls = ("create-table k.t a:int*", 'insert k.t {"row": {"a": 1}}', 'read-rows k.t {"phase": "settled"}')
+    history = [line for n, call in enumerate(calls) for line in (f"p{n} n1 invoke {call}", f"p{n} n1 {outcome}")]
+    starts = [
+        f'-- {node} info node-start {{"phase": "{phase}", "served": true, "seconds": 1}}'
+        for phase in ("boot", "restart") for node in ("n1", "n2")
+    ]  # fmt: skip
+    disks = [f"settled,restarted n1,n2 {row}" for row in ("keyspace k", "table k.t id=aa a:int*", "version v")]
+    logs = [f"{node} boot{boot} WARN main: JNA is not there" for node in ("n1", "n2") for boot in (0, 1)]
+    verdict = judge(judged([*starts, *history], disks, logs), checkers=[checker])
+    assert verdict.valid == "unknown", verdict.parts[0]
+    assert verdict.doubts
 
 
 def test_a_checker_that_crashes_makes_its_own_part_unknown():

@@ -255,3 +255,15 @@ def test_no_logs_make_an_empty_table(tmp_path):
     assert read_logs(tmp_path / "nodes").equals(LOGS.empty_table())
     (tmp_path / "n1").mkdir()
     assert read_logs(tmp_path).equals(LOGS.empty_table())
+
+
+def test_the_first_entry_of_each_start_shows_that_there_is_a_log(tmp_path: Path) -> None:
+    write(tmp_path, "n1/system-0.log", "INFO  [main] 2026-11-21 09:00:00,000 A.java:1 - hello\n" + warn("slow"))
+    write(tmp_path, "n1/system-1.log", "INFO  [main] 2026-11-21 09:01:00,000 A.java:1 - hello\n" * 2)
+    write(tmp_path, "n2/system-0.log", "")
+    assert found(read_logs(tmp_path, firsts=True)) == [
+        ("n1", 0, 1, "hello"),
+        ("n1", 0, 2, "slow"),
+        ("n1", 1, 1, "hello"),
+    ]
+    assert found(read_logs(tmp_path)) == [("n1", 0, 2, "slow")]

@@ -136,4 +136,4 @@ def test_a_node_of_cassandra_is_never_asked_for_a_barrier(client):
         observed = reader.observe(phase="settled", sample=1, complete=True)
         reader.close()
     assert rest.asked == []
-    assert observed[0].definition == {"epoch": None}
+    assert observed[0].definition == {"epoch": None, "memory": "statements"}
