@@ -150,4 +150,5 @@ def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
 def _are_acknowledged(history: pa.Table) -> npt.NDArray[np.bool_]:
     """Mark the events that acknowledge an operation of a client."""
     is_ok: npt.NDArray[np.bool_] = pc.equal(history["type"], "ok").to_numpy(zero_copy_only=False)
-    return (history["process"].to_numpy() != NEMESIS) & is_ok
+    of_clients: npt.NDArray[np.bool_] = history["process"].to_numpy() != NEMESIS
+    return np.logical_and(of_clients, is_ok)
