@@ -1,4 +1,4 @@
-"""Serving: the nodes known not to have served in a final phase.
+"""Serving: the nodes known not to have served in a final phase, and the levels of consistency that the others can serve.
 
 From the notes of node starts (f = "node-start"): a node whose last start before the end of a phase's probes failed was
 not there to take part.
@@ -7,11 +7,18 @@ not there to take part.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
 
-__all__ = ["find_nodes_without_service"]
+__all__ = ["find_nodes_without_service", "serves_level"]
+
+_REPLICAS: Final[Mapping[str, int]] = {"ANY": 0, "ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3}
+"""How many of a row's replicas must answer, by level. A quorum is a majority of them; every other level needs all."""
+
+
+_QUORUMS: Final = frozenset({"QUORUM", "LOCAL_QUORUM"})
 
 
 def find_nodes_without_service(notes: Notes) -> Mapping[str, frozenset[str]]:
@@ -25,3 +32,11 @@ def find_nodes_without_service(notes: Notes) -> Mapping[str, frozenset[str]]:
         fallen = frozenset(node for node, serves in served.items() if not serves)
         absent[phase] = fallen - notes.gone(phase, fallen)
     return absent
+
+
+def serves_level(level: str, copies: int | None, *, missing: int) -> bool:
+    """Tell if enough replicas are left at this level, whichever nodes are missing; never if their number is not known."""
+    if copies is None:
+        return missing == 0
+    needed = copies // 2 + 1 if level in _QUORUMS else _REPLICAS.get(level, copies)
+    return copies - missing >= needed

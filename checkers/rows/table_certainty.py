@@ -3,6 +3,10 @@
 A CREATE is *certain* if it was acknowledged and no possible DROP of the table, its keyspace or (of a view) its base, and
 no statement in free text, can have come after it. A column is certain if a certain CREATE, or an acknowledged ADD after
 it, made it and nothing possible can have dropped or renamed it since.
+
+Where a removal of unknown outcome keeps that open, the node's own reading decides: what it shows was not removed before.
+Whether it was removed between the reading and a probe is in doubt as long as the removal may take effect
+(`schemaquake.checkers.ddl_order.reach`).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
@@ -37,17 +42,45 @@ class TableCertainty:
         ]
         self.creates = [create for create in evidence.changes.creates(self.subject) if self._is_certain(create)]
         """The certain CREATEs; more than one is an anomaly in itself."""
+        self._standing = [create for create in evidence.changes.creates(self.subject) if self._is_standing(create)]
         self._schemas = {(schema.phase, schema.node): schema for schema in evidence.readings.schemas}
+        self._reaches = evidence.derive(Reaches)
 
     @property
     def create(self) -> PairedOperation | None:
         """The last certain CREATE; None: there is none."""
         return self.creates[-1] if self.creates else None
 
+    def find_changes_under_way(self, probe: PairedOperation, *, anywhere: bool = False) -> Sequence[PairedOperation]:
+        """Return changes of unknown outcome that may have come between the node's own reading and the end of this probe.
+
+        Those that may remove or replace the table, a view's base, or a column of the statement; `anywhere`: any in the keyspace.
+        """
+        phase = str(probe.argument["phase"])
+        begins = min(probe.invoked, self._evidence.begins.get((phase, probe.node or ""), probe.invoked))
+        ends = probe.invoked if probe.completed is None else probe.completed
+        columns = [("column", column) for column in self._list_columns(probe)]
+        bases = [create.argument["base"] for create in self.changes if create.f == "create-view"]
+        subjects = [self.subject, *(SchemaObject("table", self.subject.keyspace, base) for base in sorted(set(bases)))]
+        return [
+            reach.operation
+            for reach in self._reaches.of(self.subject.keyspace)
+            if reach.during(begins, ends) and (anywhere or any(reach.touches(one, columns) for one in subjects))
+        ]
+
     @property
-    def may_yet_change(self) -> bool:
-        """True if a removal of unknown outcome may take effect at any time, also between a reading and a probe."""
-        return any(removal.type == "info" for removal in self._removals)
+    def texts(self) -> Sequence[PairedOperation]:
+        """The statements in free text that may have done anything to the table."""
+        return self._evidence.changes.texts(self.subject.keyspace)
+
+    def replicas(self, phase: str) -> int | None:
+        """Return the number of replicas of a row in that phase; None: readings show none, or different ones."""
+        shown = {
+            (schema.keyspaces.get(self.subject.keyspace) or {}).get("replication", {}).get("replication_factor")
+            for schema in self._evidence.readings.of(phase)
+        }
+        factors = {int(factor) for factor in shown if factor is not None and str(factor).isdecimal()}
+        return factors.pop() if len(factors) == 1 else None
 
     def unread(self, phase: str) -> frozenset[str]:
         """Return the nodes that were not read completely in a phase that took place."""
@@ -59,15 +92,17 @@ class TableCertainty:
 
     def must_serve(self, probe: PairedOperation, fault: ProbeFault) -> bool:
         """Check that no possible state of the schema justifies this error."""
-        if fault is ProbeFault.NO_TABLE:
-            return bool(self.creates)
-        if fault is ProbeFault.NO_COLUMN:
-            column = find_missing_column(probe.error or "")
-            return column is not None and column in self._list_columns(probe) and self._certainly_has(column)
-        if fault is ProbeFault.STATEMENT:
-            return self._certainly_fits(probe)
         shown = self._find_shown(str(probe.argument["phase"]), probe.node)
         known = frozenset() if shown is None else frozenset(shown.columns)
+        if fault is ProbeFault.NO_TABLE:
+            return bool(self.creates) or (shown is not None and bool(self._standing))
+        if fault is ProbeFault.NO_COLUMN:
+            column = find_missing_column(probe.error or "")
+            if column is None or column not in self._list_columns(probe):
+                return False
+            return self._certainly_has(column) or (column in known and bool(self._standing) and self._stands(column))
+        if fault is ProbeFault.STATEMENT:
+            return self._certainly_fits(probe)
         return all(column in known or self._certainly_has(column) for column in self._list_columns(probe))
 
     def _find_shown(self, phase: str, node: str | None) -> Table | None:
@@ -85,6 +120,23 @@ class TableCertainty:
         undone = any(can_follow(removal, create) for removal in self._removals)
         return create.acknowledged and not conditional and not undone
 
+    def _is_standing(self, create: PairedOperation) -> bool:
+        """Check that a CREATE was acknowledged, and that no acknowledged removal can have come after it."""
+        undone = any(removal.type == "ok" and can_follow(removal, create) for removal in self._removals)
+        return create.acknowledged and not undone
+
+    def _stands(self, column: str) -> bool:
+        """Check that no acknowledged operation dropped or renamed the column."""
+        return not any(removal.type == "ok" for removal in self._list_column_removals(column))
+
+    def _list_column_removals(self, column: str) -> Sequence[PairedOperation]:
+        return [
+            change
+            for change in self.changes
+            if (change.f == "drop-column" and change.argument["column"] == column)
+            or (change.f == "rename-column" and column in {change.argument["column"], change.argument["to"]})
+        ]
+
     def _list_base_drops(self) -> Iterable[PairedOperation]:
         """Yield the possible DROPs of a view's base table."""
         if self.subject.kind != "view":
@@ -98,12 +150,7 @@ class TableCertainty:
         return [*(probe.argument["columns"] or ()), *(probe.argument.get("where") or {})]
 
     def _certainly_has(self, column: str) -> bool:
-        removals = [
-            change
-            for change in self.changes
-            if (change.f == "drop-column" and change.argument["column"] == column)
-            or (change.f == "rename-column" and column in {change.argument["column"], change.argument["to"]})
-        ]
+        removals = self._list_column_removals(column)
         makers = [create for create in self.creates if column in _map_declared_columns(create)]
         makers += [
             change

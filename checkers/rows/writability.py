@@ -6,9 +6,10 @@ acknowledged and nothing possible can have undone it. A probe of such a table th
 `unwritable-table`, `unreadable-table`, one of each for a table, with equal errors grouped.
 
 Excused: an error about a missing table or column that may really be missing; an error about a statement that does not
-fit the table, unless it fits a definition that was acknowledged and never undone; above ONE, too few serving nodes.
-Unknown: an error that the coordinator's view of live replicas explains; and a silence (a timeout, a broken connection),
-if the same coordinator served the table otherwise or was silent only once.
+fit the table, unless it fits a definition that was acknowledged and never undone; no answer from a node that did not start.
+Unknown: an error that a change of unknown outcome explains, which may have come between the coordinator's reading and the
+probe; one that the coordinator's view of live replicas explains; and a silence (a timeout, a broken connection), if too few
+nodes served for the probe's level, if the same coordinator served the table otherwise, or if it was silent only once.
 Source: CASSANDRA-10699, 13004, 15899; the ScyllaDB talk (the contents of the table become inaccessible).
 """
 
@@ -29,7 +30,7 @@ from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, shorten_error
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
-from schemaquake.checkers.rows.serving import find_nodes_without_service
+from schemaquake.checkers.rows.serving import find_nodes_without_service, serves_level
 from schemaquake.checkers.rows.table_certainty import TableCertainty
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.harness.model.records import Records
@@ -38,7 +39,6 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 __all__ = ["Writability"]
 
 _LIMITS: Final = replace(LIMITS, examples=6, suspects=4)
-_ALONE: Final = frozenset({"ONE", "LOCAL_ONE"})
 _TYPES: Final = {"insert": "unwritable-table", "read-rows": "unreadable-table"}
 _VERBS: Final = {"insert": "write", "read-rows": "read"}
 
@@ -98,22 +98,38 @@ def _judge_probe(
     absent: Mapping[str, frozenset[str]],
 ) -> Literal["fine", "broken", "undecided"]:
     phase = str(phase_of(probe))
-    missing = absent.get(phase, frozenset()) | table.unread(phase)
-    if probe.type == "ok" or (missing and (consistency_of(probe) not in _ALONE or probe.node in missing)):
+    if probe.type == "ok":
         return "fine"
     if probe.error is None:
         return "undecided"  # The end of the run cut the probe off.
-    if table.may_yet_change or not table.is_there(phase, probe.node):
-        return "fine"
     fault = classify_error(probe.error)
-    if fault is ProbeFault.MEMBERSHIP:
-        return "fine" if missing else "undecided"
+    down = absent.get(phase, frozenset())
+    if (fault is ProbeFault.SILENCE and probe.node in down) or not table.is_there(phase, probe.node):
+        return "fine"
+    if fault is ProbeFault.MEMBERSHIP or probe.node in down:
+        return "undecided"
     if fault is ProbeFault.SILENCE:
-        # One slow answer, on a busy machine, does not make a table broken.
-        same_node = [p for p in probes if p is not probe and p.node == probe.node and phase_of(p) == phase]
-        served = any(p.type == "ok" and p.f == probe.f for p in same_node)
-        return "broken" if not served and any(p.type != "ok" for p in same_node) else "undecided"
-    return "broken" if table.must_serve(probe, fault) else "fine"
+        return _judge_silence(table, probe, probes, down)
+    if not table.must_serve(probe, fault):
+        return "fine"
+    if table.find_changes_under_way(probe, anywhere=fault is ProbeFault.EXECUTION):
+        return "undecided"
+    return "undecided" if table.texts and not table.creates else "broken"
+
+
+def _judge_silence(
+    table: TableCertainty, probe: PairedOperation, probes: Sequence[PairedOperation], down: frozenset[str]
+) -> Literal["broken", "undecided"]:
+    phase = str(phase_of(probe))
+    missing = down | table.unread(phase)
+    if missing and not serves_level(consistency_of(probe), table.replicas(phase), missing=len(missing)):
+        return "undecided"
+    if table.find_changes_under_way(probe):
+        return "undecided"
+    # One slow answer, on a busy machine, does not make a table broken.
+    same_node = [p for p in probes if p is not probe and p.node == probe.node and phase_of(p) == phase]
+    served = any(p.type == "ok" and p.f == probe.f for p in same_node)
+    return "broken" if not served and any(p.type != "ok" for p in same_node) else "undecided"
 
 
 def _report_doubt(table: SchemaObject, f: str, probes: Sequence[PairedOperation]) -> Doubt:
