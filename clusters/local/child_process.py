@@ -15,6 +15,8 @@ from typing import Final, Literal
 
 from schemaquake.clusters.nodes.server_log import log_name
 from schemaquake.clusters.nodes.server_process import State, read_state
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.harness.model.protocols import Undo
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.harness.wait import until
 
@@ -70,9 +72,11 @@ class ChildProcess:
         self._environment = environment
         self._log = log
         self._child: subprocess.Popen[bytes] | None = None
+        self._told_to_end = False
 
     def start(self) -> None:
         """Start the child and write down its pid and start time."""
+        self._told_to_end = False
         with self._log.path.open("wb") as output:
             self._child = subprocess.Popen(
                 self._argv,
@@ -87,6 +91,7 @@ class ChildProcess:
 
     def terminate(self, *, limit_s: float) -> None:  # noqa: ARG002 - a signal takes no time
         """Send SIGTERM, which begins the server's own shutdown."""
+        self._told_to_end = True
         self._send(SIGTERM)
 
     def kill(self) -> None:
@@ -110,7 +115,15 @@ class ChildProcess:
         """Return the exit code of a child that has ended; minus the signal's number if one ended it."""
         return None if self._child is None else self._child.wait(_END_LIMIT_S)
 
-    def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Sequence[str]]:  # noqa: ARG002 - the same for both
+    def is_ending(self) -> bool:
+        """Return True between SIGTERM and the end."""
+        return self._told_to_end and self.pid() is not None
+
+    def through(self, transport: Transport) -> ChildProcess:  # noqa: ARG002 - the server is this process's own
+        """Return this: a child needs no transport."""
+        return self
+
+    def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Undo]:  # noqa: ARG002 - the same for both
         """Return no commands: without the harness the child has ended, too, and nothing is left to undo."""
         return []
 

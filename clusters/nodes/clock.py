@@ -4,8 +4,8 @@
 it right are stopped before and started after. *Faketime clock*: that of one server, by libfaketime and a file with the
 offset; for containers and local nodes, which share their host's clock, and for hosts whose owner set that library up.
 
-On nodes that outlive the harness both refuse to skew unless a guard of the run stands, before and after: a command that
-arrives when its fault has expired changes nothing.
+On nodes that outlive the harness both refuse to skew unless the guard of that very fault stands, before and after: a
+command that arrives when its fault has expired changes nothing. `through` makes the clock of one fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.harness.errors import ClusterError
-from schemaquake.harness.model.protocols import Executed
+from schemaquake.harness.model.protocols import Executed, Undo
 
 __all__ = ["FaketimeClock", "HostClock"]
 
@@ -34,10 +34,15 @@ class HostClock:
     _SCRIPT: Final = "host_clock.sh"
     _FILES: Final = (_SCRIPT, "settime.py", "settime.pl")
 
-    def __init__(self, transport: Transport, *, folder: str) -> None:
-        """`folder` is the run's own on the host, which holds its guards, too."""
+    def __init__(self, transport: Transport, *, folder: str, fault_id: int | None = None) -> None:
+        """`folder` is the run's own on the host, which holds its guards, too. Without a fault it can only be restored."""
         self._transport = transport
         self._folder = folder
+        self._fault_id = fault_id
+
+    def through(self, transport: Transport, fault_id: int) -> HostClock:
+        """Return the same clock as one fault skews it, through the fault's own transport."""
+        return HostClock(transport, folder=self._folder, fault_id=fault_id)
 
     def skew(self, offset_s: float) -> None:
         """Shift the clock by `offset_s` from true time; 0 restores it and starts its daemons again. Raises ClusterError."""
@@ -45,17 +50,18 @@ class HostClock:
         if offset_s == 0:
             self._require_success(self._ask("restore", self._folder))
         else:
-            self._require_success(self._ask("skew", self._folder, f"{offset_s:.6f}"))
+            self._require_success(self._ask("skew", self._folder, f"{offset_s:.6f}", _mark(self._fault_id)))
 
     def offset(self) -> float:
         """Measure how many seconds the clock is ahead of true time, by the kernel's time since boot; 0 if it was never skewed."""
         done = self._ask("offset", self._folder)
         return 0.0 if done.exit_code == _NOT_THERE else float(self._require_success(done))
 
-    def undo(self) -> Sequence[tuple[str, ...]]:
+    def undo(self) -> Sequence[Undo]:
         """Put the scripts on the host and return the command by which root restores the clock; harmless if it is not skewed."""
         self._place()
-        return [("sh", f"{self._folder}/{self._SCRIPT}", "restore", self._folder)]
+        script = ("sh", f"{self._folder}/{self._SCRIPT}")
+        return [Undo((*script, "restore", self._folder), whole=(*script, "right", self._folder))]
 
     def environment(self) -> Mapping[str, str]:
         """Return no variables: a server takes its time from the host."""
@@ -90,9 +96,9 @@ class FaketimeClock:
         'echo "$3" > "$2.new" && chmod 644 "$2.new" && mv -f "$2.new" "$2" || { rm -f "$2.new" "$2"; exit 1; }'
     )
     _WRITE_GUARDED: Final = (
-        'stands() { for mark in "$1"/fault-*/armed; do [ ! -e "$mark" ] || return 0; done; '
-        'echo "clock: no guard stands in $1: the fault has expired, or was never armed" >&2; return 1; }; '
-        f'stands "$1" || exit {_NOT_GUARDED}; {_WRITE}; stands "$1" || {{ rm -f "$2"; exit {_NOT_GUARDED}; }}'
+        'stands() { [ -e "$1/armed" ] || { '
+        'echo "clock: no guard stands in $1: the fault has expired, or was never armed" >&2; return 1; }; }; '
+        f'stands "$1/$4" || exit {_NOT_GUARDED}; {_WRITE}; stands "$1/$4" || {{ rm -f "$2"; exit {_NOT_GUARDED}; }}'
     )
     # Between two readings of true time; the library is for the one in the middle alone.
     _OFFSET: Final = (
@@ -111,23 +117,36 @@ class FaketimeClock:
         library: str | None = None,
         offset_file: str | None = None,
         guarded: bool = True,
+        fault_id: int | None = None,
     ) -> None:
         """`folder` is the run's own on the node; `offset_file` lies in it unless the owner's server reads another.
 
         `library`: None is where the distributions put it. `guarded`: False for servers that end with the harness, so that
-        no guard has to stand.
+        no guard has to stand; else the clock can be skewed for a fault alone.
         """
+        self._fault_id = fault_id
         self._transport = transport
         self._folder = folder
         self._library = library
         self._offset_file = f"{folder}/clock_offset" if offset_file is None else offset_file
         self._guarded = guarded
 
+    def through(self, transport: Transport, fault_id: int) -> FaketimeClock:
+        """Return the same clock as one fault skews it, through the fault's own transport."""
+        return FaketimeClock(
+            transport,
+            folder=self._folder,
+            library=self._library,
+            offset_file=self._offset_file,
+            guarded=self._guarded,
+            fault_id=fault_id,
+        )
+
     def skew(self, offset_s: float) -> None:
         """Shift the clock by `offset_s` from true time, which the server follows within a second; 0 restores it. Raises ClusterError."""
         if offset_s == 0:
-            for argv in self.undo():
-                self._require_success(self._transport.run(argv))
+            for step in self.undo():
+                self._require_success(self._transport.run(step.argv))
             return
         if self._guarded:
             _make_folder(self._transport, self._folder)
@@ -139,6 +158,7 @@ class FaketimeClock:
             self._folder,
             self._offset_file,
             f"{offset_s:+.3f}",
+            _mark(self._fault_id),
         ]
         self._require_success(self._transport.run(skew))
 
@@ -154,9 +174,9 @@ class FaketimeClock:
             raise ClusterError(f"{self._transport.described()}: `date` printed no time: {done.stdout!r}") from error
         return shown - (before + after) / 2
 
-    def undo(self) -> Sequence[tuple[str, ...]]:
+    def undo(self) -> Sequence[Undo]:
         """Return the command that restores the clock by removing the file, which takes no room on a disk that is full."""
-        return [("rm", "-f", self._offset_file)]
+        return [Undo(("rm", "-f", self._offset_file), whole=("test", "!", "-e", self._offset_file))]
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables with which a server follows this clock. Raises ClusterError without the library."""
@@ -186,6 +206,11 @@ class FaketimeClock:
 
     def _require_success(self, done: Executed) -> str:
         return _require_success(self._transport, done)
+
+
+def _mark(fault_id: int | None) -> str:
+    """Name the folder of the fault's guard, as guards do; one that is not there for no fault."""
+    return "no-fault" if fault_id is None else f"fault-{fault_id}"
 
 
 def _make_folder(transport: Transport, folder: str) -> None:

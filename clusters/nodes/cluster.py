@@ -6,6 +6,7 @@ behind, checks at the end that the cluster is whole again, and reports what is n
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from schemaquake.clusters.cql.prefix_guard import PrefixGuard
 from schemaquake.clusters.nodes import keyspaces
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.every_node import on_every
+from schemaquake.clusters.nodes.fence import FencedTransport
 from schemaquake.clusters.nodes.guard import Guards
 from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
@@ -264,6 +266,21 @@ class DeployedCluster:
         """Disarm the guards of this fault."""
         self._guards.disarm(fault)
         self._armed.discard(fault.id)
+
+    def abandon(self, fault: Fault) -> None:
+        """End the guards of this fault without looking; see `schemaquake.harness.model.protocols.Fencing`."""
+        self._guards.disarm(fault, unneeded=True)
+        self._armed.discard(fault.id)
+
+    def fenced(self, fault: Fault) -> DeployedCluster:
+        """Return the cluster as this fault's injection acts on it; see `schemaquake.harness.model.protocols.Fencing`."""
+        view = copy.copy(self)
+        view._nodes = [  # noqa: SLF001 - its own
+            node.through(FencedTransport(node.transport, self._guards.of(node.name), fault.id), fault.id)
+            for node in self._nodes
+        ]
+        view.nodes = view._nodes  # noqa: SLF001 - the same
+        return view
 
     def expired(self, fault: Fault) -> Mapping[str, JSON]:
         """Report what guards of this fault have done by themselves."""

@@ -1,20 +1,24 @@
 """Guards: dead man's switches on the nodes themselves, one for every fault on every node.
 
-A guard (`guard.sh`) stands before its fault is injected, and is disarmed when the fault was healed. If that does not
-happen, because the harness, its machine or its network died, the guard undoes the fault by itself and leaves a record.
+A guard (`guard.sh`) stands before its fault is injected, and is disarmed when the fault was healed and the node was seen
+whole. If that does not happen, because the harness, its machine or its network died, the guard undoes the fault by
+itself, again and again until it has read back that nothing of it is left, and leaves a record. Injections go through it
+(`Guard.fenced`): what arrives when its time is over does nothing.
+
 It counts the time since the node's kernel was booted, lives in a session (under systemd, a service) of its own, and
-holds its undo in memory: a wall clock that jumps, an SSH daemon that ends and a full disk do not affect it. A reboot
-ends it, and with it the packet filter's rules, the frozen process or the stopped time daemon that it was there for.
+holds its undo in memory: a wall clock that jumps, an SSH daemon that ends and a full disk do not affect it. If it is
+killed, systemd starts it again, and where there is none its twin. A reboot ends it, and with it the packet filter's
+rules, the frozen process or the stopped time daemon that it was there for.
 
     STATE/RUN/guard.sh         while any guard of the run stands
-    STATE/RUN/fault-3/         one fault: its undo, its times, its guard's pid, and at the end the record
+    STATE/RUN/fault-3/         one fault: its undo, its times, its guard's and its twin's pid, and at the end the record
 """
 
 from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from threading import RLock
@@ -23,7 +27,7 @@ from typing import Final, TypeAlias, TypeVar
 from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.transport import Transport
-from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.errors import ClusterError, HealError, NodeUnreachable
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Executed, Fault, Undo, UndoVerb
 
@@ -31,15 +35,19 @@ __all__ = ["Fired", "Guard", "Guards", "Verbs"]
 
 log = logging.getLogger(__name__)
 
-Verbs: TypeAlias = Callable[[UndoVerb], Sequence[Sequence[str]]]
-"""From a verb to the commands by which root carries it out on one node."""
+Verbs: TypeAlias = Callable[[UndoVerb], Sequence[Undo]]
+"""From a verb to the commands by which root carries it out on one node, and reads back that it is done."""
 
 T = TypeVar("T")
 
 _SCRIPT: Final = "guard.sh"
 _GONE: Final = "gone"
 _RUNNING: Final = "running"
-_ANSWERS_WITHIN_S: Final = 120.0
+_LEFT: Final = "left"
+_ENDS: Final = frozenset({"end", "whole"})
+_NOT_ARMED: Final = 75
+_NOT_WHOLE: Final = 76
+_ANSWERS_WITHIN_S: Final = 240.0
 """The time to wait for a guard in the middle of its undo, each command of which may take half a minute."""
 
 # Root runs what lies there later, so only root may write there or own it.
@@ -64,6 +72,12 @@ rmdir "$2" "$1" 2> /dev/null
 exit 0
 """
 _ASK: Final = '[ -e "$1" ] || exit 0; exec sh "$@"'
+# The script goes with the last guard of the run, and a fault whose guard is gone has none to ask.
+_FENCE: Final = f"""
+[ -r "$1" ] && exec sh "$@"
+echo "guard: nothing was done, because the fault is not guarded: there is no $1" >&2
+exit {_NOT_ARMED}
+"""
 _LIST: Final = """
 for fault in "$1"/fault-*; do
   [ ! -e "$fault/$2" ] || echo "${fault##*/fault-}"
@@ -75,18 +89,25 @@ done
 class Fired:
     """The record of an undo: when it began (s after arming), and each command with its exit code.
 
-    The code is None for a command that still ran when the guard went on. `ended` is False for an undo that goes on or
-    broke off.
+    `done` is the latest round of them. The code is None for a command that still ran when the guard went on. `ended` is
+    False for an undo that goes on or broke off, `left` is then the command that did not find the node whole.
     """
 
     after_s: float
     done: tuple[tuple[tuple[str, ...], int | None], ...]
     ended: bool
+    rounds: int = 1
+    left: tuple[str, ...] = ()
 
     def to_json(self) -> JSON:
-        """Return `{"after_s", "done": [{"argv", "exit_code"}]}`."""
+        """Return `{"after_s", "done": [{"argv", "exit_code"}]}`, and `rounds`, `broke_off` and `left` where they say something."""
         done = [{"argv": list(argv), "exit_code": code} for argv, code in self.done]
-        return {"after_s": self.after_s, "done": done} | ({} if self.ended else {"broke_off": True})
+        more: dict[str, JSON] = {} if self.rounds == 1 else {"rounds": self.rounds}
+        if not self.ended:
+            more["broke_off"] = True
+        if self.left:
+            more["left"] = list(self.left)
+        return {"after_s": self.after_s, "done": done, **more}
 
 
 class Guard:
@@ -99,6 +120,7 @@ class Guard:
         self._transport = transport
         self._state = state
         self._folder = str(PurePosixPath(state) / run)
+        self._run_name = run
         self._verbs = verbs
         self._lock = RLock()
 
@@ -107,28 +129,33 @@ class Guard:
         """The folder of the run's guards on the node; a guard of fault 3 stands if `fault-3/armed` exists in it."""
         return self._folder
 
-    def arm(self, fault_id: int, undo: Sequence[Undo], *, after_s: float) -> None:
-        """Have the node carry out `undo` in `after_s` seconds; returns when the guard stands.
+    def arm(self, fault_id: int, undo: Sequence[Undo], *, after_s: float, about: str = "") -> None:
+        """Have the node carry out `undo` in `after_s` seconds until it is whole; returns when the guard stands.
+
+        `about` says in the node's system log whose fault it is.
 
         Raises ClusterError, with the node's own message, if no guard stands and nothing is left, and NodeUnreachable if
         this is not known until `disarm`.
         """
-        text = "".join(f"{line}\n" for line in [*map(_line, self._commands(undo)), "end"])
+        text = "".join(f"{line}\n" for line in [*self._lines(undo), "end"])
+        told = " ".join(f"{about or 'fault'} {fault_id} of run {self._run_name}".split())
         with self._lock:
             self._place()
-            argv = ["sh", *self._arguments("arm", fault_id), str(round(100 * after_s))]
+            argv = ["sh", *self._arguments("arm", fault_id), str(round(100 * after_s)), told]
             done = self._run(*argv, stdin=text.encode())
             if done.exit_code != 0:
                 self._clear()
             self._require_success(done, "arm", fault_id)
 
-    def disarm(self, fault_id: int) -> Fired | None:
+    def disarm(self, fault_id: int, *, unneeded: bool = False) -> Fired | None:
         """Disarm the guard of this fault and remove its files. Returns what it had done before, None if nothing.
 
-        Idempotent. A guard in the middle of its undo is waited for.
+        Idempotent. A guard in the middle of its undo is waited for. The node reads back that it is whole; if it is not,
+        the guard stays, and HealError says what is left. `unneeded` disarms without looking: for a fault that was never
+        injected, or whose remains no guard can undo.
         """
         with self._lock:
-            record = self._ask("disarm", fault_id)
+            record = self._ask("disarm", fault_id, *(["unneeded"] if unneeded else []))
             self._clear()
         if record.strip() == _GONE:
             log.warning("a guard had died", extra={"where": self._transport.described(), "fault": fault_id})
@@ -143,6 +170,15 @@ class Guard:
         """Report what the guard has done by itself so far; None if nothing, or if there is no guard."""
         return _fired(self._ask("record", fault_id))
 
+    def fenced(self, fault_id: int, argv: Sequence[str]) -> Sequence[str]:
+        """Return the command that carries `argv` out only while this fault's guard stands and its time is not over."""
+        return ["sh", "-c", _FENCE, "sh", *self._arguments("fenced", fault_id), *argv]
+
+    def require_let_through(self, done: Executed, fault_id: int) -> None:
+        """Raise ClusterError if the fence refused: then nothing was done."""
+        if done.exit_code == _NOT_ARMED and done.stderr.startswith("guard: "):
+            raise ClusterError(f"{self._transport.described()}: fault {fault_id}: {done.stderr.strip()}")
+
     def armed(self) -> Sequence[int]:
         """List the faults of this run that have an armed guard here, also one that another process armed."""
         return self._listed("armed")
@@ -155,11 +191,16 @@ class Guard:
         listed = self._run("sh", "-c", _LIST, "sh", self._folder, mark)
         return sorted(int(number) for number in listed.stdout.split())
 
-    def _commands(self, undo: Sequence[Undo]) -> list[Sequence[str]]:
-        commands: list[Sequence[str]] = []
+    def _lines(self, undo: Sequence[Undo]) -> Iterator[str]:
+        """Write the undo as guard.sh reads it."""
         for step in undo:
-            commands += [step.argv] if step.verb is None else self._verbs(step.verb)
-        return commands
+            if step.verb is not None:
+                yield from self._lines(self._verbs(step.verb))
+            elif step.whole:
+                yield f"undo {_line(step.argv)}"
+                yield f"whole {_line(step.whole)}"
+            else:
+                yield f"alone {_line(step.argv)}"
 
     def _place(self) -> None:
         prepared = self._run("sh", "-c", _PREPARE, "sh", self._state, self._folder)
@@ -178,9 +219,12 @@ class Guard:
     def _clear(self) -> None:
         self._run("sh", "-c", _CLEAR, "sh", self._state, self._folder)
 
-    def _ask(self, verb: str, fault_id: int) -> str:
-        """Return what guard.sh prints; nothing where the script does not exist, because then no guard of this run does."""
-        done = self._run("sh", "-c", _ASK, "sh", *self._arguments(verb, fault_id))
+    def _ask(self, verb: str, fault_id: int, *more: str) -> str:
+        """Return what guard.sh prints; nothing where the script does not exist, because then no guard of this run does.
+
+        The script may be that of an older version, which knows neither `fenced` nor what `more` says.
+        """
+        done = self._run("sh", "-c", _ASK, "sh", *self._arguments(verb, fault_id), *more)
         self._require_success(done, verb, fault_id)
         return done.stdout
 
@@ -190,7 +234,8 @@ class Guard:
     def _require_success(self, done: Executed, verb: str, fault_id: int) -> None:
         if done.exit_code != 0:
             answer = done.stderr.strip() or f"exit code {done.exit_code}"
-            raise ClusterError(f"{self._transport.described()}: fault {fault_id}: guard.sh {verb}: {answer}")
+            raised = HealError if done.exit_code == _NOT_WHOLE else ClusterError
+            raise raised(f"{self._transport.described()}: fault {fault_id}: guard.sh {verb}: {answer}")
 
     def _run(self, *argv: str, stdin: bytes | None = None) -> Executed:
         return self._transport.run(argv, timeout_s=_ANSWERS_WITHIN_S, stdin=stdin)
@@ -206,11 +251,20 @@ class Guards:
 
     def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
         """Arm a guard on every node of `undo`, and return when all stand. Raises ClusterError; some may stand then, until `disarm`."""
-        self._each(undo, lambda name, guard: guard.arm(fault.id, undo[name], after_s=self.max_fault_s))
+        self._each(
+            undo,
+            lambda name, guard: guard.arm(
+                fault.id, undo[name], after_s=self.max_fault_s, about=f"{fault.nemesis} fault"
+            ),
+        )
 
-    def disarm(self, fault: Fault) -> None:
-        """Disarm every guard of this fault; idempotent. Raises ClusterError."""
-        self._each(self._guards, lambda _, guard: guard.disarm(fault.id))
+    def disarm(self, fault: Fault, *, unneeded: bool = False) -> None:
+        """Disarm every guard of this fault; idempotent. Raises ClusterError, also for a node that is not whole (`Guard.disarm`)."""
+        self._each(self._guards, lambda _, guard: guard.disarm(fault.id, unneeded=unneeded))
+
+    def of(self, name: str) -> Guard:
+        """Return the guard of this node."""
+        return self._guards[name]
 
     def expired(self, fault: Fault) -> Mapping[str, JSON]:
         """Report what guards of this fault have done by themselves, by node. Raises ClusterError."""
@@ -251,12 +305,25 @@ def _fired(record: str) -> Fired | None:
     begun = [number for number, line in enumerate(lines) if line.startswith("after ")]
     if not begun:
         return None
-    done = []
+    done: list[tuple[tuple[str, ...], int | None]] = []
+    left: tuple[str, ...] = ()
     for line in lines[begun[-1] + 1 :]:
         code, _, command = line.partition(" ")
         if command:
             try:
-                done.append((tuple(shlex.split(command)), None if code == _RUNNING else int(code)))
+                words = tuple(shlex.split(command))
+                if code == _LEFT:
+                    left = words
+                else:
+                    done.append((words, None if code == _RUNNING else int(code)))
             except ValueError:
                 break
-    return Fired(int(lines[begun[0]].split()[1]) / 100, tuple(done), ended=lines[-1] == "end")
+    first = lines[begun[0]].split()
+    ended = lines[-1] in _ENDS
+    return Fired(
+        int(first[1]) / 100,
+        tuple(done),
+        ended=ended,
+        rounds=int(first[2]) if len(first) > 2 else len(begun),
+        left=() if ended else left,
+    )

@@ -1,15 +1,17 @@
 #!/bin/sh
 # Host clock: skews this host's wall clock while a guard stands, and sets it right again with all that keeps it right.
 #
-#   host_clock.sh skew    FOLDER SECONDS   from true time, ahead or behind; exits with 75 where no guard stands
+#   host_clock.sh skew    FOLDER SECONDS FAULT   from true time, ahead or behind; exits with 75 unless the guard of that
+#                                                fault (`fault-3`) stands
 #   host_clock.sh restore FOLDER           true time, and the daemons that were stopped run again; else nothing happens
+#   host_clock.sh right   FOLDER           exits with 0 unless the clock is skewed, or what keeps it right does not run again
 #   host_clock.sh offset  FOLDER           prints by how many seconds the clock is skewed now
 #   host_clock.sh refusal                  prints why it cannot be skewed here; nothing if it can
 #
 # True time is what the clock showed when the first skew began, carried on by the kernel's time since it was booted, which
 # no setting of the clock moves. FOLDER is the run's on this host, with `settime.py` and `settime.pl` beside this script.
-# It holds guards in `fault-*/armed`, and in `clock`: the anchor, the daemons that were stopped (written down before they
-# are), and while anything is skewed the mark `skewed`.
+# It holds the guards, and in `clock`: the anchor, the daemons that were stopped (written down before they are), and while
+# anything is skewed the mark `skewed`, which goes when the clock was read back and the daemons were seen to run.
 set -u
 PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
@@ -25,12 +27,7 @@ complain() {
   exit 1
 }
 
-stands() {
-  for mark in "$folder"/fault-*/armed; do
-    [ ! -e "$mark" ] || return 0
-  done
-  return 1
-}
+stands() { [ -e "$folder/$fault/armed" ]; }
 
 settime() {
   if command -v python3 > /dev/null; then
@@ -107,7 +104,7 @@ skew() {
 }
 
 not_guarded() {
-  echo "clock: no guard stands in $folder: the fault has expired, or was never armed" >&2
+  echo "clock: no guard stands in $folder/$fault: the fault has expired, or was never armed" >&2
   exit "$NOT_GUARDED"
 }
 
@@ -119,10 +116,13 @@ restore() {
 # After a reboot the anchor is worthless, but so is the skew: the clock was read from the hardware's, which was not moved.
 mend() {
   failed=""
-  if anchored; then settime set "$anchor" 0 || failed="the clock could not be set"; fi
+  if anchored; then
+    settime set "$anchor" 0 && case $(settime offset "$anchor") in 0.0* | -0.0*) ;; *) false ;; esac ||
+      failed="the clock could not be set right"
+  fi
   # shellcheck disable=SC2013 # the same
   for unit in $(cat "$folder/clock/keepers" 2> /dev/null); do
-    ask_keeper start "$unit" < /dev/null || failed="$unit could not be started again"
+    { ask_keeper start "$unit" < /dev/null && runs "$unit"; } || failed="$unit could not be started again"
   done
   [ -z "$failed" ] || complain "$failed"
   rm -f "$folder/clock/skewed"
@@ -149,8 +149,12 @@ refusal() {
 
 verb=$1 folder=${2:-}
 case $verb in
-  skew) skew "$3" ;;
+  skew)
+    fault=${4:-no-fault}
+    skew "$3"
+    ;;
   restore) restore ;;
+  right) [ ! -e "$folder/clock/skewed" ] ;;
   offset) offset ;;
   refusal) refusal ;;
   *) complain "unknown verb $verb" ;;

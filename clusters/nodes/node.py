@@ -6,10 +6,12 @@ folder holds the harness's files. What follows from these is here, once for host
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 from typing import Final, Protocol
@@ -25,7 +27,7 @@ from schemaquake.clusters.nodes.transport import Transport, read_by
 from schemaquake.clusters.systems.data_directories import DEPTH, TableDirectory, tables_listed
 from schemaquake.clusters.systems.recipe import Layout
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeUnreachable
-from schemaquake.harness.model.protocols import Boot, Executed, UndoVerb
+from schemaquake.harness.model.protocols import Boot, Executed, Undo, UndoVerb
 from schemaquake.harness.wait import until
 
 __all__ = ["NodeClock", "ServerNode", "deployed_node"]
@@ -33,6 +35,8 @@ __all__ = ["NodeClock", "ServerNode", "deployed_node"]
 log = logging.getLogger(__name__)
 
 _KILL_LIMIT_S: Final = 30.0
+_END_LIMIT_S: Final = 60.0
+"""The time that a server which was told to end is given before it is killed, so that it can be started."""
 _NOT_THERE: Final = 44
 
 # A folder may go while it is being looked at: dropped tables do.
@@ -57,9 +61,23 @@ class NodeClock(Protocol):
         """Return why the clock cannot be skewed, as a sentence; None if it can."""
         ...
 
-    def undo(self) -> Sequence[Sequence[str]]:
+    def through(self, transport: Transport, fault_id: int) -> NodeClock:
+        """Return the same clock as one fault skews it, through the fault's own transport."""
+        ...
+
+    def undo(self) -> Sequence[Undo]:
         """List the commands by which root restores the clock; harmless if nothing is to be restored."""
         ...
+
+
+@dataclass(slots=True)
+class _Starts:
+    """The harness's starts of one server, known to every view of its node."""
+
+    at: float
+    """The time of the latest, on this process's monotonic clock."""
+    here: bool = False
+    """True once there was one."""
 
 
 class ServerNode:
@@ -92,10 +110,7 @@ class ServerNode:
         self.folder = folder
         self.clock = clock
         self.client_port = client_port
-        self.started_here = False
-        """True once the harness has started the server, so that its log since then is whole."""
-        self.started_at = time.monotonic()
-        """The time of the latest start, on this process's monotonic clock."""
+        self._starts = _Starts(at=time.monotonic())
         self._data = data
         self._layout = layout
         self._nodetool = nodetool
@@ -108,12 +123,17 @@ class ServerNode:
         self.folder.make()
 
     def start(self) -> None:
-        """Start the server and wait until its process exists; a running one is left alone. Raises ClusterError."""
+        """Start the server and wait until its process exists; a running one is left alone. Raises ClusterError.
+
+        A server that was told to end and still runs is not what was started here: it is waited out, and killed if it does
+        not go.
+        """
+        self._await_end()
         if self.state() != "stopped":
             return
         self.log.begin_start()
-        self.started_at = time.monotonic()
-        self.started_here = True
+        self._starts.at = time.monotonic()
+        self._starts.here = True
         # A server that ends at once may never be seen; `await_serving` finds out.
         with suppress(TimeoutError):
             self._change(
@@ -123,6 +143,18 @@ class ServerNode:
                 what=f"start of {self.name}",
             )
 
+    def _await_end(self) -> None:
+        try:
+            until(
+                lambda: not self.process.is_ending(),
+                deadline_s=_END_LIMIT_S,
+                what=f"the end of {self.name}, which is stopping",
+                every_s=self._poll_s,
+            )
+        except TimeoutError as error:
+            log.warning("node does not stop and is killed", extra={"node": self.name, "why": str(error)})
+            self.kill()
+
     def await_serving(self, *, deadline_s: float) -> Boot:
         """Wait until a client is answered, the process ends or the deadline passes. An unreachable host has not ended."""
 
@@ -131,7 +163,7 @@ class ServerNode:
 
         with suppress(TimeoutError):
             until(serves_or_ended, deadline_s=deadline_s, what=f"an answer from {self.name}", every_s=self._poll_s)
-        seconds = time.monotonic() - self.started_at
+        seconds = time.monotonic() - self._starts.at
         if self.answers():
             return Boot(node=self.name, served=True, seconds=seconds)
         ended = self._is_known_to_be_stopped()
@@ -176,7 +208,25 @@ class ServerNode:
         """Read what the server's process is doing. Raises NodeUnreachable."""
         return self.process.state()
 
-    def undoing(self, verb: UndoVerb) -> Sequence[Sequence[str]]:
+    @property
+    def started_here(self) -> bool:
+        """True once the harness has started the server, so that its log since then is whole."""
+        return self._starts.here
+
+    @property
+    def started_at(self) -> float:
+        """The time of the latest start, on this process's monotonic clock."""
+        return self._starts.at
+
+    def through(self, transport: Transport, fault_id: int) -> ServerNode:
+        """Return the same node as one fault acts on it, by commands of its own transport alone."""
+        node = copy.copy(self)
+        node.transport = transport
+        node.process = self.process.through(transport)
+        node.clock = None if self.clock is None else self.clock.through(transport, fault_id)
+        return node
+
+    def undoing(self, verb: UndoVerb) -> Sequence[Undo]:
         """List the commands by which root undoes a fault on the node, whether or not it still stands."""
         if verb == "clock":
             return [] if self.clock is None else self.clock.undo()

@@ -1,20 +1,39 @@
 # shellcheck shell=sh
-# When the kernel says that a process started; nothing if there is none, or only its remains. Its name may hold anything
-# but ends at the last parenthesis.
-started() {
-  [ -r "/proc/$1/stat" ] || return 0
-  stat=$(cat "/proc/$1/stat" 2> /dev/null) || return 0
+# Processes by pid and start time. Nothing here needs a process of its own, so that it works where none can be made.
+
+# Sets `up` to centiseconds since the kernel was booted.
+look_at_clock() {
+  read -r up _ < /proc/uptime
+  up=${up%.*}${up#*.}
+}
+
+# Sets `began` to when the kernel says that a process started, in its ticks; empty if there is none, or only its remains.
+# A process's name may hold anything but ends at the last parenthesis.
+look_up() {
+  began=
+  { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
   # shellcheck disable=SC2086 # the fields are what is wanted
   set -- ${stat##*) }
   case ${1:-Z} in Z | X) return 0 ;; esac
   shift 19
-  echo "$1"
+  began=$1
 }
 
-# The pid in a file of "PID START", if that process is still there.
+# Sets `living` to the pid in a file of "PID START", if that process is still there, and else to nothing.
+find_living() {
+  living=
+  { read -r pid since _ < "$1"; } 2> /dev/null || return 0
+  [ -n "${since:-}" ] || return 0
+  look_up "$pid"
+  if [ "$began" = "$since" ]; then living=$pid; fi
+}
+
+started() {
+  look_up "$1"
+  [ -z "$began" ] || echo "$began"
+}
+
 alive() {
-  [ -r "$1" ] || return 0
-  read -r pid began < "$1" || return 0
-  [ -n "$began" ] && [ "$(started "$pid")" = "$began" ] && echo "$pid"
-  return 0
+  find_living "$1"
+  [ -z "$living" ] || echo "$living"
 }

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
+from schemaquake.clusters.nodes.transport import Transport
+from schemaquake.harness.model.protocols import Undo
+
 __all__ = ["ServerProcess", "State", "read_state"]
 
 State: TypeAlias = Literal["running", "paused", "stopped"]
@@ -47,7 +50,15 @@ class ServerProcess(Protocol):
         """Return the exit code of the latest server, which has ended; None if it is not known."""
         ...
 
-    def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Sequence[str]]:
+    def is_ending(self) -> bool:
+        """Return True if the server was told to end and is still there. Raises NodeUnreachable."""
+        ...
+
+    def through(self, transport: Transport) -> ServerProcess:
+        """Return the same server, acted on through another transport to its node."""
+        ...
+
+    def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Undo]:
         """List the commands by which root starts or resumes the server on the node without the harness.
 
         Each is harmless if the server runs.

@@ -1,11 +1,13 @@
 """Service: the commands by which root starts and ends a server on its node.
 
-Three kinds: a systemd unit, commands of the owner's, and a command that the harness starts by itself. Two of them
-are a script of ours on the node with a verb, so that a guard that outlives the harness can do what the harness does.
+Three kinds: a systemd unit, commands of the owner's, and a command that the harness starts by itself. Each is a script of
+ours on the node with a verb, so that a guard that outlives the harness can do what the harness does, and that a server
+that was told to end is known to whoever starts it next.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +20,7 @@ __all__ = ["Service", "commands", "process", "service_of", "systemd"]
 
 _RUNNER: Final = "process_runner.sh"
 _UNIT: Final = "systemd_unit.sh"
+_OWNER: Final = "owner_service.sh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,12 @@ class Service:
     kill: Sequence[str]
     status: Sequence[str]
     """Prints the server's pid; prints nothing, or fails, if it does not run."""
+    ending: Sequence[str] = ()
+    """Prints the server's pid if it was told to end and still runs; () where that is not known."""
+    up: Sequence[str] = ()
+    """Exits with 0 if the server runs, was not told to end, and stays; () where that is not known."""
+    awake: Sequence[str] = ()
+    """Exits with 0 unless the server is frozen; () where that is not known."""
     ended: Sequence[str] = ()
     """Prints the exit code of the latest server, once it has ended; () where it is not known."""
     console: str | None = None
@@ -49,7 +58,7 @@ def service_of(file: ClusterFile, folder: str, *, environment: Mapping[str, str]
         case Systemd(unit=unit):
             return systemd(unit, folder)
         case Commands() as own:
-            return commands(own)
+            return commands(own, folder)
         case Process() as own_command:
             return process(
                 own_command.command,
@@ -72,14 +81,40 @@ def systemd(unit: str, folder: str) -> Service:
         stop=verb("stop"),
         kill=verb("kill"),
         status=verb("status"),
+        ending=verb("ending"),
+        up=verb("up"),
+        awake=verb("awake"),
         ended=verb("ended"),
         scripts={script: read_script(_UNIT)},
     )
 
 
-def commands(owner: Commands) -> Service:
-    """Make the service of the owner's commands."""
-    return Service(start=owner.start, stop=owner.stop, kill=owner.kill, status=owner.status)
+def commands(owner: Commands, folder: str) -> Service:
+    """Make the service of the owner's commands; `folder` is the run's own on the node."""
+    script = f"{folder}/{_OWNER}"
+    functions = "".join(
+        f"owner_{name}() {{\n  {shlex.join(argv)}\n}}\n"
+        for name, argv in (
+            ("start", owner.start),
+            ("stop", owner.stop),
+            ("kill", owner.kill),
+            ("status", owner.status),
+        )
+    )
+
+    def verb(name: str) -> Sequence[str]:
+        return ("sh", script, name)
+
+    return Service(
+        start=verb("start"),
+        stop=verb("stop"),
+        kill=verb("kill"),
+        status=verb("status"),
+        ending=verb("ending"),
+        up=verb("up"),
+        awake=verb("awake"),
+        scripts={script: b"#!/bin/sh\n" + functions.encode() + read_script(_OWNER)},
+    )
 
 
 def process(
@@ -109,6 +144,9 @@ def process(
         stop=verb("stop"),
         kill=verb("kill"),
         status=verb("status"),
+        ending=verb("ending"),
+        up=verb("up"),
+        awake=verb("awake"),
         ended=verb("ended"),
         console=console,
         scripts={script: read_script(_RUNNER)},

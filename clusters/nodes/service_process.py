@@ -13,7 +13,7 @@ from schemaquake.clusters.nodes.server_process import State, read_state
 from schemaquake.clusters.nodes.service import Service
 from schemaquake.clusters.nodes.transport import Transport, read_by
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
-from schemaquake.harness.model.protocols import Executed
+from schemaquake.harness.model.protocols import Executed, Undo
 from schemaquake.harness.wait import until
 
 __all__ = ["ServiceProcess"]
@@ -85,11 +85,24 @@ class ServiceProcess:
         except (TimeoutError, ValueError, NodeUnreachable):
             return None
 
-    def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Sequence[str]]:
+    def is_ending(self) -> bool:
+        """Ask the service; one that cannot say has no server that is on its way out."""
+        return bool(self._service.ending) and bool(self._ask(self._service.ending).stdout.strip())
+
+    def undo_commands(self, verb: Literal["start", "resume"]) -> Sequence[Undo]:
         """Name the commands that undo a fault; see `ServerProcess.undo_commands`."""
         if verb == "start":
-            return [self._service.start]
-        return [("sh", "-c", _SIGNAL_SERVER, "sh", "CONT", *self._service.status)]
+            return [Undo(tuple(self._service.start), whole=tuple(self._service.up))]
+        return [
+            Undo(
+                ("sh", "-c", _SIGNAL_SERVER, "sh", "CONT", *self._service.status),
+                whole=tuple(self._service.awake),
+            )
+        ]
+
+    def through(self, transport: Transport) -> ServiceProcess:
+        """Return the same server, acted on through another transport to its node."""
+        return ServiceProcess(transport, self._service, self._folder)
 
     def _ask(self, argv: Sequence[str]) -> Executed:
         """Run a command that only reads. Scripts that a reboot of the node has removed are put there again."""

@@ -40,6 +40,7 @@ from schemaquake.harness.model.protocols import (
     Context,
     Fault,
     FaultRequest,
+    Fencing,
     Guarded,
     Nemesis,
     Node,
@@ -101,6 +102,7 @@ class FaultExecutor:
         self._ledger = ledger
         self._note = note
         self._guarded = cluster if isinstance(cluster, Guarded) else None
+        self._fencing = cluster if isinstance(cluster, Fencing) else None
         # Names of rules on hosts that outlive the run: those of a second run, or left by an earlier one, are others.
         self._tag = {} if self._guarded is None else {"tag": secrets.token_hex(2)}
         self._lock = threading.RLock()
@@ -132,7 +134,7 @@ class FaultExecutor:
             opened = self._open[fault.id] = _Open(nemesis, fault, entry)
         self._arm(opened)
         try:
-            effect = nemesis.inject(self._cluster, fault)
+            effect = nemesis.inject(self._fenced(fault), fault)
             self._refuse_expired(fault)
         except BaseException as error:
             self._fail(opened, "inject", error)
@@ -166,7 +168,7 @@ class FaultExecutor:
         except BaseException as error:
             self._fail(opened, "heal", error)
             if nothing_is_left(error):
-                self._close(opened, {"error": str(error)})
+                self._close(opened, {"error": str(error)}, whole=False)
             if isinstance(error, Exception) and not isinstance(error, HealError):
                 raise HealError(f"{_called(opened.fault)} could not be undone: {error}") from error
             raise
@@ -203,22 +205,23 @@ class FaultExecutor:
             raise ExceptionGroup("some faults could not be undone", errors)
 
     @contextmanager
-    def guarded_restart(self, fault: Fault) -> Iterator[None]:
+    def guarded_restart(self, fault: Fault) -> Iterator[Cluster]:
         """Guard nodes that outlive the run while the harness itself takes servers down and starts them again.
 
-        `fault` is the same as a nemesis would make of it, for the ledger, the guards and later healing. A block that
+        Yields the cluster on which servers are to be taken down. `fault` is the same as a nemesis would make of it, for the ledger, the guards and later healing. A block that
         raises leaves all of them in place. Raises ClusterError if the guards cannot stand; on other clusters nothing
         happens.
         """
         if self._guarded is None:
-            yield
+            yield self._cluster
             return
         nemesis = load("nemeses", fault.nemesis)
         entry = self._ledger.plan(fault)
         opened = self._open[fault.id] = _Open(nemesis, fault, entry)
         self._arm(opened)
-        yield
-        self._disarm(opened)
+        yield self._fenced(fault)
+        # A server that did not come back is a finding of the restart, and no guard brings it back either.
+        self._disarm(opened, whole=False)
         self._ledger.healed(entry)
         del self._open[fault.id]
 
@@ -259,7 +262,7 @@ class FaultExecutor:
         except BaseException as error:
             self._fail(opened, "arm", error)
             # Guards that are set already have nothing to undo, but must not start or resume a server either.
-            self._disarm(opened)
+            self._disarm(opened, whole=False)
             with self._lock:
                 self._ledger.skipped(opened.entry, f"it could not be armed: {error}")
                 del self._open[opened.fault.id]
@@ -269,12 +272,22 @@ class FaultExecutor:
                 ) from error
             raise
 
-    def _disarm(self, opened: _Open) -> None:
-        """End the guards of a fault. Raises HealError: it then stays open, here and in the ledger."""
+    def _fenced(self, fault: Fault) -> Cluster:
+        """Return the cluster as the fault may act on it: only while it is guarded, where nodes can refuse."""
+        return self._cluster if self._fencing is None else self._fencing.fenced(fault)
+
+    def _disarm(self, opened: _Open, *, whole: bool = True) -> None:
+        """End the guards of a fault; `whole`: only if the nodes find that nothing of it is left.
+
+        Raises HealError: it then stays open, here and in the ledger.
+        """
         if self._guarded is None:
             return
         try:
-            self._guarded.disarm(opened.fault)
+            if whole or self._fencing is None:
+                self._guarded.disarm(opened.fault)
+            else:
+                self._fencing.abandon(opened.fault)
         except BaseException as error:
             self._fail(opened, "disarm", error)
             if isinstance(error, Exception):
@@ -302,8 +315,8 @@ class FaultExecutor:
         if self._guarded is not None and (expired := self._guarded.expired(fault)):
             raise ClusterError(f"{_undone_by_guards(expired)}, while it was still being injected")
 
-    def _close(self, opened: _Open, effect: JSON) -> None:
-        self._disarm(opened)
+    def _close(self, opened: _Open, effect: JSON, *, whole: bool = True) -> None:
+        self._disarm(opened, whole=whole)
         with self._lock:
             self._ledger.healed(opened.entry, effect)
             del self._open[opened.fault.id]
@@ -498,10 +511,10 @@ class FaultSchedule:
             raise ExceptionGroup("some faults could not be carried out or undone", errors)
 
     @contextmanager
-    def guarded_restart(self, restart: FaultRequest, *, serving_limit_s: float) -> Iterator[None]:
+    def guarded_restart(self, restart: FaultRequest, *, serving_limit_s: float) -> Iterator[Cluster]:
         """Guard a restart that the harness makes itself (`FaultExecutor.guarded_restart`)."""
-        with self.executor.guarded_restart(restart.fault(id=next(self._numbers), ends_s=serving_limit_s)):
-            yield
+        with self.executor.guarded_restart(restart.fault(id=next(self._numbers), ends_s=serving_limit_s)) as cluster:
+            yield cluster
 
     def heal_everything(self) -> None:
         """Undo every fault still in place; idempotent. Raises an ExceptionGroup of the failures."""

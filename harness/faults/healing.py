@@ -12,7 +12,7 @@ from schemaquake.harness.faults.executor import nothing_is_left
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Cluster, Guarded, LedgerHealer, Provider
+from schemaquake.harness.model.protocols import Cluster, Fencing, Guarded, LedgerHealer, Provider
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_process import still_running
 
@@ -114,7 +114,9 @@ def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
                 if not nothing_is_left(error):
                     raise
                 effect, finding = {"error": str(error)}, f", but {error}"
-            if isinstance(cluster, Guarded):
+            if finding and isinstance(cluster, Fencing):
+                cluster.abandon(fault)
+            elif isinstance(cluster, Guarded):
                 cluster.disarm(fault)
         except (ClusterError, OSError) as error:
             ledger.failed(entry.id, str(error))

@@ -39,6 +39,7 @@ __all__ = [
     "Fault",
     "FaultRequest",
     "FaultRequesting",
+    "Fencing",
     "Forecast",
     "Guarded",
     "HistoryFormat",
@@ -475,10 +476,16 @@ class Undo:
 
     argv: tuple[str, ...] = ()
     verb: UndoVerb | None = None
+    whole: tuple[str, ...] = ()
+    """A command that reads the node back, changes nothing, and exits with 0 if nothing of the fault is left. `argv` is
+    repeated until it does, and the guard goes only then. A verb knows its own. Without one `argv` is repeated a few times
+    while it fails."""
 
     def __post_init__(self) -> None:
         if bool(self.argv) == (self.verb is not None):
             raise ValueError(f"either a command or a verb undoes a fault: {self.argv!r}, {self.verb!r}")
+        if self.whole and self.verb is not None:
+            raise ValueError(f"the verb {self.verb} is read back in its own way, not by {self.whole!r}")
 
 
 @runtime_checkable
@@ -505,13 +512,38 @@ class Guarded(Protocol):
         ...
 
     def disarm(self, fault: Fault) -> None:
-        """End the guards of this fault, which is healed; idempotent. Raises ClusterError, NodeUnreachable."""
+        """End the guards of this fault, which is healed; idempotent.
+
+        Raises ClusterError, NodeUnreachable, and HealError if a node itself does not find that it is whole: then its guard
+        stays.
+        """
         ...
 
     def expired(self, fault: Fault) -> Mapping[str, JSON]:
         """Return the actions of this fault's guards so far, by node; empty before any acted and after `disarm`.
 
         `{"after_s": since arming, "done": [{"argv", "exit_code"}]}`. Raises ClusterError, NodeUnreachable.
+        """
+        ...
+
+
+@runtime_checkable
+class Fencing(Protocol):
+    """A `Guarded` cluster whose nodes refuse what belongs to a fault that is not guarded any more."""
+
+    def fenced(self, fault: Fault) -> Cluster:
+        """Return the cluster as this fault's injection acts on it.
+
+        Each of its nodes carries a command out only while the fault's guard stands there and its time is not over; else
+        it does nothing, and the command raises ClusterError.
+        """
+        ...
+
+    def abandon(self, fault: Fault) -> None:
+        """End the guards of this fault without looking whether the nodes are whole.
+
+        For a fault that was never injected, and for remains that no guard can undo: a server that ends while it starts.
+        Idempotent. Raises ClusterError, NodeUnreachable.
         """
         ...
 

@@ -233,9 +233,11 @@ class Phases:
         for group in groups:
             names = [node.name for node in group]
             limit_s = self._plan.start_timeout_s
-            with self._faults.guarded_restart(server_restart(names, serving_limit_s=limit_s), serving_limit_s=limit_s):
-                for node in group:
-                    node.kill()
+            restart = server_restart(names, serving_limit_s=limit_s)
+            with self._faults.guarded_restart(restart, serving_limit_s=limit_s) as fenced:
+                for node in fenced.nodes:
+                    if node.name in names:
+                        node.kill()
                 for node in group:
                     node.start()
                 back += [node.name for node in group if self._comes_back(node)]

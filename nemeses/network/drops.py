@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Fault, Node
+from schemaquake.harness.model.protocols import Fault, Node, Undo
 
 __all__ = ["STORAGE_PORTS", "Drop", "Filter", "ip_version", "ports_named", "tag_of"]
 
@@ -64,7 +64,7 @@ class Filter(Protocol):
         """Drop packets that arrive from these addresses, and return the rules as read back. Raises ClusterError."""
         ...
 
-    def undo(self, rule: Drop) -> list[tuple[str, ...]]:
+    def undo(self, rule: Drop) -> list[Undo]:
         """Return commands that remove the fault's rules and any partial installation. They are harmless if run again."""
         ...
 

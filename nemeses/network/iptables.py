@@ -8,13 +8,30 @@ from typing import Final
 
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Node
+from schemaquake.harness.model.protocols import Executed, Node, Undo
 from schemaquake.nemeses.network.drops import Drop, ip_version
 from schemaquake.nemeses.schedule.commands import describe_failure, is_denied, must, run
 
 __all__ = ["Iptables"]
 
 _LOCK_WAIT_S: Final = "5"
+_NONE: Final = frozenset({1, 2, 3, 127})
+"""Exit codes of a listing where there cannot be such a chain: no chain of that name, no such option, no such table in this
+kernel, no such tool. Any other (4: the lock is held, or nothing may be read) says nothing."""
+
+# What the node carries out by itself. A command that does not get the lock ends the round, which is begun again soon.
+_REMOVE: Final = (
+    'tool=$1 chain=$2; command -v "$tool" > /dev/null || exit 0; '
+    'carry_out() { "$tool" -w 2 "$@"; [ $? -ne 4 ] || exit 4; }; '
+    'carry_out -D INPUT -j "$chain"; '
+    'for each in "$chain" "${chain}_probe"; do carry_out -F "$each"; carry_out -X "$each"; done; exit 0'
+)
+_GONE: Final = (
+    'tool=$1 chain=$2; command -v "$tool" > /dev/null || exit 0; '
+    'rules=$("$tool" -w 2 -S); code=$?; '
+    '[ "$code" -ne 3 ] || exit 0; [ "$code" -eq 0 ] || exit 1; '
+    '[ "$(printf "%s\\n" "$rules" | grep -cFw -e "$chain" -e "${chain}_probe")" = 0 ]'
+)
 
 
 class Iptables:
@@ -47,12 +64,11 @@ class Iptables:
                 raise ClusterError(f"{node.name} has {len(rules)} rules where {len(expected)} were made: {rules}")
         return rules
 
-    def undo(self, rule: Drop) -> list[tuple[str, ...]]:
+    def undo(self, rule: Drop) -> list[Undo]:
         """Return commands that unhook, flush and delete the chains of both IP versions, and those of an interrupted probe."""
         return [
-            argv
-            for version in self._TOOLS
-            for argv in (*self._removal(version, rule), *self._deletion(version, _probe(rule)))
+            Undo(("sh", "-c", _REMOVE, "sh", tool, rule.name), whole=("sh", "-c", _GONE, "sh", tool, rule.name))
+            for tool in self._TOOLS.values()
         ]
 
     def remove(self, node: Node, rule: Drop) -> dict[str, JSON] | None:
@@ -66,8 +82,10 @@ class Iptables:
                 if run(node, *self._argv(version, "-S", rule.name)).exit_code == 0:
                     failures = "; ".join(describe_failure(one) for one in done if one.exit_code != 0)
                     raise HealError(f"the chain {rule.name} is still there on {node.name}: {failures}")
-            elif is_denied(listed):
-                raise HealError(f"{self._TOOLS[version]} may not be used on {node.name}: {describe_failure(listed)}")
+            elif not _says_that_there_is_none(listed):
+                raise HealError(
+                    f"{self._TOOLS[version]} does not say whether there are rules on {node.name}: {describe_failure(listed)}"
+                )
             self._delete_chain(node, version, _probe(rule))
         if not rules:
             return None
@@ -97,6 +115,10 @@ class Iptables:
         chance = ["-m", "statistic", "--mode", "random", "--probability", f"{rule.probability:.6f}"]
         length = ["-m", "length", "--length", f"{rule.above_bytes + 1}:65535"] if rule.above_bytes else []
         return ["-s", source, *ports, *length, *(chance if rule.probability < 1 else []), "-j", "DROP"]
+
+
+def _says_that_there_is_none(listed: Executed) -> bool:
+    return listed.exit_code in _NONE and not is_denied(listed)
 
 
 def _probe(rule: Drop) -> str:

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Node
+from schemaquake.harness.model.protocols import Node, Undo
 from schemaquake.nemeses.network.drops import Drop
 from schemaquake.nemeses.network.routes import route_to
-from schemaquake.nemeses.schedule.commands import must, run
+from schemaquake.nemeses.schedule.commands import describe_failure, must, run
 
 __all__ = ["misdirect", "refusal", "restore", "undo"]
 
@@ -28,6 +28,10 @@ _NO_TAG: Final = "7100"
 _RESTORE: Final = (
     "ip neigh show nud permanent | while read -r peer _ device _ address _; do "
     'if [ "$address" = "$1" ]; then ip neigh del "$peer" dev "$device"; fi; done'
+)
+_GONE: Final = (
+    "command -v ip > /dev/null || exit 0; "
+    'shown=$(ip neigh show nud permanent) || exit 1; case $shown in *"$1"*) exit 1 ;; esac'
 )
 
 
@@ -64,9 +68,10 @@ def misdirect(node: Node, peers: Sequence[str], rule: Drop) -> list[str]:
     return [json.dumps(entry) for entry in entries]
 
 
-def undo(rule: Drop) -> list[tuple[str, ...]]:
+def undo(rule: Drop) -> list[Undo]:
     """Return commands that delete this fault's entries. They are harmless where there are none."""
-    return [("sh", "-c", _RESTORE, "sh", _unused_address(rule))]
+    address = _unused_address(rule)
+    return [Undo(("sh", "-c", _RESTORE, "sh", address), whole=("sh", "-c", _GONE, "sh", address))]
 
 
 def restore(node: Node, rule: Drop) -> dict[str, JSON] | None:
@@ -75,11 +80,11 @@ def restore(node: Node, rule: Drop) -> dict[str, JSON] | None:
     Raises HealError if they stay.
     """
     entries = _entries(node, _unused_address(rule))
-    if entries:
-        for argv in undo(rule):
-            run(node, *argv)
-    if entries and _entries(node, _unused_address(rule)):
-        raise HealError(f"misleading neighbour entries are still there on {node.name}")
+    for step in undo(rule):
+        if entries:
+            run(node, *step.argv)
+        if (left := run(node, *step.whole)).exit_code != 0:
+            raise HealError(f"misleading neighbour entries may still be there on {node.name}: {describe_failure(left)}")
     if not entries:
         return None
     return {"means": "neighbour", "rules": [json.dumps(entry) for entry in entries], "packets": None, "bytes": None}

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Executed, Node
+from schemaquake.harness.model.protocols import Executed, Node, Undo
 from schemaquake.nemeses.network.drops import STORAGE_PORTS, ip_version
 from schemaquake.nemeses.network.routes import route_to
 from schemaquake.nemeses.schedule.commands import describe_failure, run
@@ -29,6 +29,10 @@ _QUEUE_PACKETS: Final = 20_000
 _RESTORE: Final = (
     "tc qdisc show | while read -r _ _ handle _ device parent _; do "
     'if [ "$handle $parent" = "$1 root" ]; then tc qdisc del dev "$device" root handle "$1"; fi; done'
+)
+
+_GONE: Final = (
+    'command -v tc > /dev/null || exit 0; shown=$(tc qdisc show) || exit 1; case $shown in *" $1 dev "*) exit 1 ;; esac'
 )
 
 
@@ -80,9 +84,9 @@ def impair(node: Node, peers: Sequence[str], impairment: Impairment) -> list[str
     return emulators
 
 
-def undo(impairment: Impairment) -> list[tuple[str, ...]]:
+def undo(impairment: Impairment) -> list[Undo]:
     """Return commands that remove this fault's emulators. They are harmless where there are none."""
-    return [("sh", "-c", _RESTORE, "sh", impairment.root)]
+    return [Undo(("sh", "-c", _RESTORE, "sh", impairment.root), whole=("sh", "-c", _GONE, "sh", impairment.root))]
 
 
 def restore(node: Node, impairment: Impairment) -> dict[str, JSON] | None:
@@ -91,10 +95,10 @@ def restore(node: Node, impairment: Impairment) -> dict[str, JSON] | None:
     `packets` counts the affected ones: the lost ones, and with a delay all. Raises HealError if the emulators stay.
     """
     emulators = _emulators(node, impairment)
-    for argv in undo(impairment):
-        run(node, *argv)
-    if _emulators(node, impairment):
-        raise HealError(f"a network emulator is still there on {node.name}")
+    for step in undo(impairment):
+        run(node, *step.argv)
+        if (left := run(node, *step.whole)).exit_code != 0:
+            raise HealError(f"a network emulator may still be there on {node.name}: {describe_failure(left)}")
     if not emulators:
         return None
     return {

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from schemaquake.harness.errors import HealError
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Node
+from schemaquake.harness.model.protocols import Node, Undo
 from schemaquake.nemeses.network.drops import Drop, ip_version
 from schemaquake.nemeses.schedule.commands import describe_failure, is_denied, must, run
 
 __all__ = ["Nftables"]
+
+_NONE: Final = frozenset({1, 127})
+"""Exit codes of a listing where there is no such table, or no such tool."""
+_OVERLOADED: Final = re.compile(r"cannot allocate memory|resource temporarily|device or resource busy", re.IGNORECASE)
+
+_GONE: Final = (
+    "command -v nft > /dev/null || exit 0; "
+    'tables=$(nft list tables inet 2>&1) || case $tables in *"not supported"*) exit 0 ;; *) exit 1 ;; esac; '
+    '[ "$(printf "%s\\n" "$tables" | grep -cFw -e "$1")" = 0 ]'
+)
 
 
 class Nftables:
@@ -31,20 +42,19 @@ class Nftables:
         rules = self._rules(must(node, "nft", "-j", "list", "table", "inet", rule.name))
         return [json.dumps(entry["expr"]) for entry in rules]
 
-    def undo(self, rule: Drop) -> list[tuple[str, ...]]:
+    def undo(self, rule: Drop) -> list[Undo]:
         """Return the command that deletes the table and its contents."""
-        return [("nft", "delete", "table", "inet", rule.name)]
+        return [Undo(_deletion(rule), whole=("sh", "-c", _GONE, "sh", rule.name))]
 
     def remove(self, node: Node, rule: Drop) -> dict[str, JSON] | None:
         """Read the table's counters, then delete it."""
         listed = run(node, "nft", "-j", "list", "table", "inet", rule.name)
         if listed.exit_code != 0:
-            if is_denied(listed):
-                raise HealError(f"nft may not be used on {node.name}: {describe_failure(listed)}")
+            if listed.exit_code not in _NONE or is_denied(listed) or _OVERLOADED.search(listed.stderr):
+                raise HealError(f"nft does not say whether there are rules on {node.name}: {describe_failure(listed)}")
             return None
         rules = self._rules(listed.stdout)
-        for argv in self.undo(rule):
-            run(node, *argv)
+        run(node, *_deletion(rule))
         if run(node, "nft", "list", "table", "inet", rule.name).exit_code == 0:
             raise HealError(f"the table {rule.name} is still there on {node.name}")
         counters = [part["counter"] for entry in rules for part in entry["expr"] if "counter" in part]
@@ -75,3 +85,7 @@ class Nftables:
                 for match in matches
             ]
         return "; ".join(commands)
+
+
+def _deletion(rule: Drop) -> tuple[str, ...]:
+    return ("nft", "delete", "table", "inet", rule.name)

@@ -89,8 +89,8 @@ def drop(cluster: Cluster, grudge: Grudge, rule: Drop, *, chosen: Chosen | None 
 def undo(cluster: Cluster, grudge: Grudge, rule: Drop) -> Mapping[str, Sequence[Undo]]:
     """Return the commands that remove the fault from each receiver, and from each sender that may stand in for one."""
     involved = {name for name, dropped in grudge.items() if dropped}.union(*grudge.values())
-    commands = [*(argv for means in _FILTERS for argv in means.undo(rule)), *neighbours.undo(rule)]
-    return {node.name: [Undo(argv) for argv in commands] for node in cluster.nodes if node.name in involved}
+    steps = [*(step for means in _FILTERS for step in means.undo(rule)), *neighbours.undo(rule)]
+    return {node.name: steps for node in cluster.nodes if node.name in involved}
 
 
 def lift(cluster: Cluster, rule: Drop) -> JSON:

@@ -125,7 +125,7 @@ class PacketLoss:
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:
         """Return the commands that remove the fault's filter rules and emulators, whichever it needed."""
         rule = Drop(fault_id=fault.id, tag=tag_of(fault))
-        emulated = [Undo(argv) for argv in netem.undo(Impairment(fault_id=fault.id, tag=tag_of(fault)))]
+        emulated = netem.undo(Impairment(fault_id=fault.id, tag=tag_of(fault)))
         filtered = packet_filter.undo(cluster, from_json(fault.parameters["grudge"]), rule)
         return {name: [*undo, *emulated] for name, undo in filtered.items()}
 

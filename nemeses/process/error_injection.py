@@ -36,6 +36,10 @@ _PORT: Final = 10000
 _PROBE: Final = "schemaquake_probe"
 _SECONDS_TO_ANSWER: Final = 10
 _NO_CURL: Final = 127
+_GONE: Final = (
+    'name=$1; shift; shown=$("$@"); code=$?; case $code in 7 | 127) exit 0 ;; 0) ;; *) exit 1 ;; esac; '
+    'case $shown in *"\\"$name\\""*) exit 1 ;; esac'
+)
 _REFUSED: Final = 7  # curl's exit code: no process listens, and the injection ended with the server's process
 
 
@@ -118,7 +122,11 @@ class ErrorInjection:
         place = _Place.of(fault)
         return {
             node.name: [
-                *(Undo(argv=verb(api)) for api in _apis(node, place.api) for verb in (place.release, place.switch_off)),
+                *(
+                    Undo(argv=verb(api), whole=place.gone(api))
+                    for api in _apis(node, place.api)
+                    for verb in (place.release, place.switch_off)
+                ),
                 Undo(verb="start"),
             ]
             for node in named(cluster, fault.nodes)
@@ -171,6 +179,10 @@ class _Place:
 
     def release(self, api: str) -> tuple[str, ...]:
         return _curl("POST", f"{self._url(api)}/message")
+
+    def gone(self, api: str) -> tuple[str, ...]:
+        """Return the command that exits with 0 if the place is off, or no server listens there, and its injections with it."""
+        return ("sh", "-c", _GONE, "sh", self.name, *_curl("GET", _list_url(api)))
 
     def _url(self, api: str) -> str:
         return f"{_list_url(api)}/{quote(self.name, safe='')}"

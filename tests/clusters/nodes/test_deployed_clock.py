@@ -114,7 +114,7 @@ class Host:
 
     def __post_init__(self):
         self.run = self.folder / "state" / "run-1"
-        self.clock = HostClock(self.transport, folder=str(self.run))
+        self.clock = HostClock(self.transport, folder=str(self.run), fault_id=3)
         self.guard = Guard(
             self.transport, state=str(self.run.parent), run="run-1", verbs={"clock": self.clock.undo}.__getitem__
         )
@@ -126,7 +126,7 @@ class Host:
 
     def again(self):
         """The same host, as a second machine sees it."""
-        return HostClock(self.transport, folder=str(self.run))
+        return HostClock(self.transport, folder=str(self.run), fault_id=3)
 
     @property
     def skew(self):
@@ -238,7 +238,9 @@ def test_the_next_skew_begins_from_what_the_daemons_made_of_the_time(host):
 def test_a_clock_is_not_moved_where_no_guard_stands(any_host):
     host = any_host
     host.serve("chrony")
-    with pytest.raises(ClusterError, match=r"here node: clock: no guard stands in .*run-1: the fault has expired"):
+    with pytest.raises(
+        ClusterError, match=r"here node: clock: no guard stands in .*run-1/fault-3: the fault has expired"
+    ):
         host.clock.skew(60)
     assert (host.skew, host.sets, host.lines("asked")) == (0, [], [])
 
@@ -273,9 +275,10 @@ def test_a_skew_that_meets_the_guard_s_firing_takes_itself_back(any_host):
 
 def test_restoring_what_is_not_skewed_touches_nothing(host):
     host.serve("chrony")
-    (argv,) = host.clock.undo()
+    (step,) = host.clock.undo()
     for _ in range(2):
-        assert host.transport.run(argv).exit_code == 0
+        assert host.transport.run(step.argv).exit_code == 0
+        assert host.transport.run(step.whole).exit_code == 0
         host.clock.skew(0)
     assert (host.sets, host.lines("asked")) == ([], [])
     assert host.clock.environment() == {}
@@ -438,7 +441,7 @@ def test_the_machine_s_own_clock_is_moved_by_twenty_milliseconds_and_back(progra
 class Faked(Bench):
     def __post_init__(self):
         self.run = self.state / "run-1"
-        self.clock = FaketimeClock(self.transport, folder=str(self.run))
+        self.clock = FaketimeClock(self.transport, folder=str(self.run), fault_id=3)
         self.guard = self.another(verbs=lambda verb: self.clock.undo())
 
 
@@ -489,6 +492,7 @@ def test_a_server_of_another_user_may_read_the_offset_and_nothing_else(faked):
     assert faked.run.stat().st_mode & 0o777 == 0o711
     assert (faked.run / "clock_offset").stat().st_mode & 0o777 == 0o644
     assert (faked.run / "fault-3").stat().st_mode & 0o777 == 0o700
+    faked.clock.skew(0)
     faked.guard.disarm(3)
 
 
@@ -527,9 +531,9 @@ def test_a_node_without_the_library_is_told(tmp_path, monkeypatch):
 
 def test_an_owner_s_own_file_is_what_is_written(faked, tmp_path):
     own = tmp_path / "own_offset"
-    clock = FaketimeClock(faked.transport, folder=str(faked.run), offset_file=str(own))
+    clock = FaketimeClock(faked.transport, folder=str(faked.run), offset_file=str(own), fault_id=3)
     assert clock.environment()["FAKETIME_TIMESTAMP_FILE"] == str(own)
-    faked.guard.arm(3, [Undo(argv) for argv in clock.undo()], after_s=600)
+    faked.guard.arm(3, clock.undo(), after_s=600)
     clock.skew(7.25)
     assert own.read_text() == "+7.250\n"
     faked.guard.fire(3)

@@ -132,7 +132,8 @@ def test_a_server_that_not_even_a_kill_ends_is_told(place, monkeypatch):
     ours = Commands(
         kind="commands", start=("true",), stop=("true",), kill=("true",), status=("sh", "-c", f"echo {os.getpid()}")
     )
-    node = place.node(service=commands(ours))
+    node = place.node(service=commands(ours, place.state))
+    node.prepare()
     place.nodes.clear()  # it is this very process
     with pytest.raises(ClusterError, match=rf"process {os.getpid()}\) still runs"):
         node.stop(deadline_s=0.5)
@@ -173,8 +174,10 @@ def test_a_service_that_refuses_is_told_in_its_own_words(place):
         kill=("true",),
         status=("false",),
     )
+    node = place.node(service=commands(ours, place.state))
+    node.prepare()
     with pytest.raises(ClusterError, match="could not start the server: Unit cassandra not found"):
-        place.node(service=commands(ours)).start()
+        node.start()
 
 
 def test_a_process_needs_a_command():
@@ -327,7 +330,7 @@ def test_a_frozen_server_is_woken_by_the_node_s_own_commands(place):
     node = serving(place.node())
     node.pause()
     (resume,) = node.undoing("resume")
-    assert place.here.run(resume).exit_code == 0
+    assert place.here.run(resume.argv).exit_code == 0
     assert node.state() == "running"
 
 
@@ -336,7 +339,7 @@ def test_a_killed_server_is_started_by_the_node_s_own_commands_and_only_once(pla
     node.kill()
     (start,) = node.undoing("start")
     for _ in range(2):
-        assert place.here.run(start).exit_code == 0
+        assert place.here.run(start.argv).exit_code == 0
     assert node.await_serving(deadline_s=20).served
 
 
@@ -344,7 +347,7 @@ def test_waking_a_server_that_does_not_run_fails_without_harm(place):
     node = place.node()
     node.prepare()
     (resume,) = node.undoing("resume")
-    assert place.here.run(resume).exit_code != 0
+    assert place.here.run(resume.argv).exit_code != 0
 
 
 def test_a_clock_that_nobody_named_cannot_be_skewed(place):
@@ -418,6 +421,6 @@ def test_a_unit_is_stopped_without_being_waited_for_by_systemd_itself(place, uni
 
 def test_the_guard_s_command_starts_the_unit_and_is_harmless_twice(place, unit):
     (start,) = unit.undoing("start")
-    assert [place.here.run(start).exit_code for _ in range(2)] == [0, 0]
+    assert [place.here.run(start.argv).exit_code for _ in range(2)] == [0, 0]
     assert unit.state() == "running"
     assert len(asked_of_systemd(place)) == 3

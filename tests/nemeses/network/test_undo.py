@@ -45,6 +45,13 @@ def carry_out(network, undo):
             node.exec(step.argv)
 
 
+def is_whole(network, undo):
+    """As a guard reads it back, which changes nothing."""
+    steps = [(node, step) for node in network.nodes for step in undo.get(node.name, ())]
+    assert all(step.whole for _, step in steps)
+    return all(node.exec(step.whole).exit_code == 0 for node, step in steps)
+
+
 @pytest.mark.parametrize("means", sorted(MEANS))
 def test_nodes_rid_themselves_of_a_partition(network, means):
     without(network, means)
@@ -52,13 +59,16 @@ def test_nodes_rid_themselves_of_a_partition(network, means):
     undo = Partition().undo(network, fault)
     assert set(undo) == {"n1", "n2", "n3"}
     carry_out(network, undo)
+    assert is_whole(network, undo)
     Partition().inject(network, fault)
+    assert not is_whole(network, undo)
     assert links(network, 7000) == {"n2-n3"}
     assert all("0b1e" in line or "02:73:0b:1e:00:03" in line for line in leftovers(network))
     carry_out(network, undo)
     assert links(network, 7000) == WHOLE
     assert leftovers(network) == []
     carry_out(network, undo)
+    assert is_whole(network, undo)
     assert Partition().heal(network, fault) == {"observed": False, "packets": 0, "nodes": {}}
 
 
@@ -174,8 +184,8 @@ def tc(tmp_path, monkeypatch):
 
     def asked(lines):
         shown.write_text(lines)
-        for argv in netem.undo(Impairment(fault_id=7, tag="0010")):
-            subprocess.run(argv, check=True)
+        for step in netem.undo(Impairment(fault_id=7, tag="0010")):
+            subprocess.run(step.argv, check=True)
         return (tmp_path / "asked").read_text().splitlines()
 
     return asked
@@ -200,7 +210,7 @@ def test_where_no_emulator_stands_none_is_taken_away(tc):
 def test_nodes_rid_themselves_of_emulators_as_well_as_of_rules(network):
     undo = PacketLoss().undo(network, loss())
     for name in APART:
-        assert [step.argv for step in undo[name]][-1:] == netem.undo(Impairment(fault_id=3))
+        assert undo[name][-1:] == netem.undo(Impairment(fault_id=3))
 
 
 # ── servers and clocks ───────────────────────────────────────────────────────────────────────────────────────────────
