@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple, TypeVar
 
-__all__ = ["pause_for", "until", "waiting_by"]
+__all__ = ["is_simulated", "pause_for", "until", "waiting_by"]
 
 T = TypeVar("T")
 
@@ -19,6 +19,7 @@ T = TypeVar("T")
 class _Time(NamedTuple):
     now_s: Callable[[], float]
     sleep: Callable[[float], None]
+    simulated: bool = False
 
 
 _TIME: Final[ContextVar[_Time]] = ContextVar("time", default=_Time(time.monotonic, time.sleep))  # noqa: B039 - immutable
@@ -29,7 +30,7 @@ def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, ev
 
     Raises TimeoutError after `deadline_s`, naming `what` (a noun phrase) and the last value seen.
     """
-    now_s, sleep = _TIME.get()
+    now_s, sleep, _ = _TIME.get()
     ends = now_s() + deadline_s
     while True:
         seen = condition()
@@ -45,10 +46,15 @@ def pause_for(seconds: float) -> None:
     _TIME.get().sleep(max(0.0, seconds))
 
 
+def is_simulated() -> bool:
+    """Return True inside `waiting_by`: there is one thread, and what would be done in several is done in turn."""
+    return _TIME.get().simulated
+
+
 @contextmanager
 def waiting_by(now_ns: Callable[[], int], sleep: Callable[[float], None]) -> Iterator[None]:
     """Wait by another clock than the machine's while the block runs, in this thread."""
-    token = _TIME.set(_Time(lambda: now_ns() / 1_000_000_000, sleep))
+    token = _TIME.set(_Time(lambda: now_ns() / 1_000_000_000, sleep, simulated=True))
     try:
         yield
     finally:

@@ -26,13 +26,13 @@ from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolic
 from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
 from cassandra.query import SimpleStatement, dict_factory
 
+from schemaquake.clusters.cql.completions import completion_of, kind_of
 from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import classify, is_already_there
-from schemaquake.clusters.cql.queries import completion_of, prepared, reads_only
+from schemaquake.clusters.cql.queries import prepared
 from schemaquake.clusters.cql.schema import memory_differs, read_schema
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.error_words import error_words
-from schemaquake.clusters.systems.outcome import Kind
 from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NodeUnreachable
@@ -48,7 +48,6 @@ if TYPE_CHECKING:  # a local cluster has neither, and their checks take long to 
 
 __all__ = ["CqlClient", "CqlConnector"]
 
-_READS: Final = frozenset({"read-rows", "know-table", "read-schema"})
 _SECONDS_TO_CONNECT: Final = 20.0
 _SECONDS_TO_RECONNECT: Final = 1.5
 _READINGS_MAX: Final = 4
@@ -181,7 +180,7 @@ class CqlClient:
         try:
             return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
         except Exception as error:  # noqa: BLE001 - the table classifies every error
-            outcome = classify(error, on=_kind(operation), system_outcomes=self._dialect.outcomes)
+            outcome = classify(error, on=kind_of(operation), system_outcomes=self._dialect.outcomes)
             text = self._hide_login(error_words(error))
             return Completion(type=outcome.means, error=text, already_there=is_already_there(text))
 
@@ -328,14 +327,6 @@ def _is_login_refused(refusal: BaseException | None) -> bool:
     """Return True if the server refused the login. The server's text is not quoted, because it names the user."""
     errors = refusal.errors.values() if isinstance(refusal, NoHostAvailable) else [refusal]
     return any(isinstance(error, AuthenticationFailed) for error in errors)
-
-
-def _kind(operation: Invoke) -> Kind:
-    if operation.f in _READS or reads_only(operation):
-        return "read"
-    if operation.query is not None and operation.query.serial_consistency is not None:
-        return "conditional"
-    return "schema" if operation.f in SCHEMA_CHANGES or operation.f == "cql" else "write"
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, JSON]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schemaquake.clusters.cql.schema import digest
+import orjson
+
 from schemaquake.harness.model.observation import Observation
 
-__all__ = ["LastLook"]
+__all__ = ["LastLook", "digest"]
 
 
 class LastLook:
@@ -29,8 +30,14 @@ class LastLook:
         changed = [o for key, o in current.items() if self._known.get(key) != digest(o)]
         gone = [
             replace(version, kind=kind, keyspace=keyspace, name=name, id=None, definition=None)
-            for kind, keyspace, name in self._known.keys() - current.keys()
+            for kind, keyspace, name in self._known
+            if (kind, keyspace, name) not in current  # in order, so that a simulation repeats itself
         ]
         self._known = {key: digest(o) for key, o in current.items()}
         self.version = version.id
         return [version, *changed, *gone]
+
+
+def digest(observation: Observation) -> bytes:
+    """Render the id and the definition of an observation, which are equal for two readings of the same object."""
+    return orjson.dumps([observation.id, observation.definition], option=orjson.OPT_SORT_KEYS)

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
-
 from schemaquake.clusters.cql.memory import ColumnsOf, Described, describe, probe
 from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
 from schemaquake.clusters.systems.dialect import Authority, Query, SchemaReading
 from schemaquake.harness.model.observation import Observation, reading
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["digest", "memory_differs", "read_schema"]
+__all__ = ["memory_differs", "read_schema"]
 
 
 def read_schema(
@@ -76,11 +74,6 @@ def _live(described: Described) -> Iterator[tuple[str, str | None, JSON]]:
             continue
         within = None if row["type"] == "keyspace" else row["name"]
         yield row["keyspace_name"], within, {"kind": row["type"], "statement": row["create_statement"]}
-
-
-def digest(observation: Observation) -> bytes:
-    """Render the id and the definition of an observation, which are equal for two readings of the same object."""
-    return orjson.dumps([observation.id, observation.definition], option=orjson.OPT_SORT_KEYS)
 
 
 def memory_differs(observed: Iterable[Observation]) -> bool:

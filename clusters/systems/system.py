@@ -146,7 +146,9 @@ def split_system(text: str) -> tuple[str, str, tuple[int, int]]:
 
 def parse_system(text: str) -> System:
     """Find the system of `product:version`. Raises PlanError for an unknown product, and for an unknown line of it."""
-    product, _, _ = split_system(text)
+    product, colon, _ = text.partition(":")
+    if not colon or not product:
+        split_system(text)  # says how a system is written
     known = names("systems")
     if product not in known:
         raise PlanError(f'Schemaquake knows the products {" and ".join(known)}, not "{product}"')

@@ -32,14 +32,15 @@ class EventHeap:
 
     def __init__(self) -> None:
         self.now_ns = 0
+        self.scheduled = 0
+        """The number of acts that were ever scheduled."""
         self._heap: list[tuple[int, int, Event]] = []
-        self._scheduled = 0
 
     def at(self, time_ns: int, act: Act) -> Event:
         """Schedule `act`; one whose time is past happens next, at the present moment."""
         event = Event(act)
-        self._scheduled += 1
-        heappush(self._heap, (time_ns, self._scheduled, event))
+        self.scheduled += 1
+        heappush(self._heap, (time_ns, self.scheduled, event))
         return event
 
     def stamp_ns(self) -> int:

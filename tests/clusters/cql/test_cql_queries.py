@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 from cassandra import ConsistencyLevel
 
-from schemaquake.clusters.cql.queries import completion_of, prepared, reads_only
+from schemaquake.clusters.cql.completions import completion_of, reads_only
+from schemaquake.clusters.cql.queries import prepared
 from schemaquake.harness.model.operation import MicroOp
 from schemaquake.harness.model.queries import READS, Answer, Query
 from schemaquake.harness.model.steps import Invoke

@@ -8,7 +8,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from schemaquake.clusters.cql.schema import digest, read_schema
+from schemaquake.clusters.cql.last_look import digest
+from schemaquake.clusters.cql.schema import read_schema
 from schemaquake.clusters.systems.cassandra.metadata_log import MetadataLog
 from schemaquake.clusters.systems.cassandra.system_schema import SystemSchema
 from schemaquake.harness.model.observation import KINDS, Observation

@@ -1,0 +1,251 @@
+"""Client: one session with one simulated coordinator, in events of virtual time.
+
+The errors of simulated servers have the classes and words of real ones, and what they prove is read from the same tables
+of outcomes (`schemaquake.clusters.cql.outcomes`): a model never says whether something happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from schemaquake.clusters.cql.completions import completion_of, kind_of
+from schemaquake.clusters.cql.last_look import LastLook
+from schemaquake.clusters.cql.outcomes import classify, is_already_there
+from schemaquake.clusters.simulated.said import ServerSaid, as_exception
+from schemaquake.clusters.simulated.schema.describing import describe
+from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
+from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.error_words import error_words
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.errors import NodeUnreachable
+from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.wait import until
+
+if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.node import SimulatedNode
+    from schemaquake.clusters.simulated.server import Server
+    from schemaquake.harness.run.event_heap import Event
+
+__all__ = ["SimulatedClient", "SimulatedConnector"]
+
+_US: Final = 1_000
+_S: Final = 1_000_000_000
+_SECONDS_TO_CONNECT: Final = 20.0
+_RECONNECTS_NS: Final = 1_500_000_000
+_LOOKS_AGAIN_NS: Final = 100_000_000
+
+
+class SimulatedConnector:
+    """The way to the nodes of one simulated cluster."""
+
+    def __init__(self, nodes: Mapping[str, SimulatedNode], dialect: CqlDialect) -> None:
+        self._nodes = nodes
+        self._dialect = dialect
+
+    def connect(self, node: str, *, request_timeout_s: float) -> SimulatedClient:
+        """Open a session pinned to that node. Raises NodeUnreachable after 20 s."""
+        coordinator = self._nodes[node]
+        try:
+            until(lambda: coordinator.serving, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
+        except TimeoutError as error:
+            raise NodeUnreachable(
+                f"node {node} did not accept a session at {coordinator.address}:9042 within {_SECONDS_TO_CONNECT:g} s"
+            ) from error
+        return SimulatedClient(coordinator, self._dialect, request_timeout_s)
+
+
+class SimulatedClient:
+    """A session with one coordinator (an `EventClient`)."""
+
+    def __init__(self, node: SimulatedNode, dialect: CqlDialect, request_timeout_s: float) -> None:
+        self._node = node
+        self._dialect = dialect
+        self._timeout_ns = round(request_timeout_s * _S)
+        self._way = node.kernel.draws.stream("client", node.name)
+        self._last_look = LastLook()
+
+    # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, operation: Invoke, answer: Callable[[Completion], None]) -> None:
+        """Send an operation to the coordinator; `answer` receives its completion in a later event."""
+        self._send(operation, answer, self._node.kernel.heap.now_ns + _RECONNECTS_NS)
+
+    def _send(self, operation: Invoke, answer: Callable[[Completion], None], gives_up_ns: int) -> None:
+        """Wait a moment for a lost connection, then send."""
+        heap = self._node.kernel.heap
+        if self._is_connected():
+            _Request(self._node, operation, partial(self._complete, operation, answer), self._way, self._timeout_ns)
+        elif heap.now_ns < gives_up_ns:
+            heap.at(heap.now_ns + _LOOKS_AGAIN_NS, partial(self._send, operation, answer, gives_up_ns))
+        else:
+            self._complete(operation, answer, None, ServerSaid("NoHostAvailable", "Unable to complete the operation"))
+
+    def _is_connected(self) -> bool:
+        """Return True if a connection stands: a frozen server keeps those it has."""
+        server = self._node.server
+        return server is not None and server.phase == "serving"
+
+    def _complete(
+        self, operation: Invoke, answer: Callable[[Completion], None], result: Any, said: ServerSaid | None
+    ) -> None:
+        if said is None:
+            answer(_completion(operation, result))
+            return
+        error = as_exception(said)
+        outcome = classify(error, on=kind_of(operation), system_outcomes=self._dialect.outcomes)
+        text = error_words(error)
+        answer(Completion(type=outcome.means, error=text, already_there=is_already_there(text)))
+
+    # ── observations ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self, *, phase: str, sample: int, complete: bool, answer: Callable[[Sequence[Observation]], None]) -> None:
+        """Read the node's account of its schema; `answer` receives it in a later event."""
+        heap = self._node.kernel.heap
+        heap.at(
+            heap.now_ns + self._way.between(200 * _US, 600 * _US),
+            lambda: answer(self._observe(phase, sample, complete=complete)),
+        )
+
+    def _observe(self, phase: str, sample: int, *, complete: bool) -> Sequence[Observation]:
+        server = self._node.serving
+        if server is None:
+            refusal = ServerSaid("OperationTimedOut" if self._node.is_paused else "NoHostAvailable", "no answer")
+            return [self._observation(phase, sample, "version", None, None, error=error_words(as_exception(refusal)))]
+        query = partial(_query, server)
+        version, epoch = self._dialect.schema.read_version(query)
+        definition = {"epoch": epoch, **self._dialect.schema.read_state(query)}
+        seen = [self._observation(phase, sample, "version", None, None, identity=version, definition=definition)]
+        if not complete and version == self._last_look.version:
+            return seen
+        log = self._dialect.schema.read_log(query) if complete else None
+        if log is not None:
+            seen.append(self._observation(phase, sample, "log", None, None, definition=log))
+        for kind, keyspace, name, identity, found in self._dialect.schema.read_schema(query):
+            if keyspace not in SYSTEM_KEYSPACES:
+                seen.append(self._observation(phase, sample, kind, keyspace, name, identity=identity, definition=found))
+        for row in describe(server.memory):
+            within = None if row["type"] == "keyspace" else row["name"]
+            live = {"kind": row["type"], "statement": row["create_statement"]}
+            seen.append(self._observation(phase, sample, "live", row["keyspace_name"], within, definition=live))
+        return seen if complete else self._last_look.changes(seen)
+
+    def _observation(
+        self,
+        phase: str,
+        sample: int,
+        kind: str,
+        keyspace: str | None,
+        name: str | None,
+        *,
+        identity: str | None = None,
+        definition: JSON = None,
+        error: str | None = None,
+    ) -> Observation:
+        return Observation(
+            time=self._node.kernel.heap.stamp_ns(),
+            phase=phase,
+            node=self._node.name,
+            sample=sample,
+            kind=kind,
+            keyspace=keyspace,
+            name=name,
+            id=identity,
+            definition=definition,
+            error=error,
+        )
+
+    # ── waiting for an answer ────────────────────────────────────────────────────────────────────────────────────────
+
+    def invoke(self, operation: Invoke) -> Completion:
+        """Send an operation and run the events until it is answered."""
+        answers: list[Completion] = []
+        self.submit(operation, answers.append)
+        self._node.kernel.heap.run(lambda: bool(answers))
+        return answers[0]
+
+    def observe(self, *, phase: str, sample: int, complete: bool) -> Sequence[Observation]:
+        """Read the node's account of its schema, and run the events until it is there."""
+        answers: list[Sequence[Observation]] = []
+        self.look(phase=phase, sample=sample, complete=complete, answer=answers.append)
+        self._node.kernel.heap.run(lambda: bool(answers))
+        return answers[0]
+
+    def close(self) -> None:
+        """End the session; operations under way are answered all the same."""
+
+
+class _Request:
+    """One operation on its way: answered once, by the server, by the end of its connection, or by the client's patience."""
+
+    __slots__ = ("_done", "_limit", "_node", "_server", "_way")
+
+    def __init__(
+        self,
+        node: SimulatedNode,
+        operation: Invoke,
+        done: Callable[[Any, ServerSaid | None], None],
+        way: Any,
+        timeout_ns: int,
+    ) -> None:
+        heap = node.kernel.heap
+        assert node.server is not None
+        self._node = node
+        self._server: Server = node.server
+        self._done: Callable[[Any, ServerSaid | None], None] | None = done
+        self._way = way
+        self._server.requests[self.answer] = None
+        self._limit: Event = heap.at(heap.now_ns + timeout_ns, self._time_out)
+        heap.at(heap.now_ns + way.between(50 * _US, 200 * _US), partial(self._arrive, operation))
+
+    def _arrive(self, operation: Invoke) -> None:
+        node = self._node
+        if node.server is not self._server:
+            return
+        if node.is_paused:
+            node.postpone(partial(self._arrive, operation))
+            return
+        self._server.begin(operation.f, _carried_out(node, operation), self._answered)
+
+    def _answered(self, result: Any, said: ServerSaid | None) -> None:
+        """Send the server's answer back."""
+        heap = self._node.kernel.heap
+        heap.at(heap.now_ns + self._way.between(50 * _US, 200 * _US), partial(self.answer, result, said))
+
+    def answer(self, result: Any, said: ServerSaid | None) -> None:
+        """Hand the answer over, if there was none before."""
+        done, self._done = self._done, None
+        if done is not None:
+            self._server.requests.pop(self.answer, None)
+            self._limit.cancel()
+            done(result, said)
+
+    def _time_out(self) -> None:
+        self.answer(None, ServerSaid("OperationTimedOut", "errors={}, last_host=" + self._node.address + ":9042"))
+
+
+def _carried_out(node: SimulatedNode, operation: Invoke) -> Any:
+    """Begin the model's protocol inside the process, so that its first refusal is an answer, too."""
+    return (yield from node.model.serve(node, operation))
+
+
+def _completion(operation: Invoke, result: Any) -> Completion:
+    value = operation.value
+    if operation.query is not None:
+        return completion_of(operation, result)
+    if operation.f == "read-rows":
+        return Completion(type="ok", value={**value, "rows": result})
+    if operation.f in SCHEMA_CHANGES and (value.get("if_exists") or value.get("if_not_exists")):
+        return Completion(type="ok", value={**value, "applied": bool(result)})
+    return Completion(type="ok", value=value)
+
+
+def _query(server: Server, text: str) -> Iterable[Mapping[str, Any]]:
+    """Answer the statements by which a node's schema is read."""
+    if "system.local" in text:
+        return [{"schema_version": server.version, "release_version": "simulated"}]
+    table = text.partition(" FROM system_schema.")[2].partition(" ")[0]
+    return server.node.disk.schema.table(table)

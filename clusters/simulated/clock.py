@@ -1,0 +1,48 @@
+"""Clock: the wall clock of one simulated node, which may be wrong and may be set, and never shows a process less than before."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemaquake.harness.run.event_heap import EventHeap
+
+__all__ = ["NodeClock"]
+
+_EPOCH_NS: Final = 946_684_800_000_000_000
+"""Midnight of 1 January 2000 UTC, when virtual time begins, in ns since 1970."""
+_S: Final = 1_000_000_000
+
+
+class NodeClock:
+    """Wall time = virtual time · (1 + drift) + offset. Timestamps are µs since 1970, and never fall within one process."""
+
+    __slots__ = ("_drift_ppm", "_heap", "_last_us", "offset_ns")
+
+    def __init__(self, heap: EventHeap, *, drift_ppm: int = 0) -> None:
+        self._heap = heap
+        self._drift_ppm = drift_ppm
+        self.offset_ns = 0
+        self._last_us = 0
+
+    def wall_ns(self) -> int:
+        """Return the wall clock's time in ns since 1970."""
+        now = self._heap.now_ns
+        return _EPOCH_NS + now + now * self._drift_ppm // 1_000_000 + self.offset_ns
+
+    def schema_stamp_us(self) -> int:
+        """Return a timestamp for schema rows: whole milliseconds (`FBUtilities.timestampMicros`), equal for two changes in one."""
+        self._last_us = max(self._last_us, self.wall_ns() // 1_000_000 * 1000)
+        return self._last_us
+
+    def data_stamp_us(self) -> int:
+        """Return a timestamp for a row, later than any before (`ClientState.getTimestamp`)."""
+        self._last_us = max(self._last_us + 1, self.wall_ns() // 1000)
+        return self._last_us
+
+    def restart(self) -> None:
+        """Forget the timestamps that were given out, as a new process does."""
+        self._last_us = 0
+
+    def skew(self, offset_s: float) -> None:
+        """Shift the wall clock by that from true time."""
+        self.offset_ns = round(offset_s * _S)

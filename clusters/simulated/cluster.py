@@ -1,0 +1,129 @@
+"""Cluster: the simulated nodes of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from schemaquake.clusters.simulated.client import SimulatedConnector
+from schemaquake.clusters.simulated.kernel import Kernel, rendered
+from schemaquake.clusters.simulated.models.model import Model
+from schemaquake.clusters.simulated.network import Network
+from schemaquake.clusters.simulated.node import SimulatedNode
+from schemaquake.clusters.systems.system import System
+from schemaquake.harness.errors import NodeDied, StartTimeout
+from schemaquake.harness.model.membership import Member
+from schemaquake.harness.model.protocols import Boot
+from schemaquake.harness.wait import until
+
+__all__ = ["BOOKS", "SimulatedCluster"]
+
+BOOKS: Final = "simulation.json"
+"""Name of the file in a run's folder that holds the passages of steps and the crashes at them."""
+
+
+class SimulatedCluster:
+    """N simulated nodes of one system."""
+
+    def __init__(
+        self,
+        system: System,
+        model: Model,
+        kernel: Kernel,
+        *,
+        names: Sequence[str],
+        folder: Path,
+        start_timeout_s: float,
+    ) -> None:
+        self.features = system.features
+        self.pull_delay_s = system.pull_delay_s
+        self._system = system
+        self._kernel = kernel
+        self._folder = folder
+        self._start_timeout_s = start_timeout_s
+        self._stopped = False
+        network = Network(kernel)
+        self.nodes: Sequence[SimulatedNode] = [
+            SimulatedNode(name, f"10.66.0.{number}", kernel=kernel, network=network, model=model, names=names)
+            for number, name in enumerate(names, start=1)
+        ]
+        addresses = {node.name: node.address for node in self.nodes}
+        for node in self.nodes:
+            node.addresses = addresses
+
+    def members(self) -> Mapping[str, Member]:
+        """Return the state of every node."""
+        return {node.name: Member(node=node.name, address=node.address, state="normal") for node in self.nodes}
+
+    def start(self) -> Sequence[Boot]:
+        """Start all nodes. Raises NodeDied, StartTimeout."""
+        first_alone = self._system.start == "first-alone"
+        boots = []
+        for group in [self.nodes[:1], self.nodes[1:]] if first_alone else [self.nodes]:
+            for node in group:
+                node.start()
+            boots += [_served(node.await_serving(deadline_s=self._start_timeout_s)) for node in group]
+        missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
+        if missing is not None:
+            raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
+        return boots
+
+    def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
+        """Wait until each of these nodes takes the others for alive."""
+        nodes = [node for node in self.nodes if node.name in names]
+
+        def missing() -> list[str]:
+            return [
+                f"{node.name} does not take {name} for alive"
+                for node in nodes
+                for name in names
+                if node.serving is None or not node.serving.gossip.alive(name)
+            ]
+
+        try:
+            until(lambda: not missing(), deadline_s=deadline_s, what="a whole cluster", every_s=0.2)
+        except TimeoutError:
+            return "; ".join(missing())
+        return None
+
+    def stop(self) -> None:
+        """End every node, and write logs and books into the run's folder; idempotent."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for node in self.nodes:
+            node.kill()
+            node.console.write(self._folder / "nodes" / node.name)
+        books = {
+            "passages": rendered(self._kernel.passages),
+            "crashes": [[*key, count] for key, count in sorted(self._kernel.crashes.items())],
+            "events": self._kernel.heap.scheduled,
+        }
+        (self._folder / BOOKS).write_bytes(orjson.dumps(books))
+
+    def connector(self) -> SimulatedConnector:
+        """Return the connector to all nodes."""
+        assert self._system.cql is not None
+        return SimulatedConnector({node.name: node for node in self.nodes}, self._system.cql)
+
+    def missing(self, means: str) -> str | None:
+        """Return None for the means that simulated nodes have: packets, signals, clocks."""
+        if means in {"packets", "signals", "clock"}:
+            return None
+        return f'a simulated cluster has no means for "{means}"'
+
+
+def _served(boot: Boot) -> Boot:
+    if boot.served:
+        return boot
+    if boot.exit_code is None:
+        raise StartTimeout(f"{boot.node} did not serve in time")
+    raise NodeDied(
+        f"{boot.node} ended while starting",
+        node=boot.node,
+        exit_code=boot.exit_code,
+        first_error=boot.first_error or "",
+    )

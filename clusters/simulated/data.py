@@ -1,0 +1,295 @@
+"""Data path: how clients' rows are written and read, alike in all models.
+
+A coordinator sends a write to all replicas that it takes for alive and waits for as many as the consistency level says; a
+read asks that many, merges what they have (`TableFiles.write`), and repairs those that were behind before it answers.
+Whole tables are read range by range. Replicas know tables by id: one that has no such table, or not such a column, says
+so (`INCOMPATIBLE_SCHEMA`, 4.0 and later), and the coordinator counts a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from schemaquake.clusters.simulated.disk import RowKey
+from schemaquake.clusters.simulated.kernel import Steps
+from schemaquake.clusters.simulated.ring import Ring, token_of
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.definitions import Table
+from schemaquake.clusters.simulated.server import Failure, Gather, Message
+
+if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.node import SimulatedNode
+
+__all__ = ["DataPath", "RowRead", "RowWrite"]
+
+_US: Final = 1_000
+_S: Final = 1_000_000_000
+_WRITE_LIMIT_NS: Final = 2 * _S
+_READ_LIMIT_NS: Final = 5 * _S
+_INCOMPATIBLE: Final = "INCOMPATIBLE_SCHEMA"
+
+_Cells: TypeAlias = dict[str, tuple[int, Any]]
+_Rows: TypeAlias = dict[RowKey, tuple[int, _Cells]]
+"""By key the time of the row's deletion (0: none) and its cells."""
+
+
+class RowWrite(NamedTuple):
+    """Cells for one row of one table, or its deletion."""
+
+    table_id: str
+    key: RowKey
+    cells: Mapping[str, tuple[int, Any]]
+    deleted_us: int = 0
+
+
+class RowRead(NamedTuple):
+    """A question for rows of one table: one partition, or all of them (None)."""
+
+    table_id: str
+    partition: tuple[Any, ...] | None
+
+
+class DataPath:
+    """Reads and writes on the replicas that the ring names."""
+
+    kinds: Final = frozenset({"write", "read"})
+
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
+
+    # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def find(self, node: SimulatedNode, keyspace: str, name: str) -> tuple[Table, int]:
+        """Return a table in the node's memory, and its keyspace's replication factor. Raises ServerSaid."""
+        assert node.server is not None
+        found = node.server.memory.get(keyspace)
+        if found is None:
+            raise ServerSaid("InvalidRequest", f"Keyspace {keyspace} does not exist")
+        table = found.relation(name)
+        if table is None:
+            raise ServerSaid("InvalidRequest", f"table {name} does not exist")
+        return table, found.replication_factor
+
+    def write(self, node: SimulatedNode, keyspace: str, name: str, row: Mapping[str, Any], consistency: str) -> Steps:
+        """Write the cells of one row. Raises ServerSaid."""
+        table, factor = self.find(node, keyspace, name)
+        key = _key_of(table, row)
+        stamp_us = node.clock.data_stamp_us()
+        cells: _Cells = {"": (stamp_us, True)}
+        for column, value in row.items():
+            definition = table.columns.get(column)
+            if definition is None:
+                raise ServerSaid("InvalidRequest", f"Undefined column name {column} in table {keyspace}.{name}")
+            if definition.position < 0:
+                cells[column] = (stamp_us, value)
+        yield from self.mutate(node, RowWrite(table.id, key, cells), factor, consistency)
+
+    def delete(
+        self, node: SimulatedNode, keyspace: str, name: str, where: Mapping[str, Any], consistency: str
+    ) -> Steps:
+        """Delete one row. Raises ServerSaid."""
+        table, factor = self.find(node, keyspace, name)
+        write = RowWrite(table.id, _key_of(table, where), {}, node.clock.data_stamp_us())
+        yield from self.mutate(node, write, factor, consistency)
+
+    def mutate(self, node: SimulatedNode, write: RowWrite, factor: int, consistency: str) -> Steps:
+        """Send one write to its replicas and wait for them. Raises ServerSaid."""
+        replicas = self.ring.replicas(self.ring.place(token_of(write.key[0])), factor)
+        need = _block_for(consistency, len(replicas))
+        server = node.server
+        assert server is not None
+        alive = [name for name in replicas if server.gossip.alive(name)]
+        if len(alive) < need:
+            raise _unavailable(consistency, need, len(alive))
+        answers: Gather = yield server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
+        if not answers.enough:
+            raise _short(answers, "Write", consistency)
+
+    def read(
+        self, node: SimulatedNode, keyspace: str, name: str, where: Mapping[str, Any] | None, consistency: str
+    ) -> Steps:
+        """Return the rows of a partition or of the whole table as (table, key, cells that live). Raises ServerSaid."""
+        table, factor = self.find(node, keyspace, name)
+        partition = None if where is None else _key_of(table, where, partial_key=True)[0]
+        places = range(len(self.ring.tokens)) if partition is None else (self.ring.place(token_of(partition)),)
+        chosen: dict[int, list[str]] = {}
+        for place in places:
+            replicas = self.ring.replicas(place, factor)
+            chosen[place] = self._closest(node, replicas, _block_for(consistency, len(replicas)), consistency)
+        contacts = list(dict.fromkeys(name for names in chosen.values() for name in names))
+        server = node.server
+        assert server is not None
+        answers: Gather = yield server.ask(
+            contacts, "read", RowRead(table.id, partition), need=len(contacts), limit_ns=_READ_LIMIT_NS
+        )
+        if not answers.enough:
+            raise _short(answers, "Read", consistency)
+        merged = self._merge(table, answers.answers, chosen)
+        if len(contacts) > 1:
+            yield from self._repair(node, table, merged, answers.answers, chosen)
+        living = ((key, _living(table, *row)) for key, row in sorted(merged.items(), key=repr))
+        return [(table, key, cells) for key, cells in living if cells]
+
+    def _closest(self, node: SimulatedNode, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
+        """Return the replicas to ask: this node if it is one, then in the order of the ring. Raises ServerSaid."""
+        assert node.server is not None
+        alive = [name for name in replicas if node.server.gossip.alive(name)]
+        if len(alive) < need:
+            raise _unavailable(consistency, need, len(alive))
+        alive.sort(key=lambda name: name != node.name)
+        return alive[:need]
+
+    def _merge(self, table: Table, answers: Mapping[str, _Rows], chosen: Mapping[int, Sequence[str]]) -> _Rows:
+        merged: _Rows = {}
+        arity = len(table.partition_key)
+        for name, rows in answers.items():
+            for key, (deleted_us, cells) in rows.items():
+                if len(key[0]) != arity:
+                    raise ServerSaid("ServerError", "java.nio.BufferUnderflowException")
+                if name not in chosen.get(self.ring.place(token_of(key[0])), ()):
+                    continue
+                held = merged.get(key)
+                merged[key] = (deleted_us, dict(cells)) if held is None else _reconcile(held, (deleted_us, cells))
+        return merged
+
+    def _repair(
+        self,
+        node: SimulatedNode,
+        table: Table,
+        merged: _Rows,
+        answers: Mapping[str, _Rows],
+        chosen: Mapping[int, Sequence[str]],
+    ) -> Steps:
+        """Bring the replicas that were behind up to what was merged, and wait for them."""
+        server = node.server
+        assert server is not None
+        for key, (deleted_us, cells) in merged.items():
+            names = chosen[self.ring.place(token_of(key[0]))]
+            behind = [name for name in names if answers[name].get(key) != (deleted_us, cells)]
+            if behind:
+                write = RowWrite(table.id, key, cells, deleted_us)
+                repaired: Gather = yield server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS)
+                if not repaired.enough:
+                    raise _short(repaired, "Read", "repair")
+
+    # ── replicas ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive(self, node: SimulatedNode, message: Message) -> None:
+        """Carry out a write or a read of a coordinator, and answer it after the time that it takes."""
+        server = node.server
+        assert server is not None
+        kernel = node.kernel
+        if message.kind == "write":
+            server.after(kernel.cost_ns(100 * _US, 400 * _US), partial(self._write, node, message))
+        else:
+            server.after(kernel.cost_ns(20 * _US, 60 * _US), partial(self._read, node, message))
+
+    def _write(self, node: SimulatedNode, message: Message) -> None:
+        server = node.server
+        assert server is not None
+        write: RowWrite = message.body
+        table = server.table(write.table_id)
+        if table is None or any(
+            name and name not in table.columns and name not in table.dropped for name in write.cells
+        ):
+            node.console.warn(
+                "MutationStage-1",
+                "InboundMessageHandler.java:300",
+                f"Couldn't find table with id {write.table_id}" if table is None else f"Unknown column in {table.name}",
+            )
+            return server.answer(message, Failure(_INCOMPATIBLE))
+        node.disk.files(table.keyspace, table.name, table.id).write(write.key, write.cells, write.deleted_us)
+        return server.answer(message, True)
+
+    def _read(self, node: SimulatedNode, message: Message) -> None:
+        server = node.server
+        assert server is not None
+        read: RowRead = message.body
+        if server.table(read.table_id) is None:
+            return server.answer(message, Failure(_INCOMPATIBLE))
+        files = node.disk.tables.get(read.table_id)
+        rows: _Rows = {}
+        if files is not None:
+            for key, cells in files.rows.items():
+                if read.partition is None or key[0] == read.partition:
+                    rows[key] = (files.deleted_us.get(key, 0), dict(cells))
+        return server.answer(message, rows)
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _key_of(table: Table, row: Mapping[str, Any], *, partial_key: bool = False) -> RowKey:
+    """Return the key of a row. Raises ServerSaid for a missing part."""
+    clustering = () if partial_key else table.clustering
+    missing = [name for name in (*table.partition_key, *clustering) if name not in row]
+    if missing:
+        raise ServerSaid("InvalidRequest", f"Some partition key parts are missing: {', '.join(missing)}")
+    return tuple(row[name] for name in table.partition_key), tuple(row[name] for name in clustering)
+
+
+def _block_for(consistency: str, factor: int) -> int:
+    match consistency:
+        case "QUORUM" | "LOCAL_QUORUM" | "SERIAL" | "LOCAL_SERIAL":
+            return factor // 2 + 1
+        case "ALL":
+            return factor
+        case "TWO":
+            return 2
+        case "THREE":
+            return 3
+    return 1
+
+
+def _unavailable(consistency: str, need: int, alive: int) -> ServerSaid:
+    return ServerSaid(
+        "Unavailable",
+        f'Error from server: code=1000 [Unavailable exception] message="Cannot achieve consistency level {consistency}" '
+        f"info={{'consistency': '{consistency}', 'required_replicas': {need}, 'alive_replicas': {alive}}}",
+    )
+
+
+def _short(answers: Gather, act: str, consistency: str) -> ServerSaid:
+    """Return the error of a request that too few replicas answered."""
+    counts = f"'required_responses': {answers.need}, 'received_responses': {len(answers.answers)}"
+    if answers.failures:
+        reasons = ", ".join(f"{name}: {reason}" for name, reason in answers.failures.items())
+        return ServerSaid(
+            f"{act}Failure",
+            f'Error from server: code=1500 [Replica(s) failed to execute {act.lower()}] message="Operation failed - '
+            f'received {len(answers.answers)} responses and {len(answers.failures)} failures: {reasons}" '
+            f"info={{'consistency': '{consistency}', {counts}}}",
+        )
+    return ServerSaid(
+        f"{act}Timeout",
+        f"Error from server: code=1100 [Coordinator node timed out waiting for replica nodes' responses] "
+        f"info={{'consistency': '{consistency}', {counts}}}",
+    )
+
+
+def _reconcile(one: tuple[int, _Cells], other: tuple[int, Mapping[str, tuple[int, Any]]]) -> tuple[int, _Cells]:
+    cells = one[1]
+    for name, cell in other[1].items():
+        held = cells.get(name)
+        if held is None or _rank(cell) > _rank(held):
+            cells[name] = cell
+    return max(one[0], other[0]), cells
+
+
+def _rank(cell: tuple[int, Any]) -> tuple[int, bool, str]:
+    return cell[0], cell[1] is None, repr(cell[1])
+
+
+def _living(table: Table, deleted_us: int, cells: _Cells) -> _Cells:
+    """Return the cells that neither a deletion nor the drop of their column hides; empty for a row that is gone."""
+    return dict(_seen(table, deleted_us, cells))
+
+
+def _seen(table: Table, deleted_us: int, cells: _Cells) -> Iterator[tuple[str, tuple[int, Any]]]:
+    for name, cell in cells.items():
+        dropped = table.dropped.get(name)
+        hidden_us = deleted_us if dropped is None else max(deleted_us, dropped[1])
+        if cell[0] > hidden_us and cell[1] is not None and (not name or name in table.columns):
+            yield name, cell

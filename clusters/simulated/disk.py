@@ -1,0 +1,78 @@
+"""Disk: what a simulated node still has after its server was killed.
+
+Writes are made when their sync has ended (`commitlog_sync: batch`, the harness' setting for real servers): nothing that was
+acknowledged is lost, and nothing is read that could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from schemaquake.clusters.simulated.schema.rows import SchemaRows
+
+__all__ = ["Disk", "RowKey", "TableFiles"]
+
+RowKey: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""Values of the partition key and of the clustering columns."""
+
+
+class TableFiles:
+    """The rows of one table, and its folder."""
+
+    __slots__ = ("deleted_us", "id", "keyspace", "name", "rows", "snapshots")
+
+    def __init__(self, keyspace: str, name: str, table_id: str) -> None:
+        self.keyspace = keyspace
+        self.name = name
+        self.id = table_id
+        self.rows: dict[RowKey, dict[str, tuple[int, Any]]] = {}
+        """By key the cells: (µs, value), value None for a deleted one."""
+        self.deleted_us: dict[RowKey, int] = {}
+        self.snapshots: list[str] = []
+
+    def write(self, key: RowKey, cells: Mapping[str, tuple[int, Any]], deleted_us: int = 0) -> None:
+        """Merge cells into a row: the later one stays, of two at one time the deleted or larger one."""
+        if deleted_us > self.deleted_us.get(key, 0):
+            self.deleted_us[key] = deleted_us
+        row = self.rows.setdefault(key, {})
+        for name, cell in cells.items():
+            held = row.get(name)
+            if held is None or cell[0] > held[0] or (cell[0] == held[0] and _rank(cell) > _rank(held)):
+                row[name] = cell
+
+    def drop(self, snapshot: str) -> None:
+        """Delete all rows, of which a snapshot stays."""
+        if self.rows:
+            self.snapshots.append(snapshot)
+        self.rows = {}
+        self.deleted_us = {}
+
+
+class Disk:
+    """The durable state of one node."""
+
+    __slots__ = ("schema", "state", "tables")
+
+    def __init__(self) -> None:
+        self.schema = SchemaRows()
+        self.tables: dict[str, TableFiles] = {}
+        """By id, every table that the node ever had."""
+        self.state: Any = None
+        """The rest of a model's own."""
+
+    def files(self, keyspace: str, name: str, table_id: str) -> TableFiles:
+        """Return the files of a table, made if need be."""
+        files = self.tables.get(table_id)
+        if files is None:
+            files = self.tables[table_id] = TableFiles(keyspace, name, table_id)
+        return files
+
+    def directories(self) -> Iterator[tuple[str, str, str | None, bool, list[str]]]:
+        """Yield (keyspace, table, id, live, snapshots) of every table."""
+        for files in sorted(self.tables.values(), key=lambda each: (each.keyspace, each.name, each.id)):
+            yield files.keyspace, files.name, files.id, bool(files.rows), list(files.snapshots)
+
+
+def _rank(cell: tuple[int, Any]) -> tuple[bool, str]:
+    return cell[1] is None, repr(cell[1])

@@ -1,0 +1,84 @@
+"""Gossip: who is alive, and which schema version each node says it has.
+
+Every second a server sends each peer its state; one that was not heard of for eight seconds is taken for dead. Real
+servers reach one or two peers a second and a threshold that adapts (phi); in clusters of a few nodes both come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.server import Server
+
+__all__ = ["Gossip"]
+
+_BEAT_NS: Final = 1_000_000_000
+_DEAD_AFTER_NS: Final = 8 * _BEAT_NS
+
+
+class Gossip:
+    """One server's knowledge of the others."""
+
+    __slots__ = ("_beats", "_server", "heard_ns", "states", "up")
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._beats = server.node.kernel.draws.stream("gossip", server.node.name)
+        self.heard_ns: dict[str, int] = {}
+        self.states: dict[str, Mapping[str, Any]] = {}
+        self.up: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        """Begin to send beats, the first at once."""
+        self._beat(_BEAT_NS + self._beats.below(_BEAT_NS // 10))
+
+    def alive(self, name: str) -> bool:
+        """Return whether this server takes that node for alive."""
+        return name == self._server.node.name or self.up.get(name, False)
+
+    def peers_alive(self) -> list[str]:
+        """Return the other nodes that this server takes for alive, in order."""
+        return [name for name in self._server.node.peers if self.up.get(name, False)]
+
+    def tell(self) -> None:
+        """Send the present state to every peer now."""
+        node = self._server.node
+        state = node.model.gossip(node)
+        for name in node.peers:
+            self._server.send(name, "gossip", state)
+
+    def hear(self, name: str, state: Mapping[str, Any]) -> None:
+        """Take note of another node's state, and let the model see it."""
+        node = self._server.node
+        if state.get("shutdown"):
+            self._convict(name)
+            return
+        self.heard_ns[name] = node.kernel.heap.now_ns
+        self.states[name] = state
+        if not self.up.get(name, False):
+            self.up[name] = True
+            node.console.info("GossipStage:1", "Gossiper.java:1442", f"InetAddress {node.endpoint(name)} is now UP")
+        node.model.heard(node, name, state)
+
+    def forgive(self) -> None:
+        """Count from now: a server that was paused heard of nobody, and convicts nobody for that."""
+        now_ns = self._server.node.kernel.heap.now_ns
+        self.heard_ns = dict.fromkeys(self.heard_ns, now_ns)
+
+    def _beat(self, every_ns: int) -> None:
+        server = self._server
+        now_ns = server.node.kernel.heap.now_ns
+        for name, heard_ns in self.heard_ns.items():
+            if self.up[name] and now_ns - heard_ns > _DEAD_AFTER_NS:
+                self._convict(name)
+        self.tell()
+        server.after(every_ns, lambda: self._beat(every_ns))
+
+    def _convict(self, name: str) -> None:
+        if self.up.get(name, False):
+            node = self._server.node
+            self.up[name] = False
+            node.network.reset(node, name)
+            node.console.info("GossipTasks:1", "Gossiper.java:1450", f"InetAddress {node.endpoint(name)} is now DOWN")

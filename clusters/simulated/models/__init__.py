@@ -1,0 +1,1 @@
+"""Models: one module a design by which schema changes spread."""

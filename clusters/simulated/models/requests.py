@@ -1,0 +1,100 @@
+"""Requests: what clients ask for, sorted out: schema changes go to the model, rows to the data path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from schemaquake.clusters.simulated.data import DataPath
+from schemaquake.clusters.simulated.kernel import Steps
+from schemaquake.clusters.simulated.models.statements import Select, Update, parse
+from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+
+if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.node import SimulatedNode
+    from schemaquake.harness.model.queries import Query
+    from schemaquake.harness.model.steps import Invoke
+
+__all__ = ["Change", "Requests"]
+
+Change: TypeAlias = Callable[["SimulatedNode", str, Mapping[str, Any]], Steps]
+"""Carries out one schema change on its coordinator, and returns whether there was anything to change."""
+
+
+class Requests:
+    """The clients' side of a model."""
+
+    def __init__(self, ring: Ring, change: Change) -> None:
+        self.data = DataPath(ring)
+        self._change = change
+
+    def serve(self, node: SimulatedNode, request: Invoke) -> Steps:
+        """Carry out a request: returns rows of a read, `applied` of a schema change, else None. Raises ServerSaid."""
+        if request.query is not None:
+            return self._query(node, request.query)
+        f, value = request.f, request.value
+        if f in SCHEMA_CHANGES:
+            return self._change(node, f, value)
+        match f:
+            case "insert":
+                return self.data.write(node, value["keyspace"], value["table"], value["row"], value["consistency"])
+            case "delete-row":
+                return self.data.delete(node, value["keyspace"], value["table"], value["where"], value["consistency"])
+            case "read-rows":
+                return self._read_rows(node, value)
+            case "know-table":
+                return self._know_table(node, value)
+        return _refuse(f"{f} is not modelled")
+
+    def _know_table(self, node: SimulatedNode, value: Mapping[str, Any]) -> Steps:
+        self.data.find(node, value["keyspace"], value["table"])
+        return
+        yield
+
+    def _read_rows(self, node: SimulatedNode, value: Mapping[str, Any]) -> Steps:
+        keyspace, name, columns = value["keyspace"], value["table"], value["columns"]
+        table, _ = self.data.find(node, keyspace, name)
+        for column in columns or ():
+            if column not in table.columns:
+                raise ServerSaid("InvalidRequest", f"Undefined column name {column} in table {keyspace}.{name}")
+        found = yield from self.data.read(node, keyspace, name, value.get("where"), value["consistency"])
+        return [
+            {column: _value(table, key, cells, column) for column in columns or table.columns}
+            for table, key, cells in found
+        ]
+
+    def _query(self, node: SimulatedNode, query: Query) -> Steps:
+        statement = parse(query.text)
+        match statement:
+            case Update(keyspace, name, row):
+                yield from self.data.write(node, keyspace, name, row, query.consistency)
+                return []
+            case Select(keyspace, name, columns, where):
+                found = yield from self.data.read(node, keyspace, name, where, query.consistency)
+                return [{text: _select(one, text) for text in columns} for one in found]
+        raise ServerSaid("InvalidRequest", f"not modelled: {query.text}")
+
+
+def _select(found: tuple[Any, Any, Any], text: str) -> Any:
+    table, key, cells = found
+    if text.startswith("WRITETIME("):
+        cell = cells.get(text[len("WRITETIME(") : -1])
+        return None if cell is None else cell[0]
+    return _value(table, key, cells, text)
+
+
+def _value(table: Any, key: Any, cells: Mapping[str, tuple[int, Any]], column: str) -> Any:
+    definition = table.columns[column]
+    if definition.kind == "partition_key":
+        return key[0][definition.position]
+    if definition.kind == "clustering":
+        return key[1][definition.position]
+    cell = cells.get(column)
+    return None if cell is None else cell[1]
+
+
+def _refuse(text: str) -> Steps:
+    raise ServerSaid("InvalidRequest", text)
+    yield

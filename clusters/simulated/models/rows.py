@@ -1,0 +1,256 @@
+"""Rows: the schema is last-write-wins rows on every node, spread by push, pull and merge; its version is their digest.
+
+Cassandra 4.0 to 5.0 (`schema/DefaultSchemaUpdateHandler.java`, `schema/MigrationCoordinator.java`). A coordinator checks a
+change against its own memory alone, writes rows for the difference, and installs what it *computed*; every other node
+installs what it *loads* from the rows that it merged. Nothing but the clocks orders two changes of two coordinators.
+
+**Change** on its coordinator, one at a time:
+
+- e1 after = the change, carried out on the definitions in memory; refusals end here
+- e2 the difference to before; none: done
+- e3 rows for the difference, stamped with the wall clock
+- e4 the rows to disk
+- e5 memory = after
+- e6 version = digest of the disk
+- e7 gossip tells the version
+- e8 the rows are pushed to all who live, and not waited for
+
+**Merge** of rows that were pushed or pulled, one at a time:
+
+- p1 the rows to disk
+- p2 the keyspaces that they touch are loaded from disk; a load that fails leaves memory and version as they were
+- p3 tables whose id changed or is gone are dropped: a snapshot, then their files
+- p4 memory = what was loaded
+- p5 version = digest of the disk
+- p6 gossip tells the version
+
+A **pull** asks a node whose version differs for all rows: after a delay, at once if this server is young or has no schema.
+A **start** loads all keyspaces from disk, or dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from schemaquake.clusters.simulated.kernel import Died, Sleep, Steps, Sync
+from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.changes import Making, carry_out
+from schemaquake.clusters.simulated.schema.definitions import Schema, Table
+from schemaquake.clusters.simulated.schema.loading import load_keyspaces
+from schemaquake.clusters.simulated.schema.mutations import Writing, difference
+from schemaquake.clusters.simulated.schema.rows import RowChange
+from schemaquake.clusters.simulated.server import Gather, Message
+
+if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.node import SimulatedNode
+    from schemaquake.harness.model.steps import Invoke
+
+__all__ = ["Rows"]
+
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+_PULLS_AT_ONCE: Final = 3
+_PULL_LIMIT_NS: Final = 10 * _S
+
+E1, E2, E3, E4, E5, E6, E7, E8 = numbered("4.0/apply", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8")
+P1, P2, P3, P4, P5, P6 = numbered("4.0/merge", "p1", "p2", "p3", "p4", "p5", "p6")
+B1, B2, B3 = numbered("4.0/boot", "b1", "b2", "b3")
+
+
+@dataclass(slots=True)
+class _Pulls:
+    """Pulls under way, by the version that they are for."""
+
+    under_way: dict[str, int] = field(default_factory=dict)
+    again_ns: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By version and node the moment before which it is not asked again."""
+
+
+class Rows:
+    """The design of 4.0 to 5.0."""
+
+    steps = tuple(step.name for step in (E1, E2, E3, E4, E5, E6, E7, E8, P1, P2, P3, P4, P5, P6, B1, B2, B3))
+
+    def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0) -> None:
+        self.flaws = flaws
+        self._requests = Requests(ring, self.change)
+        self._writing = Writing(keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws)
+        self._pull_delay_ns = round(pull_delay_s * _S)
+
+    # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def serve(self, node: SimulatedNode, request: Invoke) -> Steps:
+        """Carry out a client's request."""
+        return self._requests.serve(node, request)
+
+    def change(self, node: SimulatedNode, f: str, value: Mapping[str, Any]) -> Steps:
+        """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
+        assert node.server is not None
+        return node.server.staged("migration", self._apply(node, f, value))
+
+    def _apply(self, node: SimulatedNode, f: str, value: Mapping[str, Any]) -> Steps:
+        server = node.server
+        assert server is not None
+        yield E1
+        before = server.memory
+        making = Making(partial(_time_id, node), node.clock.schema_stamp_us())
+        after = carry_out(before, f, value, making)
+        yield E2
+        if after is before:
+            return False
+        yield E3
+        rows = difference(before, after, node.clock.schema_stamp_us(), self._writing)
+        yield E4
+        yield Sync()
+        node.disk.schema.merge(rows)
+        yield E5
+        self._install(node, after)
+        yield E6
+        server.version = node.disk.schema.version()
+        yield E7
+        server.gossip.tell()
+        yield E8
+        for name in server.gossip.peers_alive():
+            server.send(name, "push", rows)
+        return True
+
+    # ── a merge ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive(self, node: SimulatedNode, message: Message) -> Steps | None:
+        """Handle a message: rows that were pushed, a pull, or one of the data path."""
+        server = node.server
+        assert server is not None
+        match message.kind:
+            case "push":
+                return self._merge(node, message.body)
+            case "pull":
+                server.answer(message, node.disk.schema.changes())
+                return None
+        self._requests.data.receive(node, message)
+        return None
+
+    def _merge(self, node: SimulatedNode, rows: Sequence[RowChange]) -> Steps:
+        """Merge rows; a load that fails is logged, and nothing is told to whoever sent them."""
+        assert node.server is not None
+        try:
+            yield from node.server.staged("migration", self._merge_rows(node, rows))
+        except ServerSaid as said:
+            node.console.error(
+                "MigrationStage:1",
+                "JVMStabilityInspector.java:70",
+                "Exception in thread Thread[MigrationStage:1,5,MigrationStage]",
+                said.stack,
+            )
+
+    def _merge_rows(self, node: SimulatedNode, rows: Sequence[RowChange]) -> Steps:
+        server = node.server
+        assert server is not None
+        yield P1
+        yield Sync()
+        node.disk.schema.merge(rows)
+        yield P2
+        touched = sorted({row.keyspace for row in rows})
+        loaded = load_keyspaces(node.disk.schema, touched, server.memory, partial(_warn, node))
+        yield P3
+        self._drop_files(node, loaded)
+        yield P4
+        self._install(node, loaded)
+        yield P5
+        server.version = node.disk.schema.version()
+        yield P6
+        server.gossip.tell()
+
+    def _install(self, node: SimulatedNode, schema: Schema) -> None:
+        """Serve this schema from now on; files of tables that are not in it are dropped."""
+        assert node.server is not None
+        self._drop_files(node, schema)
+        node.server.memory = schema
+        for keyspace in schema.values():
+            for table in (*keyspace.tables.values(), *keyspace.views.values()):
+                node.disk.files(keyspace.name, table.name, table.id)
+
+    def _drop_files(self, node: SimulatedNode, schema: Schema) -> None:
+        """Take a snapshot of each table that the schema no longer has under its id, and delete its files."""
+        assert node.server is not None
+        for table in _tables(node.server.memory):
+            keyspace = schema.get(table.keyspace)
+            now = None if keyspace is None else keyspace.relation(table.name)
+            if (now is None or now.id != table.id) and (files := node.disk.tables.get(table.id)) is not None:
+                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
+
+    # ── gossip, pulls ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def gossip(self, node: SimulatedNode) -> Mapping[str, Any]:
+        """Return the node's schema version."""
+        assert node.server is not None
+        return {"version": str(node.server.version)}
+
+    def heard(self, node: SimulatedNode, name: str, state: Mapping[str, Any]) -> None:
+        """Pull from a node whose version differs."""
+        server = node.server
+        assert server is not None
+        version = state["version"]
+        if server.phase == "booting" or version == str(server.version):
+            return
+        pulls: _Pulls = server.state
+        now_ns = node.kernel.heap.now_ns
+        if pulls.under_way.get(version, 0) >= _PULLS_AT_ONCE or now_ns < pulls.again_ns.get((version, name), 0):
+            return
+        pulls.under_way[version] = pulls.under_way.get(version, 0) + 1
+        pulls.again_ns[version, name] = now_ns + 2 * self._pull_delay_ns
+        at_once = not server.memory or server.uptime_ns < self._pull_delay_ns
+        server.begin("pull", self._pull(node, name, version, 0 if at_once else self._pull_delay_ns))
+
+    def _pull(self, node: SimulatedNode, name: str, version: str, delay_ns: int) -> Steps:
+        server = node.server
+        assert server is not None
+        yield Sleep(delay_ns)
+        if version != str(server.version) and server.gossip.alive(name):
+            answers: Gather = yield server.ask([name], "pull", None, need=1, limit_ns=_PULL_LIMIT_NS)
+            if answers.enough:
+                yield from self._merge(node, answers.answers[name])
+        server.state.under_way[version] -= 1
+
+    # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def boot(self, node: SimulatedNode) -> Steps:
+        """Load all keyspaces from disk, join gossip, and wait for the others' state."""
+        server = node.server
+        assert server is not None
+        server.state = _Pulls()
+        yield B1
+        yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
+        try:
+            schema = load_keyspaces(node.disk.schema, sorted(node.disk.schema.keyspaces), {}, partial(_warn, node))
+        except ServerSaid as said:
+            raise Died(said.stack) from None
+        yield B2
+        self._install(node, schema)
+        server.version = node.disk.schema.version()
+        yield B3
+        server.gossip.begin()
+        yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+
+
+def _tables(schema: Schema) -> Iterable[Table]:
+    for keyspace in schema.values():
+        yield from keyspace.tables.values()
+        yield from keyspace.views.values()
+
+
+def _warn(node: SimulatedNode, text: str) -> None:
+    node.console.warn("MigrationStage:1", "ViewManager.java:122", text)
+
+
+def _time_id(node: SimulatedNode, _keyspace: str, _name: str) -> str:
+    """Make a table's id: a time UUID of this node, which no other node makes."""
+    ids = node.kernel.draws.stream("ids", node.name)
+    hundreds_ns = node.clock.wall_ns() // 100
+    low, middle, high = hundreds_ns & 0xFFFFFFFF, (hundreds_ns >> 32) & 0xFFFF, (hundreds_ns >> 48) & 0x0FFF
+    return f"{low:08x}{middle:04x}{0x1000 | high:04x}{ids.bits() & 0xFFFFFFFFFFFFFFFF:016x}"

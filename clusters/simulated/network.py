@@ -1,0 +1,101 @@
+"""Network: links between nodes, one a direction, with the order of TCP.
+
+A packet filter of the receiving node (`schemaquake.clusters.simulated.shell`) drops segments on arrival. TCP sends them
+again: a message that was held back arrives soon after the filter is gone, unless it is older than the time after which
+servers let messages expire, or the connection was given up meanwhile, because one side takes the other for dead.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from schemaquake.clusters.simulated.draws import Stream
+
+if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.kernel import Kernel
+    from schemaquake.clusters.simulated.node import SimulatedNode
+    from schemaquake.clusters.simulated.server import Message
+
+__all__ = ["Network"]
+
+_US: Final = 1_000
+_MS: Final = 1_000_000
+_EXPIRES_NS: Final = 10_000 * _MS
+_SENT_AGAIN_NS: Final = 200 * _MS
+
+
+class _Link:
+    __slots__ = ("draws", "epoch", "held", "last_ns")
+
+    def __init__(self, draws: Stream) -> None:
+        self.draws = draws
+        self.last_ns = 0
+        self.held: list[tuple[int, Message]] = []
+        self.epoch = 0
+        """Counts connections: what was sent on an earlier one is lost."""
+
+
+class Network:
+    """All links of one cluster."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._links: dict[tuple[str, str], _Link] = {}
+        self._nodes: dict[str, SimulatedNode] = {}
+
+    def join(self, node: SimulatedNode) -> None:
+        """Give a node its links to all others."""
+        for name in self._nodes:
+            for pair in ((name, node.name), (node.name, name)):
+                self._links[pair] = _Link(self._kernel.draws.stream("link", *pair))
+        self._nodes[node.name] = node
+
+    def send(self, sender: SimulatedNode, receiver: str, message: Message) -> None:
+        """Send a message; it arrives 0.1 to 0.4 ms later, after those before it."""
+        link = self._links[sender.name, receiver]
+        heap = self._kernel.heap
+        arrives_ns = (
+            heap.now_ns
+            + link.draws.between(100 * _US, 400 * _US)
+            + self._nodes[receiver].filters.delay_ns(sender.address, link.draws)
+        )
+        if arrives_ns <= link.last_ns:
+            arrives_ns = link.last_ns + 1
+        link.last_ns = arrives_ns
+        heap.at(arrives_ns, partial(self._arrive, sender.name, receiver, link, link.epoch, heap.now_ns, message))
+
+    def _arrive(self, sender: str, receiver: str, link: _Link, epoch: int, sent_ns: int, message: Message) -> None:
+        if epoch != link.epoch:
+            return
+        node = self._nodes[receiver]
+        filters = node.filters
+        if link.held or (filters.active and filters.drops(self._nodes[sender].address)):
+            link.held.append((sent_ns, message))
+            return
+        node.arrive(message)
+
+    def lift(self, receiver: SimulatedNode) -> None:
+        """Let what a filter of this node held back arrive, if nothing holds it back any more."""
+        for (sender, name), link in self._links.items():
+            if name == receiver.name and link.held and not receiver.filters.cuts(self._nodes[sender].address):
+                self._kernel.after(
+                    link.draws.between(_SENT_AGAIN_NS // 2, _SENT_AGAIN_NS),
+                    partial(self._release, sender, receiver, link),
+                )
+
+    def _release(self, sender: str, receiver: SimulatedNode, link: _Link) -> None:
+        if receiver.filters.cuts(self._nodes[sender].address):
+            return
+        held, link.held = link.held, []
+        now_ns = self._kernel.heap.now_ns
+        for sent_ns, message in held:
+            if now_ns - sent_ns <= _EXPIRES_NS:
+                receiver.arrive(message)
+
+    def reset(self, node: SimulatedNode, peer: str) -> None:
+        """Give up the connections between two nodes: what is under way on them is lost."""
+        for pair in ((node.name, peer), (peer, node.name)):
+            link = self._links[pair]
+            link.epoch += 1
+            link.held.clear()

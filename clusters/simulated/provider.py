@@ -1,0 +1,82 @@
+"""Provider: `--cluster simulated`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from schemaquake.clusters.simulated.cluster import SimulatedCluster
+from schemaquake.clusters.simulated.draws import Draws
+from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.models.model import Model
+from schemaquake.clusters.simulated.models.rows import Rows
+from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of
+from schemaquake.clusters.systems.system import parse_system
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.run.event_heap import EventHeap
+from schemaquake.harness.run.simulated_runtime import SimulatedRuntime
+
+__all__ = ["OPTIONS", "SimulatedProvider"]
+
+_Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint], Model]
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "bugs": "the flaws that are switched on: `default`, `none`, or names with + or -, with commas",
+    "bug": "one flaw alone, switched on in a design that has no other",
+}
+
+_MODELS: Final[Mapping[str, _Build]] = {
+    "rows": lambda ring, flaws, blueprint: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
+}
+"""Models by the name that a blueprint gives."""
+
+
+class SimulatedProvider:
+    """Clusters in virtual time: no Java, no root, no waiting."""
+
+    name = "simulated"
+    takes_options = OPTIONS
+
+    def __init__(self) -> None:
+        self._runtime: SimulatedRuntime | None = None
+
+    def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:  # noqa: ARG002 - nothing is fetched
+        """Refuse what cannot be simulated. Raises PlanError."""
+        blueprint = blueprint_of(plan.system)
+        flaws = flaws_of(blueprint, plan.options)
+        return {"simulated": blueprint.like, "flaws": ", ".join(sorted(flaws)) or "none"}
+
+    def demands(self, plan: Plan) -> Demands:
+        """Return the features of the system; memory is hardly needed. Raises PlanError."""
+        return Demands(memory_mb=200, features=parse_system(plan.system).features)
+
+    def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - nothing is to be enclosed
+        """Return no command."""
+        return ()
+
+    def runtime(self, plan: Plan) -> SimulatedRuntime:  # noqa: ARG002 - the heap begins at 0 for all
+        """Return the runtime in virtual time that the cluster shares."""
+        self._runtime = SimulatedRuntime(EventHeap())
+        return self._runtime
+
+    def create(self, plan: Plan, folder: Path) -> SimulatedCluster:
+        """Create the cluster of this plan. Raises PlanError."""
+        assert self._runtime is not None
+        blueprint = blueprint_of(plan.system)
+        kernel = Kernel(self._runtime.heap, Draws(plan.seed))
+        model = _MODELS[blueprint.model](Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint)
+        return SimulatedCluster(
+            parse_system(plan.system),
+            model,
+            kernel,
+            names=plan.node_names,
+            folder=folder,
+            start_timeout_s=plan.start_timeout_s,
+        )
+
+    def heal(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - a simulation leaves nothing behind
+        """Undo nothing: a simulation ends with its process."""
+        return ()

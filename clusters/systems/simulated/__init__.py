@@ -1,0 +1,1 @@
+"""Simulated systems: which real system each is a model of, and the flaws that it has."""

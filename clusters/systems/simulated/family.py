@@ -1,0 +1,126 @@
+"""The family `simulated`: `simulated:cassandra-5.0` is a model of that system, with the flaws that it has (`systems.toml`)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from schemaquake.clusters.systems.system import System, parse_system
+from schemaquake.harness.errors import PlanError
+
+__all__ = ["Blueprint", "Flaw", "Simulated", "blueprint_of", "flaws_of", "known_flaws"]
+
+_PRODUCT: Final = "simulated"
+_NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "accord"})
+"""Features of the real systems that no model has yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blueprint:
+    """One simulated system."""
+
+    name: str
+    like: str
+    """The real system whose features, client and schema tables it has."""
+    model: str
+    pull_delay_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """One switch: a defect of a real system, and the anomalies that it must be reported as."""
+
+    name: str
+    ticket: str
+    text: str
+    gives: tuple[str, ...]
+    systems: frozenset[str]
+    """Simulated systems that have it by default."""
+
+
+class Simulated:
+    """Models of systems, in virtual time."""
+
+    title = "Simulated"
+
+    @property
+    def known_versions(self) -> tuple[str, ...]:
+        """The simulated systems."""
+        return tuple(_document()["system"])
+
+    def parse(self, text: str) -> System:
+        """Make the system of `simulated:cassandra-5.0`. Raises PlanError."""
+        blueprint = blueprint_of(text)
+        real = parse_system(blueprint.like)
+        return replace(
+            real,
+            product=_PRODUCT,
+            version=blueprint.name,
+            features=real.features - _NOT_MODELLED,
+            memory_mb=0,
+            pull_delay_s=blueprint.pull_delay_s,
+            launch=None,
+            jars=None,
+            container=None,
+        )
+
+
+def blueprint_of(text: str) -> Blueprint:
+    """Return the blueprint of a simulated system. Raises PlanError for any other."""
+    product, _, name = text.partition(":")
+    systems = _document()["system"]
+    if product != _PRODUCT or name not in systems:
+        known = ", ".join(f"{_PRODUCT}:{each}" for each in systems)
+        raise PlanError(f'"{text}" is not a simulated system. Known: {known}.')
+    return Blueprint(name=name, **systems[name])
+
+
+@cache
+def known_flaws() -> Mapping[str, Flaw]:
+    """Return all flaws by name."""
+    return {
+        name: Flaw(
+            name=name,
+            ticket=each["ticket"],
+            text=each["text"],
+            gives=tuple(each["gives"]),
+            systems=frozenset(each["systems"]),
+        )
+        for name, each in _document()["flaw"].items()
+    }
+
+
+def flaws_of(blueprint: Blueprint, options: Mapping[str, str]) -> frozenset[str]:
+    """Return the flaws that are switched on, by `-O bugs=…` or `-O bug=…`. Raises PlanError for an unknown one."""
+    default = frozenset(flaw.name for flaw in known_flaws().values() if blueprint.name in flaw.systems)
+    if "bug" in options:
+        return frozenset({_known(options["bug"])})
+    flaws = default
+    for word in filter(None, options.get("bugs", "default").split(",")):
+        match word[0]:
+            case "+":
+                flaws |= {_known(word[1:])}
+            case "-":
+                flaws -= {_known(word[1:])}
+            case _ if word == "default":
+                flaws = default
+            case _ if word == "none":
+                flaws = frozenset()
+            case _:
+                flaws = (frozenset() if flaws is default else flaws) | {_known(word)}
+    return flaws
+
+
+def _known(name: str) -> str:
+    if name not in known_flaws():
+        raise PlanError(f'there is no flaw "{name}". Known: {", ".join(known_flaws())}.')
+    return name
+
+
+@cache
+def _document() -> Mapping[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("systems.toml").read_text(encoding="utf-8"))
