@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final, NamedTuple, TypeVar
 
-__all__ = ["is_simulated", "pause_for", "until", "waiting_by"]
+from schemaquake.harness.machine_time import ThreadTasks
+from schemaquake.harness.model.runtime import Tasks
+
+__all__ = ["is_simulated", "pause_for", "tasks", "until", "waiting_by"]
 
 T = TypeVar("T")
 
@@ -19,10 +22,11 @@ T = TypeVar("T")
 class _Time(NamedTuple):
     now_s: Callable[[], float]
     sleep: Callable[[float], None]
+    tasks: Tasks
     simulated: bool = False
 
 
-_TIME: Final[ContextVar[_Time]] = ContextVar("time", default=_Time(time.monotonic, time.sleep))  # noqa: B039 - immutable
+_TIME: Final[ContextVar[_Time]] = ContextVar("time", default=_Time(time.monotonic, time.sleep, ThreadTasks()))  # noqa: B039 - immutable
 
 
 def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, every_s: float = 0.05) -> T:
@@ -30,7 +34,7 @@ def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, ev
 
     Raises TimeoutError after `deadline_s`, naming `what` (a noun phrase) and the last value seen.
     """
-    now_s, sleep, _ = _TIME.get()
+    now_s, sleep, *_ = _TIME.get()
     ends = now_s() + deadline_s
     while True:
         seen = condition()
@@ -51,10 +55,15 @@ def is_simulated() -> bool:
     return _TIME.get().simulated
 
 
+def tasks() -> Tasks:
+    """Return where work beside everything else is done: in threads, or in events of a simulation."""
+    return _TIME.get().tasks
+
+
 @contextmanager
-def waiting_by(now_ns: Callable[[], int], sleep: Callable[[float], None]) -> Iterator[None]:
+def waiting_by(now_ns: Callable[[], int], sleep: Callable[[float], None], tasks: Tasks) -> Iterator[None]:
     """Wait by another clock than the machine's while the block runs, in this thread."""
-    token = _TIME.set(_Time(lambda: now_ns() / 1_000_000_000, sleep, simulated=True))
+    token = _TIME.set(_Time(lambda: now_ns() / 1_000_000_000, sleep, tasks, simulated=True))
     try:
         yield
     finally:

@@ -58,7 +58,7 @@ class SimulatedRuntime:
 
     def waiting(self) -> AbstractContextManager[None]:
         """Wait by virtual time while the block runs."""
-        return waiting_by(self.clock.now_ns, self.sleep)
+        return waiting_by(self.clock.now_ns, self.sleep, self)
 
     def sleep(self, seconds: float) -> None:
         """Let virtual time pass, and carry out every act that falls due in it."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from threading import Event
 
 from schemaquake.harness.errors import ClusterError, HealError, PlanError
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Node, Undo
 from schemaquake.harness.wait import until
-from schemaquake.nemeses.schedule.activity import Activities
+from schemaquake.nemeses.schedule.activity import Activities, Work
 from schemaquake.nemeses.schedule.every_node import on_every
 from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
@@ -93,15 +92,15 @@ class ClockSkew:
         if fault.parameters["kind"] == "strobe":
             half_s = float(fault.parameters["period_s"]) / 2
 
-            def strobe(finishing: Event) -> JSON:
+            def strobe() -> Work[JSON]:
                 toggles = 0
-                while not finishing.wait(half_s):
+                while (yield half_s):
                     toggles += 1
                     for node in nodes:
                         node.skew_clock(_TRUE_S if toggles % 2 else offsets[node.name])
                 return toggles
 
-            self._activities.begin(fault.id, strobe, name=f"clock strobe {fault.id}")
+            self._activities.begin(fault.id, strobe(), name=f"clock strobe {fault.id}")
         return {"observed": True, "nodes": shifted}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from threading import Event
 
 from schemaquake.harness.errors import ClusterError, HealError
 from schemaquake.harness.model.operation import JSON
@@ -22,7 +21,7 @@ from schemaquake.nemeses.process.serving import (
     taking_down,
     words_for_how,
 )
-from schemaquake.nemeses.schedule.activity import Activities
+from schemaquake.nemeses.schedule.activity import Activities, Work
 from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.schedule.timetable import targeted
@@ -80,16 +79,16 @@ class RollingRestart:
         states = taken_down(first, down)
         limit_s = float(fault.parameters["serving_limit_s"])
 
-        def roll(finishing: Event) -> JSON:
+        def roll() -> Work[JSON]:
             restarted = [self._bring_back(first, limit_s)]
             for node in rest:
-                if finishing.is_set():
+                if not (yield 0):
                     break
                 taken_down(node, down)
                 restarted.append(self._bring_back(node, limit_s))
             return restarted
 
-        self._activities.begin(fault.id, roll, name=f"rolling restart {fault.id}")
+        self._activities.begin(fault.id, roll(), name=f"rolling restart {fault.id}")
         return {"observed": True, "nodes": {first.name: states}}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:  # noqa: ARG002 - others look at it

@@ -1,50 +1,65 @@
-"""Activity: the work of a fault between its injection and its healing, in a thread of its own."""
+"""Activity: the work of a fault between its injection and its healing, beside everything else.
+
+The work is a generator that yields its pauses in seconds. It is resumed with True after a whole pause, and with False as soon
+as it is to end: then it returns soon. So it runs in a thread here, and in virtual time in a simulation.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Generator
+from typing import Generic, TypeAlias, TypeVar
 
-__all__ = ["Activities", "Activity"]
+from schemaquake.harness.model.runtime import Sleep, TaskSteps
+from schemaquake.harness.wait import tasks, until
+
+__all__ = ["Activities", "Activity", "Work"]
 
 R = TypeVar("R")
 
+Work: TypeAlias = Generator[float, bool, R]
+
+_S = 1_000_000_000
+
 
 class Activity(Generic[R]):
-    """A thread that works until `finish` is called, which also raises the error that ended the work."""
+    """Work that goes on until `finish` is called, which also raises the error that ended it."""
 
-    def __init__(self, work: Callable[[threading.Event], R], *, name: str) -> None:
-        """Start the thread. `work` polls the given event, or waits on it, and ends soon after it is set."""
-        self._finishing = threading.Event()
+    def __init__(self, work: Work[R], *, name: str) -> None:
+        """Begin the work now."""
+        self._name = name
         self._results: list[R] = []
         self._error: BaseException | None = None
-        self._work = work
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._tasks = tasks()
+        self._task = self._tasks.spawn(name, self._steps(work))
 
     @property
     def is_running(self) -> bool:
         """True until the work has ended."""
-        return self._thread.is_alive()
+        return not self._results and self._error is None
 
     def finish(self, *, deadline_s: float) -> R:
-        """End the work, wait for the thread, and return the work's result.
+        """End the work, wait for it, and return its result.
 
         Raises the work's own error, and TimeoutError if it continues.
         """
-        self._finishing.set()
-        self._thread.join(deadline_s)
-        if self._thread.is_alive():
-            raise TimeoutError(f"{self._thread.name} did not finish within {deadline_s:g} s")
+        self._task.stop()
+        try:
+            until(lambda: not self.is_running, deadline_s=deadline_s, what=f"the end of {self._name}", every_s=0.01)
+        except TimeoutError:
+            raise TimeoutError(f"{self._name} did not finish within {deadline_s:g} s") from None
         if self._error is not None:
             raise self._error
         return self._results[0]
 
-    def _run(self) -> None:
+    def _steps(self, work: Work[R]) -> TaskSteps:
         try:
-            self._results.append(self._work(self._finishing))
-        except BaseException as error:  # noqa: BLE001 - finish() raises it in the caller's thread
+            pause_s = next(work)
+            while True:
+                slept = yield Sleep(self._tasks.clock.now_ns() + round(pause_s * _S))
+                pause_s = work.send(slept)
+        except StopIteration as end:
+            self._results.append(end.value)
+        except BaseException as error:  # noqa: BLE001 - finish() raises it in the caller's place
             self._error = error
 
 
@@ -54,7 +69,7 @@ class Activities(Generic[R]):
     def __init__(self) -> None:
         self._running: dict[int, Activity[R]] = {}
 
-    def begin(self, fault_id: int, work: Callable[[threading.Event], R], *, name: str) -> None:
+    def begin(self, fault_id: int, work: Work[R], *, name: str) -> None:
         """Start an activity for this fault."""
         self._running[fault_id] = Activity(work, name=name)
 

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from schemaquake.clusters.docker.provider import OPTIONS as OF_CONTAINERS
+from schemaquake.clusters.simulated.provider import OPTIONS as OF_SIMULATIONS
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.cli.command_line import application
 from schemaquake.harness.cli.commands import _KINDS
@@ -56,7 +57,8 @@ def test_a_command_is_taken_and_what_it_names_exists(command_line: Any, page: st
         asked = {name for text in ([told] if isinstance(told, str) else told) for name in text.split(",")}
         assert asked - ours - {"none"} <= set(names(kind))
     for system in [said["system"]] if isinstance(said.get("system"), str) else said.get("system") or []:
-        assert recipe_for(parse_system(system)).name
+        assert said.get("cluster") == "simulated" or recipe_for(parse_system(system)).name
+        assert parse_system(system).features
     assert said.get("kind", "workloads") in _KINDS
 
 
@@ -82,7 +84,9 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
     for option in given:
         nemesis, dot, _ = option.partition(".")
         if not dot:
-            assert option in OF_WORKLOADS or (said["cluster"] == "docker" and option in OF_CONTAINERS)
+            assert option in OF_WORKLOADS or option in {"docker": OF_CONTAINERS, "simulated": OF_SIMULATIONS}.get(
+                said["cluster"], {}
+            )
         elif nemesis == "yaml":
             # The local cluster's own: a setting that the recipe of that system has, too, or the page would guess.
             system = parse_system(said["system"])

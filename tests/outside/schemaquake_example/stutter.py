@@ -1,10 +1,9 @@
 """Stutter: a server on an overloaded host does not stop; it freezes and wakes, several times a second."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from threading import Event
 
 from schemaquake.api import (
     JSON,
@@ -49,16 +48,16 @@ class Stutter:
         half_s = fault.parameters["period_s"] / 2
         states = freeze(nodes)
 
-        def stutter(finishing: Event) -> int:
+        def stutter() -> Generator[float, bool, int]:
             pauses = 1
-            while not finishing.wait(half_s):
+            while (yield half_s):
                 for node in nodes:
                     node.resume()
-                finishing.wait(half_s)
+                yield half_s
                 pauses += set(freeze(nodes).values()) == {"paused"}
             return pauses
 
-        self._activities.begin(fault.id, stutter, name=f"stutter {fault.id}")
+        self._activities.begin(fault.id, stutter(), name=f"stutter {fault.id}")
         return {"observed": set(states.values()) == {"paused"}, "nodes": states}
 
     def undo(self, cluster: Cluster, fault: Fault) -> Mapping[str, Sequence[Undo]]:

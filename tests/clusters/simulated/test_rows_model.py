@@ -1,0 +1,51 @@
+"""The rows model of 5.0 breaks as 5.0.9 does (docs/bugs.md), and is silent where nothing races."""
+
+from __future__ import annotations
+
+import pytest
+from simulated_runs import simulate
+
+
+def test_a_type_dropped_while_another_begins_to_use_it_dangles_and_no_node_starts(tmp_path):
+    run = simulate(tmp_path, "drop-type", seed=7, options={"races": "3"})
+    assert {"dangling-type", "schema-disagreement", "node-will-not-start"} <= run.types.keys()
+    first_errors = [start["first_error"] for start in run.notes("node-start") if not start["served"]]
+    assert len(first_errors) == 3
+    assert all("Unknown type sq_drop_type_000.u" in error for error in first_errors)
+
+
+@pytest.mark.parametrize(
+    ("workload", "anomaly"),
+    [
+        ("create-table", "lost-rows"),
+        ("drop-function", "dangling-function"),
+        ("drop-alter", "headless-table"),
+        ("drop-table-view", "orphan-view"),
+        ("drop-keyspace", "resurrected-object"),
+        ("alter-options", "lost-option"),
+        ("alter-type", "lost-field"),
+        ("create-index", "dangling-index-target"),
+    ],
+)
+def test_races_across_a_cut_give_the_anomaly_of_the_real_server(tmp_path, workload, anomaly):
+    run = simulate(tmp_path, workload, seed=3, options={"mode": "partition", "races": "4"})
+    assert anomaly in run.types
+
+
+def test_the_same_statements_one_after_another_break_nothing(tmp_path):
+    run = simulate(tmp_path, "racing-ddl", seed=3, options={"mode": "single", "races": "1"})
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+
+
+@pytest.mark.parametrize("nemesis", ["partition", "kill", "pause", "packet-loss", "rolling-restart"])
+def test_quorums_hold_under_every_fault(tmp_path, nemesis):
+    run = simulate(tmp_path, "quorum", nemesis, seed=4, rate=20, time_limit_s=40)
+    assert dict(run.types) == {}
+    assert run.notes("fault-begins")
+
+
+def test_steps_are_counted_with_the_faults_around_them(tmp_path):
+    run = simulate(tmp_path, "schema-churn", "partition", "kill", seed=2, rate=20, time_limit_s=40)
+    passages = {(step, faults) for step, _, faults, _ in run.books["passages"]}
+    assert {("4.0/apply/e5", ""), ("4.0/apply/e5", "cut"), ("4.0/merge/p2", ""), ("4.0/boot/b1", "")} <= passages
+    assert sum(count for *_, count in run.books["passages"]) > 100
