@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from schemaquake.clusters.cql.completions import completion_of, kind_of
 from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import classify, is_already_there
+from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.said import ServerSaid, as_exception
 from schemaquake.clusters.simulated.schema.describing import describe
+from schemaquake.clusters.simulated.server import Server
 from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.error_words import error_words
@@ -23,12 +25,8 @@ from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.steps import Invoke
+from schemaquake.harness.run.event_heap import Event
 from schemaquake.harness.wait import until
-
-if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.node import SimulatedNode
-    from schemaquake.clusters.simulated.server import Server
-    from schemaquake.harness.run.event_heap import Event
 
 __all__ = ["SimulatedClient", "SimulatedConnector"]
 
@@ -117,7 +115,9 @@ class SimulatedClient:
             return [self._observation(phase, sample, "version", None, None, error=error_words(as_exception(refusal)))]
         query = partial(_query, server)
         version, epoch = self._dialect.schema.read_version(query)
-        definition = {"epoch": epoch, **self._dialect.schema.read_state(query)}
+        authority = self._dialect.authority
+        decides = {} if authority == "disk" else {"authority": authority}
+        definition = {"epoch": epoch, **decides, **self._dialect.schema.read_state(query)}
         seen = [self._observation(phase, sample, "version", None, None, identity=version, definition=definition)]
         if not complete and version == self._last_look.version:
             return seen

@@ -9,8 +9,8 @@ from typing import Final
 import orjson
 
 from schemaquake.clusters.simulated.client import SimulatedConnector
+from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel, rendered
-from schemaquake.clusters.simulated.models.model import Model
 from schemaquake.clusters.simulated.network import Network
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.systems.system import System

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from schemaquake.clusters.simulated.disk import RowKey
-from schemaquake.clusters.simulated.kernel import Steps
+from schemaquake.clusters.simulated.faces import Answers, Node, Steps
+from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.ring import Ring, token_of
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Table
-from schemaquake.clusters.simulated.server import Failure, Gather, Message
-
-if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.node import SimulatedNode
 
 __all__ = ["DataPath", "RowRead", "RowWrite"]
 
@@ -61,7 +58,7 @@ class DataPath:
 
     # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def find(self, node: SimulatedNode, keyspace: str, name: str) -> tuple[Table, int]:
+    def find(self, node: Node, keyspace: str, name: str) -> tuple[Table, int]:
         """Return a table in the node's memory, and its keyspace's replication factor. Raises ServerSaid."""
         assert node.server is not None
         found = node.server.memory.get(keyspace)
@@ -72,7 +69,7 @@ class DataPath:
             raise ServerSaid("InvalidRequest", f"table {name} does not exist")
         return table, found.replication_factor
 
-    def write(self, node: SimulatedNode, keyspace: str, name: str, row: Mapping[str, Any], consistency: str) -> Steps:
+    def write(self, node: Node, keyspace: str, name: str, row: Mapping[str, Any], consistency: str) -> Steps:
         """Write the cells of one row. Raises ServerSaid."""
         table, factor = self.find(node, keyspace, name)
         key = _key_of(table, row)
@@ -86,15 +83,13 @@ class DataPath:
                 cells[column] = (stamp_us, value)
         yield from self.mutate(node, RowWrite(table.id, key, cells), factor, consistency)
 
-    def delete(
-        self, node: SimulatedNode, keyspace: str, name: str, where: Mapping[str, Any], consistency: str
-    ) -> Steps:
+    def delete(self, node: Node, keyspace: str, name: str, where: Mapping[str, Any], consistency: str) -> Steps:
         """Delete one row. Raises ServerSaid."""
         table, factor = self.find(node, keyspace, name)
         write = RowWrite(table.id, _key_of(table, where), {}, node.clock.data_stamp_us())
         yield from self.mutate(node, write, factor, consistency)
 
-    def mutate(self, node: SimulatedNode, write: RowWrite, factor: int, consistency: str) -> Steps:
+    def mutate(self, node: Node, write: RowWrite, factor: int, consistency: str) -> Steps:
         """Send one write to its replicas and wait for them. Raises ServerSaid."""
         replicas = self.ring.replicas(self.ring.place(token_of(write.key[0])), factor)
         need = _block_for(consistency, len(replicas))
@@ -103,13 +98,11 @@ class DataPath:
         alive = [name for name in replicas if server.gossip.alive(name)]
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
-        answers: Gather = yield server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
+        answers: Answers = yield server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
         if not answers.enough:
             raise _short(answers, "Write", consistency)
 
-    def read(
-        self, node: SimulatedNode, keyspace: str, name: str, where: Mapping[str, Any] | None, consistency: str
-    ) -> Steps:
+    def read(self, node: Node, keyspace: str, name: str, where: Mapping[str, Any] | None, consistency: str) -> Steps:
         """Return the rows of a partition or of the whole table as (table, key, cells that live). Raises ServerSaid."""
         table, factor = self.find(node, keyspace, name)
         partition = None if where is None else _key_of(table, where, partial_key=True)[0]
@@ -121,7 +114,7 @@ class DataPath:
         contacts = list(dict.fromkeys(name for names in chosen.values() for name in names))
         server = node.server
         assert server is not None
-        answers: Gather = yield server.ask(
+        answers: Answers = yield server.ask(
             contacts, "read", RowRead(table.id, partition), need=len(contacts), limit_ns=_READ_LIMIT_NS
         )
         if not answers.enough:
@@ -132,7 +125,7 @@ class DataPath:
         living = ((key, _living(table, *row)) for key, row in sorted(merged.items(), key=repr))
         return [(table, key, cells) for key, cells in living if cells]
 
-    def _closest(self, node: SimulatedNode, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
+    def _closest(self, node: Node, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
         """Return the replicas to ask: this node if it is one, then in the order of the ring. Raises ServerSaid."""
         assert node.server is not None
         alive = [name for name in replicas if node.server.gossip.alive(name)]
@@ -156,7 +149,7 @@ class DataPath:
 
     def _repair(
         self,
-        node: SimulatedNode,
+        node: Node,
         table: Table,
         merged: _Rows,
         answers: Mapping[str, _Rows],
@@ -170,13 +163,13 @@ class DataPath:
             behind = [name for name in names if answers[name].get(key) != (deleted_us, cells)]
             if behind:
                 write = RowWrite(table.id, key, cells, deleted_us)
-                repaired: Gather = yield server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS)
+                repaired: Answers = yield server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS)
                 if not repaired.enough:
                     raise _short(repaired, "Read", "repair")
 
     # ── replicas ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def receive(self, node: SimulatedNode, message: Message) -> None:
+    def receive(self, node: Node, message: Message) -> None:
         """Carry out a write or a read of a coordinator, and answer it after the time that it takes."""
         server = node.server
         assert server is not None
@@ -186,7 +179,7 @@ class DataPath:
         else:
             server.after(kernel.cost_ns(20 * _US, 60 * _US), partial(self._read, node, message))
 
-    def _write(self, node: SimulatedNode, message: Message) -> None:
+    def _write(self, node: Node, message: Message) -> None:
         server = node.server
         assert server is not None
         write: RowWrite = message.body
@@ -203,7 +196,7 @@ class DataPath:
         node.disk.files(table.keyspace, table.name, table.id).write(write.key, write.cells, write.deleted_us)
         return server.answer(message, True)
 
-    def _read(self, node: SimulatedNode, message: Message) -> None:
+    def _read(self, node: Node, message: Message) -> None:
         server = node.server
         assert server is not None
         read: RowRead = message.body
@@ -251,7 +244,7 @@ def _unavailable(consistency: str, need: int, alive: int) -> ServerSaid:
     )
 
 
-def _short(answers: Gather, act: str, consistency: str) -> ServerSaid:
+def _short(answers: Answers, act: str, consistency: str) -> ServerSaid:
     """Return the error of a request that too few replicas answered."""
     counts = f"'required_responses': {answers.need}, 'received_responses': {len(answers.answers)}"
     if answers.failures:

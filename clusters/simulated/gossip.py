@@ -7,10 +7,9 @@ servers reach one or two peers a second and a threshold that adapts (phi); in cl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.server import Server
+from schemaquake.clusters.simulated.faces import Node, Server
 
 __all__ = ["Gossip"]
 
@@ -21,11 +20,12 @@ _DEAD_AFTER_NS: Final = 8 * _BEAT_NS
 class Gossip:
     """One server's knowledge of the others."""
 
-    __slots__ = ("_beats", "_server", "heard_ns", "states", "up")
+    __slots__ = ("_beats", "_node", "_server", "heard_ns", "states", "up")
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, node: Node, server: Server) -> None:
+        self._node = node
         self._server = server
-        self._beats = server.node.kernel.draws.stream("gossip", server.node.name)
+        self._beats = node.kernel.draws.stream("gossip", node.name)
         self.heard_ns: dict[str, int] = {}
         self.states: dict[str, Mapping[str, Any]] = {}
         self.up: dict[str, bool] = {}
@@ -36,22 +36,22 @@ class Gossip:
 
     def alive(self, name: str) -> bool:
         """Return whether this server takes that node for alive."""
-        return name == self._server.node.name or self.up.get(name, False)
+        return name == self._node.name or self.up.get(name, False)
 
     def peers_alive(self) -> list[str]:
         """Return the other nodes that this server takes for alive, in order."""
-        return [name for name in self._server.node.peers if self.up.get(name, False)]
+        return [name for name in self._node.peers if self.up.get(name, False)]
 
     def tell(self) -> None:
         """Send the present state to every peer now."""
-        node = self._server.node
+        node = self._node
         state = node.model.gossip(node)
         for name in node.peers:
             self._server.send(name, "gossip", state)
 
     def hear(self, name: str, state: Mapping[str, Any]) -> None:
         """Take note of another node's state, and let the model see it."""
-        node = self._server.node
+        node = self._node
         if state.get("shutdown"):
             self._convict(name)
             return
@@ -64,21 +64,20 @@ class Gossip:
 
     def forgive(self) -> None:
         """Count from now: a server that was paused heard of nobody, and convicts nobody for that."""
-        now_ns = self._server.node.kernel.heap.now_ns
+        now_ns = self._node.kernel.heap.now_ns
         self.heard_ns = dict.fromkeys(self.heard_ns, now_ns)
 
     def _beat(self, every_ns: int) -> None:
-        server = self._server
-        now_ns = server.node.kernel.heap.now_ns
+        now_ns = self._node.kernel.heap.now_ns
         for name, heard_ns in self.heard_ns.items():
             if self.up[name] and now_ns - heard_ns > _DEAD_AFTER_NS:
                 self._convict(name)
         self.tell()
-        server.after(every_ns, lambda: self._beat(every_ns))
+        self._server.after(every_ns, lambda: self._beat(every_ns))
 
     def _convict(self, name: str) -> None:
         if self.up.get(name, False):
-            node = self._server.node
+            node = self._node
             self.up[name] = False
-            node.network.reset(node, name)
+            node.disconnect(name)
             node.console.info("GossipTasks:1", "Gossiper.java:1450", f"InetAddress {node.endpoint(name)} is now DOWN")

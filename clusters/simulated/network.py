@@ -8,21 +8,31 @@ servers let messages expire, or the connection was given up meanwhile, because o
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from schemaquake.clusters.simulated.draws import Stream
+from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.shell import Filters
 
-if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.kernel import Kernel
-    from schemaquake.clusters.simulated.node import SimulatedNode
-    from schemaquake.clusters.simulated.server import Message
-
-__all__ = ["Network"]
+__all__ = ["Endpoint", "Network"]
 
 _US: Final = 1_000
 _MS: Final = 1_000_000
 _EXPIRES_NS: Final = 10_000 * _MS
 _SENT_AGAIN_NS: Final = 200 * _MS
+
+
+class Endpoint(Protocol):
+    """A node as the network sees it."""
+
+    name: str
+    address: str
+    filters: Filters
+
+    def arrive(self, message: Message) -> None:
+        """Take a message."""
+        ...
 
 
 class _Link:
@@ -42,16 +52,16 @@ class Network:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._links: dict[tuple[str, str], _Link] = {}
-        self._nodes: dict[str, SimulatedNode] = {}
+        self._nodes: dict[str, Endpoint] = {}
 
-    def join(self, node: SimulatedNode) -> None:
+    def join(self, node: Endpoint) -> None:
         """Give a node its links to all others."""
         for name in self._nodes:
             for pair in ((name, node.name), (node.name, name)):
                 self._links[pair] = _Link(self._kernel.draws.stream("link", *pair))
         self._nodes[node.name] = node
 
-    def send(self, sender: SimulatedNode, receiver: str, message: Message) -> None:
+    def send(self, sender: Endpoint, receiver: str, message: Message) -> None:
         """Send a message; it arrives 0.1 to 0.4 ms later, after those before it."""
         link = self._links[sender.name, receiver]
         heap = self._kernel.heap
@@ -75,7 +85,7 @@ class Network:
             return
         node.arrive(message)
 
-    def lift(self, receiver: SimulatedNode) -> None:
+    def lift(self, receiver: Endpoint) -> None:
         """Let what a filter of this node held back arrive, if nothing holds it back any more."""
         for (sender, name), link in self._links.items():
             if name == receiver.name and link.held and not receiver.filters.cuts(self._nodes[sender].address):
@@ -84,7 +94,7 @@ class Network:
                     partial(self._release, sender, receiver, link),
                 )
 
-    def _release(self, sender: str, receiver: SimulatedNode, link: _Link) -> None:
+    def _release(self, sender: str, receiver: Endpoint, link: _Link) -> None:
         if receiver.filters.cuts(self._nodes[sender].address):
             return
         held, link.held = link.held, []
@@ -93,7 +103,7 @@ class Network:
             if now_ns - sent_ns <= _EXPIRES_NS:
                 receiver.arrive(message)
 
-    def reset(self, node: SimulatedNode, peer: str) -> None:
+    def reset(self, node: Endpoint, peer: str) -> None:
         """Give up the connections between two nodes: what is under way on them is lost."""
         for pair in ((node.name, peer), (peer, node.name)):
             link = self._links[pair]

@@ -10,11 +10,12 @@ from typing import Any, Final, Literal
 
 from schemaquake.clusters.simulated.clock import NodeClock
 from schemaquake.clusters.simulated.disk import Disk
+from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel
-from schemaquake.clusters.simulated.models.model import Model
+from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.network import Network
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.server import Message, Server
+from schemaquake.clusters.simulated.server import Answers, Server
 from schemaquake.clusters.simulated.server_log import ServerLog
 from schemaquake.clusters.simulated.shell import Filters, execute
 from schemaquake.harness.model.protocols import Boot, Executed
@@ -74,7 +75,7 @@ class SimulatedNode:
         self.clock.restart()
         self.exit_code = None
         self._started_ns = self.kernel.heap.now_ns
-        server = self.server = Server(self)
+        server = self.server = Server(self, self)
         server.begin("boot", self.model.boot(self), partial(self._boot_done, server))
 
     def _boot_done(self, server: Server, _result: Any, _said: ServerSaid | None) -> None:
@@ -166,6 +167,14 @@ class SimulatedNode:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def send(self, receiver: str, message: Message) -> None:
+        """Send a message over the network."""
+        self.network.send(self, receiver, message)
+
+    def disconnect(self, name: str) -> None:
+        """Give up the connections to a node: what is under way on them is lost."""
+        self.network.reset(self, name)
+
     def arrive(self, message: Message) -> None:
         """Take a message from the network; a server that does not run takes none."""
         if self.server is None:
@@ -184,9 +193,9 @@ class SimulatedNode:
         server = self.server
         assert server is not None
         if message.kind == "answer":
-            gather = message.gather
-            if gather is not None and gather.server is server:
-                gather.receive(message.sender, message.body)
+            answers: Answers = message.question
+            if answers.server is server:
+                answers.receive(message.sender, message.body)
         elif message.kind == "gossip":
             server.gossip.hear(message.sender, message.body)
         else:

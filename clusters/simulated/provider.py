@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 
 from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
+from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel
-from schemaquake.clusters.simulated.models.model import Model
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of

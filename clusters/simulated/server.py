@@ -5,48 +5,46 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
+from schemaquake.clusters.simulated import faces
+from schemaquake.clusters.simulated.faces import Steps
 from schemaquake.clusters.simulated.gossip import Gossip
-from schemaquake.clusters.simulated.kernel import Lock, Process, Steps
+from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.processes import Lock, Process
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table
+from schemaquake.harness.run.event_heap import Event
 
-if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.node import SimulatedNode
-    from schemaquake.harness.run.event_heap import Event
-
-__all__ = ["Failure", "Gather", "Message", "Server"]
+__all__ = ["Answers", "Post", "Server"]
 
 
-class Failure(NamedTuple):
-    """The answer of a node that could not do what it was asked for."""
+class Post(Protocol):
+    """The way of a server's messages."""
 
-    reason: str
+    def send(self, receiver: str, message: Message) -> None:
+        """Send a message over the network."""
+        ...
 
-
-class Message(NamedTuple):
-    """A message from one server to another. `gather` waits for its answer; None: nobody does."""
-
-    sender: str
-    kind: str
-    body: Any
-    gather: Gather | None = None
+    def handle(self, message: Message) -> None:
+        """Handle a message that this server sent itself."""
+        ...
 
 
 class Server:
     """One life of one node."""
 
-    def __init__(self, node: SimulatedNode) -> None:
+    def __init__(self, node: faces.Node, post: Post) -> None:
         self.node = node
+        self._post = post
         self.started_ns = node.kernel.heap.now_ns
         self.phase: Literal["booting", "serving"] = "booting"
         self.processes: dict[Process, None] = {}
-        self.stages: dict[str, deque[Process]] = {}
+        self._stages: dict[str, deque[faces.Process]] = {}
         self.requests: dict[Callable[[Any, ServerSaid | None], None], None] = {}
         """Clients that wait for an answer."""
-        self.gossip = Gossip(self)
+        self.gossip = Gossip(node, self)
         self.version: UUID | None = None
         """The schema version that it tells others."""
         self.state: Any = None
@@ -84,7 +82,22 @@ class Server:
 
     def begin(self, handling: str, steps: Steps, done: Callable[[Any, ServerSaid | None], None] | None = None) -> None:
         """Begin a process now."""
-        Process(self, handling, steps, done).resume()
+        process = Process(self.node, self, handling, steps, partial(self._end, done))
+        self.processes[process] = None
+        process.resume()
+
+    def _end(
+        self,
+        done: Callable[[Any, ServerSaid | None], None] | None,
+        process: Process,
+        result: Any,
+        said: ServerSaid | None,
+    ) -> None:
+        del self.processes[process]
+        if done is not None:
+            done(result, said)
+        elif said is not None:
+            raise said  # a defect of the model: a protocol that nobody asked for has nobody to refuse
 
     def after(self, delay_ns: int, act: Callable[[], None]) -> None:
         """Have `act` happen that much later, if the server still lives; later still if it is paused then."""
@@ -103,45 +116,53 @@ class Server:
         try:
             return (yield from steps)
         finally:
-            self.release(stage)
+            self._release(stage)
 
-    def release(self, stage: str) -> None:
+    def enter(self, stage: str, process: faces.Process) -> bool:
+        """Take a stage for a process: True if it is free, else the process is resumed when its turn comes."""
+        waiting = self._stages.get(stage)
+        if waiting is None:
+            self._stages[stage] = deque()
+            return True
+        waiting.append(process)
+        return False
+
+    def _release(self, stage: str) -> None:
         """Leave the stage to the next process that waits for it."""
-        waiting = self.stages.get(stage)
+        waiting = self._stages.get(stage)
         if waiting:
             self.node.kernel.after(0, waiting.popleft().resume)
         else:
-            self.stages.pop(stage, None)
+            self._stages.pop(stage, None)
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send(self, receiver: str, kind: str, body: Any = None) -> None:
         """Send a message that nobody answers."""
-        self.node.network.send(self.node, receiver, Message(self.node.name, kind, body))
+        self._post.send(receiver, Message(self.node.name, kind, body))
 
-    def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Gather:
-        """Ask these nodes, perhaps this one too; the process that yields the answer waits until `need` have answered."""
+    def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:
+        """Ask these nodes, perhaps this one too; the process that yields the answers waits until `need` have come."""
         names = list(receivers)
-        gather = Gather(self, names, need, limit_ns)
-        message = Message(self.node.name, kind, body, gather)
+        answers = Answers(self, names, need, limit_ns)
+        message = Message(self.node.name, kind, body, answers)
         for name in names:
             if name == self.node.name:
-                self.node.handle(message)
+                self._post.handle(message)
             else:
-                self.node.network.send(self.node, name, message)
-        return gather
+                self._post.send(name, message)
+        return answers
 
     def answer(self, message: Message, body: Any) -> None:
         """Answer a message; `body` is a Failure if it could not be done."""
-        gather = message.gather
-        assert gather is not None
+        answers: Answers = message.question
         if message.sender == self.node.name:
-            gather.receive(self.node.name, body)
+            answers.receive(self.node.name, body)
         else:
-            self.node.network.send(self.node, message.sender, Message(self.node.name, "answer", body, gather))
+            self._post.send(message.sender, Message(self.node.name, "answer", body, answers))
 
 
-class Gather:
+class Answers:
     """The answers of several nodes to one question; resumes its process with itself."""
 
     __slots__ = ("_limit", "_limit_ns", "_process", "_unanswered", "answers", "failures", "need", "server")
@@ -155,7 +176,7 @@ class Gather:
         self._unanswered = len(names)
         self._limit_ns = limit_ns
         self._limit: Event | None = None
-        self._process: Process | None = None
+        self._process: faces.Process | None = None
 
     @property
     def enough(self) -> bool:
@@ -167,7 +188,7 @@ class Gather:
         """True if too many have failed."""
         return len(self.answers) + self._unanswered < self.need
 
-    def begin(self, process: Process) -> bool:
+    def begin(self, process: faces.Process) -> bool:
         """Wait for the answers."""
         if self.enough or self.in_vain:
             return True

@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from schemaquake.clusters.simulated.data import DataPath
-from schemaquake.clusters.simulated.kernel import Steps
+from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.models.statements import Select, Update, parse
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.node import SimulatedNode
     from schemaquake.harness.model.queries import Query
     from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["Change", "Requests"]
 
-Change: TypeAlias = Callable[["SimulatedNode", str, Mapping[str, Any]], Steps]
+Change: TypeAlias = Callable[[Node, str, Mapping[str, Any]], Steps]
 """Carries out one schema change on its coordinator, and returns whether there was anything to change."""
 
 
@@ -30,7 +29,7 @@ class Requests:
         self.data = DataPath(ring)
         self._change = change
 
-    def serve(self, node: SimulatedNode, request: Invoke) -> Steps:
+    def serve(self, node: Node, request: Invoke) -> Steps:
         """Carry out a request: returns rows of a read, `applied` of a schema change, else None. Raises ServerSaid."""
         if request.query is not None:
             return self._query(node, request.query)
@@ -48,12 +47,12 @@ class Requests:
                 return self._know_table(node, value)
         return _refuse(f"{f} is not modelled")
 
-    def _know_table(self, node: SimulatedNode, value: Mapping[str, Any]) -> Steps:
+    def _know_table(self, node: Node, value: Mapping[str, Any]) -> Steps:
         self.data.find(node, value["keyspace"], value["table"])
         return
         yield
 
-    def _read_rows(self, node: SimulatedNode, value: Mapping[str, Any]) -> Steps:
+    def _read_rows(self, node: Node, value: Mapping[str, Any]) -> Steps:
         keyspace, name, columns = value["keyspace"], value["table"], value["columns"]
         table, _ = self.data.find(node, keyspace, name)
         for column in columns or ():
@@ -65,7 +64,7 @@ class Requests:
             for table, key, cells in found
         ]
 
-    def _query(self, node: SimulatedNode, query: Query) -> Steps:
+    def _query(self, node: Node, query: Query) -> Steps:
         statement = parse(query.text)
         match statement:
             case Update(keyspace, name, row):

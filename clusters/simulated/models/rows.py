@@ -35,9 +35,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from schemaquake.clusters.simulated.kernel import Died, Sleep, Steps, Sync
+from schemaquake.clusters.simulated.faces import Answers, Node, Steps
+from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
@@ -45,10 +47,8 @@ from schemaquake.clusters.simulated.schema.definitions import Schema, Table
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
-from schemaquake.clusters.simulated.server import Gather, Message
 
 if TYPE_CHECKING:
-    from schemaquake.clusters.simulated.node import SimulatedNode
     from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["Rows"]
@@ -85,16 +85,16 @@ class Rows:
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def serve(self, node: SimulatedNode, request: Invoke) -> Steps:
+    def serve(self, node: Node, request: Invoke) -> Steps:
         """Carry out a client's request."""
         return self._requests.serve(node, request)
 
-    def change(self, node: SimulatedNode, f: str, value: Mapping[str, Any]) -> Steps:
+    def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
         assert node.server is not None
         return node.server.staged("migration", self._apply(node, f, value))
 
-    def _apply(self, node: SimulatedNode, f: str, value: Mapping[str, Any]) -> Steps:
+    def _apply(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         server = node.server
         assert server is not None
         yield E1
@@ -122,7 +122,7 @@ class Rows:
 
     # ── a merge ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def receive(self, node: SimulatedNode, message: Message) -> Steps | None:
+    def receive(self, node: Node, message: Message) -> Steps | None:
         """Handle a message: rows that were pushed, a pull, or one of the data path."""
         server = node.server
         assert server is not None
@@ -135,7 +135,7 @@ class Rows:
         self._requests.data.receive(node, message)
         return None
 
-    def _merge(self, node: SimulatedNode, rows: Sequence[RowChange]) -> Steps:
+    def _merge(self, node: Node, rows: Sequence[RowChange]) -> Steps:
         """Merge rows; a load that fails is logged, and nothing is told to whoever sent them."""
         assert node.server is not None
         try:
@@ -148,7 +148,7 @@ class Rows:
                 said.stack,
             )
 
-    def _merge_rows(self, node: SimulatedNode, rows: Sequence[RowChange]) -> Steps:
+    def _merge_rows(self, node: Node, rows: Sequence[RowChange]) -> Steps:
         server = node.server
         assert server is not None
         yield P1
@@ -166,7 +166,7 @@ class Rows:
         yield P6
         server.gossip.tell()
 
-    def _install(self, node: SimulatedNode, schema: Schema) -> None:
+    def _install(self, node: Node, schema: Schema) -> None:
         """Serve this schema from now on; files of tables that are not in it are dropped."""
         assert node.server is not None
         self._drop_files(node, schema)
@@ -175,7 +175,7 @@ class Rows:
             for table in (*keyspace.tables.values(), *keyspace.views.values()):
                 node.disk.files(keyspace.name, table.name, table.id)
 
-    def _drop_files(self, node: SimulatedNode, schema: Schema) -> None:
+    def _drop_files(self, node: Node, schema: Schema) -> None:
         """Take a snapshot of each table that the schema no longer has under its id, and delete its files."""
         assert node.server is not None
         for table in _tables(node.server.memory):
@@ -186,12 +186,12 @@ class Rows:
 
     # ── gossip, pulls ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def gossip(self, node: SimulatedNode) -> Mapping[str, Any]:
+    def gossip(self, node: Node) -> Mapping[str, Any]:
         """Return the node's schema version."""
         assert node.server is not None
         return {"version": str(node.server.version)}
 
-    def heard(self, node: SimulatedNode, name: str, state: Mapping[str, Any]) -> None:
+    def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
         """Pull from a node whose version differs."""
         server = node.server
         assert server is not None
@@ -207,19 +207,19 @@ class Rows:
         at_once = not server.memory or server.uptime_ns < self._pull_delay_ns
         server.begin("pull", self._pull(node, name, version, 0 if at_once else self._pull_delay_ns))
 
-    def _pull(self, node: SimulatedNode, name: str, version: str, delay_ns: int) -> Steps:
+    def _pull(self, node: Node, name: str, version: str, delay_ns: int) -> Steps:
         server = node.server
         assert server is not None
         yield Sleep(delay_ns)
         if version != str(server.version) and server.gossip.alive(name):
-            answers: Gather = yield server.ask([name], "pull", None, need=1, limit_ns=_PULL_LIMIT_NS)
+            answers: Answers = yield server.ask([name], "pull", None, need=1, limit_ns=_PULL_LIMIT_NS)
             if answers.enough:
                 yield from self._merge(node, answers.answers[name])
         server.state.under_way[version] -= 1
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def boot(self, node: SimulatedNode) -> Steps:
+    def boot(self, node: Node) -> Steps:
         """Load all keyspaces from disk, join gossip, and wait for the others' state."""
         server = node.server
         assert server is not None
@@ -244,11 +244,11 @@ def _tables(schema: Schema) -> Iterable[Table]:
         yield from keyspace.views.values()
 
 
-def _warn(node: SimulatedNode, text: str) -> None:
+def _warn(node: Node, text: str) -> None:
     node.console.warn("MigrationStage:1", "ViewManager.java:122", text)
 
 
-def _time_id(node: SimulatedNode, _keyspace: str, _name: str) -> str:
+def _time_id(node: Node, _keyspace: str, _name: str) -> str:
     """Make a table's id: a time UUID of this node, which no other node makes."""
     ids = node.kernel.draws.stream("ids", node.name)
     hundreds_ns = node.clock.wall_ns() // 100

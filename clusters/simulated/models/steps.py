@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemaquake.clusters.simulated.kernel import Step
+from schemaquake.clusters.simulated.processes import Step
 
 __all__ = ["numbered"]
 

@@ -1,0 +1,217 @@
+"""Faces: a node, its server and a model, as protocols see them. `node`, `server` and `models` have the implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from uuid import UUID
+
+from schemaquake.clusters.simulated.clock import NodeClock
+from schemaquake.clusters.simulated.disk import Disk
+from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.definitions import Schema, Table
+from schemaquake.clusters.simulated.server_log import ServerLog
+
+if TYPE_CHECKING:
+    from schemaquake.harness.model.steps import Invoke
+
+__all__ = ["Answers", "Effect", "Gossiping", "Model", "Node", "Process", "Server", "Steps"]
+
+
+class Effect(Protocol):
+    """One thing that a protocol yields."""
+
+    def begin(self, process: Process) -> bool:
+        """Begin; return True if the process can go on at once."""
+        ...
+
+
+Steps: TypeAlias = Generator[Effect, Any, Any]
+"""A protocol under way: effects out, their answers in, its result at the end."""
+
+
+class Process(Protocol):
+    """A protocol under way on one server."""
+
+    handling: str
+    """The kind of the message or request that is handled."""
+    step: str
+    """The step that it stands at."""
+
+    @property
+    def node(self) -> Node:
+        """The node it runs on."""
+        ...
+
+    @property
+    def server(self) -> Server:
+        """The server it ends with."""
+        ...
+
+    def resume(self, answer: Any = None) -> None:
+        """Go on with the answer to the last effect."""
+        ...
+
+
+class Answers(Effect, Protocol):
+    """The answers of several nodes to one question; resumes its process with itself."""
+
+    answers: dict[str, Any]
+    """By node, in the order in which they came."""
+    failures: dict[str, str]
+    """By node the reasons of those that could not."""
+    need: int
+
+    @property
+    def enough(self) -> bool:
+        """True if as many have answered as were needed."""
+        ...
+
+
+class Gossiping(Protocol):
+    """One server's knowledge of the others."""
+
+    states: dict[str, Mapping[str, Any]]
+    """By node the state that it told last."""
+
+    def begin(self) -> None:
+        """Begin to send beats, the first at once."""
+        ...
+
+    def alive(self, name: str) -> bool:
+        """Return whether this server takes that node for alive."""
+        ...
+
+    def peers_alive(self) -> list[str]:
+        """Return the other nodes that this server takes for alive, in order."""
+        ...
+
+    def tell(self) -> None:
+        """Send the present state to every peer now."""
+        ...
+
+
+class Server(Protocol):
+    """One life of a node: all of it is gone when it is killed."""
+
+    phase: Literal["booting", "serving"]
+    memory: Schema
+    """The schema that it serves."""
+    version: UUID | None
+    """The schema version that it tells others."""
+    state: Any
+    """The rest of a model's own."""
+
+    @property
+    def gossip(self) -> Gossiping:
+        """Its knowledge of the others."""
+        ...
+
+    @property
+    def uptime_ns(self) -> int:
+        """The time since its start."""
+        ...
+
+    def table(self, table_id: str) -> Table | None:
+        """Return the table or view of that id, if it serves one."""
+        ...
+
+    def begin(self, handling: str, steps: Steps, done: Callable[[Any, ServerSaid | None], None] | None = None) -> None:
+        """Begin a process now; `done` receives its result or its refusal."""
+        ...
+
+    def after(self, delay_ns: int, act: Callable[[], None]) -> None:
+        """Have `act` happen that much later, if the server still lives; later still if it is paused then."""
+        ...
+
+    def staged(self, stage: str, steps: Steps) -> Steps:
+        """Carry `steps` out while no other process is in the stage."""
+        ...
+
+    def enter(self, stage: str, process: Process) -> bool:
+        """Take a stage for a process: True if it is free, else the process is resumed when its turn comes."""
+        ...
+
+    def send(self, receiver: str, kind: str, body: Any = None) -> None:
+        """Send a message that nobody answers."""
+        ...
+
+    def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:
+        """Ask these nodes, perhaps this one too; the process that yields the answers waits until `need` have come."""
+        ...
+
+    def answer(self, message: Message, body: Any) -> None:
+        """Answer a message; `body` is a Failure if it could not be done."""
+        ...
+
+
+class Node(Protocol):
+    """A simulated node."""
+
+    name: str
+    peers: tuple[str, ...]
+    """The other nodes, in order."""
+    kernel: Kernel
+    clock: NodeClock
+    disk: Disk
+    console: ServerLog
+    is_paused: bool
+    weather: str
+    """The faults in place on it, joined by `+`."""
+
+    @property
+    def server(self) -> Server | None:
+        """The server; None while none runs."""
+        ...
+
+    @property
+    def model(self) -> Model:
+        """The design that it follows."""
+        ...
+
+    def endpoint(self, name: str) -> str:
+        """Return a node's address as servers log it."""
+        ...
+
+    def postpone(self, act: Callable[[], None]) -> None:
+        """Have `act` happen when a frozen server goes on."""
+        ...
+
+    def die(self, stack: str) -> None:
+        """End the server by its own error."""
+        ...
+
+    def disconnect(self, name: str) -> None:
+        """Give up the connections to a node: what is under way on them is lost."""
+        ...
+
+
+class Model(Protocol):
+    """A design. One value serves all nodes of a cluster; what it remembers lies on them (`Server.state`, `Disk.state`)."""
+
+    flaws: frozenset[str]
+    """The flaws that are switched on."""
+    steps: tuple[str, ...]
+    """The names of all its steps, in the order of its protocols."""
+
+    def boot(self, node: Node) -> Steps:
+        """Start a server from its disk; it serves clients when the steps end. Raises Died."""
+        ...
+
+    def receive(self, node: Node, message: Message) -> Steps | None:
+        """Handle a message of another node (or of its own); None if that took no time."""
+        ...
+
+    def serve(self, node: Node, request: Invoke) -> Steps:
+        """Carry out a client's request and return the value of its completion. Raises ServerSaid."""
+        ...
+
+    def gossip(self, node: Node) -> Mapping[str, Any]:
+        """Return the state that the node tells the others each second."""
+        ...
+
+    def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
+        """Take note of the state that another node told."""
+        ...

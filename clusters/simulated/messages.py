@@ -1,0 +1,23 @@
+"""Messages between servers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Failure", "Message"]
+
+
+class Failure(NamedTuple):
+    """The answer of a node that could not do what it was asked for."""
+
+    reason: str
+
+
+class Message(NamedTuple):
+    """A message from one server to another."""
+
+    sender: str
+    kind: str
+    body: Any
+    question: Any = None
+    """The `Answers` that wait for an answer to this message, or that it is one to; None: nobody waits."""
