@@ -1,16 +1,23 @@
 """CQL: schema changes and row operations as statements.
 
 Used by the CQL eras to execute, and by checkers and reports to explain. Pure text; nothing here talks to a server.
+A name can be anything that a file contains, so none can break out of its place: one that is no identifier is quoted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["literal", "statement"]
+__all__ = ["identifier", "is_identifier", "is_type", "literal", "statement"]
+
+_IDENTIFIER: Final = re.compile(r'[A-Za-z][A-Za-z0-9_]*|"(?:[^"]|"")+"')
+_TYPE: Final = re.compile(r"""(?:[A-Za-z0-9_<>,. ]|'[A-Za-z0-9_$.,()=> ]*'|"(?:[^"]|"")+")+""")
+_COUNTED: Final = re.compile(rf"[a-zA-Z]+\((?:{_IDENTIFIER.pattern})\)")
+"""A function of a column: `writetime(v)`, `keys(m)`."""
 
 
 def statement(f: str, value: Mapping[str, JSON]) -> str:
@@ -19,6 +26,22 @@ def statement(f: str, value: Mapping[str, JSON]) -> str:
     Raises KeyError if `f` has no CQL form.
     """
     return _RENDERERS[f](value)
+
+
+def is_identifier(text: str) -> bool:
+    """Return True for a name that needs no quotes, and for one that has them already."""
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
+def is_type(text: str) -> bool:
+    """Return True for a text that can only be a type, such as `map<text, frozen<u>>`: it has no brackets, marks or comments."""
+    return _TYPE.fullmatch(text) is not None
+
+
+def identifier(name: object) -> str:
+    """Render a name; one that is no identifier is quoted, with its quotes doubled."""
+    text = str(name)
+    return text if is_identifier(text) else '"' + text.replace('"', '""') + '"'
 
 
 def literal(value: JSON) -> str:
@@ -39,15 +62,44 @@ def literal(value: JSON) -> str:
     raise TypeError(f"no CQL literal for {type(value).__name__}")
 
 
+def _type(text: object) -> str:
+    """Render a type; a text that is none becomes the quoted name of one."""
+    return str(text) if is_type(str(text)) else identifier(text)
+
+
+def _column(text: object) -> str:
+    """Render a column, or a function of one."""
+    return str(text) if _COUNTED.fullmatch(str(text)) else identifier(text)
+
+
+def _names(names: Iterable[object]) -> str:
+    return ", ".join(map(identifier, names))
+
+
+def _typed(pairs: Iterable[tuple[object, object]]) -> str:
+    return ", ".join(f"{identifier(name)} {_type(cql_type)}" for name, cql_type in pairs)
+
+
+def _body(text: str) -> str:
+    """Render the body of a function between dollars, unless it has some that would end it early."""
+    return literal(text) if "$$" in text or text.endswith("$") else f"$${text}$$"
+
+
 def _user_type_literal(value: JSON) -> str:
     """Render a row's cell: a map is a user-defined type's value, whose field names are bare."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {_user_type_literal(entry)}" for name, entry in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{identifier(name)}: {_user_type_literal(entry)}" for name, entry in value.items()) + "}"
+        )
     return literal(value)
 
 
-def _qualified(value: Mapping[str, Any]) -> str:
-    return f"{value['keyspace']}.{value['name']}"
+def _keyspace(value: Mapping[str, Any]) -> str:
+    return identifier(value["keyspace"])
+
+
+def _qualified(value: Mapping[str, Any], name: str = "name") -> str:
+    return f"{_keyspace(value)}.{identifier(value[name])}"
 
 
 def _guard(value: Mapping[str, Any]) -> str:
@@ -57,14 +109,17 @@ def _guard(value: Mapping[str, Any]) -> str:
 
 
 def _options(options: Mapping[str, JSON]) -> str:
-    return " AND ".join(f"{name} = {literal(entry)}" for name, entry in options.items())
+    return " AND ".join(f"{identifier(name)} = {literal(entry)}" for name, entry in options.items())
 
 
 def _create_table(value: Mapping[str, Any]) -> str:
     columns = value["columns"]
-    partition = [name for name, _, kind in columns if kind == "partition_key"]
-    clustering = [name for name, _, kind in columns if kind == "clustering"]
-    declared = [f"{name} {cql_type}{' static' if kind == 'static' else ''}" for name, cql_type, kind in columns]
+    partition = [identifier(name) for name, _, kind in columns if kind == "partition_key"]
+    clustering = [identifier(name) for name, _, kind in columns if kind == "clustering"]
+    declared = [
+        f"{identifier(name)} {_type(cql_type)}{' static' if kind == 'static' else ''}"
+        for name, cql_type, kind in columns
+    ]
     primary = ", ".join([f"({', '.join(partition)})" if len(partition) > 1 else partition[0], *clustering])
     text = f"CREATE TABLE {_guard(value)}{_qualified(value)} ({', '.join(declared)}, PRIMARY KEY ({primary}))"
     options = value.get("options")
@@ -72,72 +127,70 @@ def _create_table(value: Mapping[str, Any]) -> str:
 
 
 def _drop_column(value: Mapping[str, Any]) -> str:
-    text = f"ALTER TABLE {_qualified(value)} DROP {value['column']}"
+    text = f"ALTER TABLE {_qualified(value)} DROP {identifier(value['column'])}"
     timestamp = value.get("timestamp")
-    return text if timestamp is None else f"{text} USING TIMESTAMP {timestamp}"
+    return text if timestamp is None else f"{text} USING TIMESTAMP {literal(timestamp)}"
 
 
 def _create_function(value: Mapping[str, Any]) -> str:
-    arguments = ", ".join(f"{name} {cql_type}" for name, cql_type in value["arguments"])
     return (
-        f"CREATE FUNCTION {_qualified(value)} ({arguments}) CALLED ON NULL INPUT "
-        f"RETURNS {value['returns']} LANGUAGE java AS $${value['body']}$$"
+        f"CREATE FUNCTION {_qualified(value)} ({_typed(value['arguments'])}) CALLED ON NULL INPUT "
+        f"RETURNS {_type(value['returns'])} LANGUAGE java AS {_body(str(value['body']))}"
     )
 
 
 def _create_aggregate(value: Mapping[str, Any]) -> str:
     final = value.get("final_function")
     return (
-        f"CREATE AGGREGATE {_qualified(value)} ({', '.join(value['arguments'])}) "
-        f"SFUNC {value['state_function']} STYPE {value['state_type']}" + (f" FINALFUNC {final}" if final else "")
+        f"CREATE AGGREGATE {_qualified(value)} ({', '.join(map(_type, value['arguments']))}) "
+        f"SFUNC {identifier(value['state_function'])} STYPE {_type(value['state_type'])}"
+        + (f" FINALFUNC {identifier(final)}" if final else "")
     )
 
 
 def _create_view(value: Mapping[str, Any]) -> str:
     key = value["primary_key"]
-    present = " AND ".join(f"{name} IS NOT NULL" for name in key)
+    present = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in key)
     return (
         f"CREATE MATERIALIZED VIEW {_guard(value)}{_qualified(value)} AS SELECT * FROM "
-        f"{value['keyspace']}.{value['base']} WHERE {present} PRIMARY KEY ({', '.join(key)})"
+        f"{_qualified(value, 'base')} WHERE {present} PRIMARY KEY ({_names(key)})"
     )
 
 
 def _insert(value: Mapping[str, Any]) -> str:
     row = value["row"]
     cells = ", ".join(_user_type_literal(cell) for cell in row.values())
-    return f"INSERT INTO {value['keyspace']}.{value['table']} ({', '.join(row)}) VALUES ({cells})"
+    return f"INSERT INTO {_qualified(value, 'table')} ({_names(row)}) VALUES ({cells})"
 
 
 def _where(where: Mapping[str, JSON]) -> str:
-    return " AND ".join(f"{name} = {literal(entry)}" for name, entry in where.items())
+    return " AND ".join(f"{identifier(name)} = {literal(entry)}" for name, entry in where.items())
 
 
 def _read_rows(value: Mapping[str, Any]) -> str:
-    columns = ", ".join(value["columns"]) if value.get("columns") else "*"
-    text = f"SELECT {columns} FROM {value['keyspace']}.{value['table']}"
+    columns = ", ".join(map(_column, value["columns"])) if value.get("columns") else "*"
+    text = f"SELECT {columns} FROM {_qualified(value, 'table')}"
     where = value.get("where")
     return f"{text} WHERE {_where(where)}" if where else text
 
 
 _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "create-keyspace": lambda v: (
-        f"CREATE KEYSPACE {_guard(v)}{v['keyspace']} WITH replication = {literal(v['replication'])}"
+        f"CREATE KEYSPACE {_guard(v)}{_keyspace(v)} WITH replication = {literal(v['replication'])}"
     ),
-    "alter-keyspace": lambda v: f"ALTER KEYSPACE {v['keyspace']} WITH replication = {literal(v['replication'])}",
-    "drop-keyspace": lambda v: f"DROP KEYSPACE {_guard(v)}{v['keyspace']}",
+    "alter-keyspace": lambda v: f"ALTER KEYSPACE {_keyspace(v)} WITH replication = {literal(v['replication'])}",
+    "drop-keyspace": lambda v: f"DROP KEYSPACE {_guard(v)}{_keyspace(v)}",
     "create-table": _create_table,
     "drop-table": lambda v: f"DROP TABLE {_guard(v)}{_qualified(v)}",
     "add-column": lambda v: (
-        f"ALTER TABLE {_qualified(v)} ADD {' '.join(v['column'])}{' static' if v.get('static') else ''}"
+        f"ALTER TABLE {_qualified(v)} ADD {_typed([v['column']])}{' static' if v.get('static') else ''}"
     ),
     "drop-column": _drop_column,
-    "rename-column": lambda v: f"ALTER TABLE {_qualified(v)} RENAME {v['column']} TO {v['to']}",
+    "rename-column": lambda v: f"ALTER TABLE {_qualified(v)} RENAME {identifier(v['column'])} TO {identifier(v['to'])}",
     "alter-options": lambda v: f"ALTER TABLE {_qualified(v)} WITH {_options(v['options'])}",
-    "create-type": lambda v: (
-        f"CREATE TYPE {_guard(v)}{_qualified(v)} ({', '.join(' '.join(field) for field in v['fields'])})"
-    ),
-    "add-field": lambda v: f"ALTER TYPE {_qualified(v)} ADD {' '.join(v['field'])}",
-    "rename-field": lambda v: f"ALTER TYPE {_qualified(v)} RENAME {v['field']} TO {v['to']}",
+    "create-type": lambda v: f"CREATE TYPE {_guard(v)}{_qualified(v)} ({_typed(v['fields'])})",
+    "add-field": lambda v: f"ALTER TYPE {_qualified(v)} ADD {_typed([v['field']])}",
+    "rename-field": lambda v: f"ALTER TYPE {_qualified(v)} RENAME {identifier(v['field'])} TO {identifier(v['to'])}",
     "drop-type": lambda v: f"DROP TYPE {_guard(v)}{_qualified(v)}",
     "create-function": _create_function,
     "drop-function": lambda v: f"DROP FUNCTION {_guard(v)}{_qualified(v)}",
@@ -145,11 +198,15 @@ _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "drop-aggregate": lambda v: f"DROP AGGREGATE {_guard(v)}{_qualified(v)}",
     "create-view": _create_view,
     "drop-view": lambda v: f"DROP MATERIALIZED VIEW {_guard(v)}{_qualified(v)}",
-    "create-index": lambda v: f"CREATE INDEX {_guard(v)}{v['name']} ON {v['keyspace']}.{v['table']} ({v['column']})",
+    "create-index": lambda v: (
+        f"CREATE INDEX {_guard(v)}{identifier(v['name'])} ON {_qualified(v, 'table')} ({_column(v['column'])})"
+    ),
     "drop-index": lambda v: f"DROP INDEX {_guard(v)}{_qualified(v)}",
     "cql": lambda v: str(v["statement"]),
     "insert": _insert,
     "read-rows": _read_rows,
-    "know-table": lambda v: f"SELECT {v['key']} FROM {v['keyspace']}.{v['table']} WHERE {v['key']} IN ()",
-    "delete-row": lambda v: f"DELETE FROM {v['keyspace']}.{v['table']} WHERE {_where(v['where'])}",
+    "know-table": lambda v: (
+        f"SELECT {identifier(v['key'])} FROM {_qualified(v, 'table')} WHERE {identifier(v['key'])} IN ()"
+    ),
+    "delete-row": lambda v: f"DELETE FROM {_qualified(v, 'table')} WHERE {_where(v['where'])}",
 }

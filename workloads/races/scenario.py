@@ -27,6 +27,7 @@ from typing import Any, Final, get_args
 
 import orjson
 
+from schemaquake.harness.ddl.cql import is_identifier
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.operation import JSON
@@ -39,6 +40,8 @@ from schemaquake.workloads.races.options import RacingOptions
 
 __all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
 
+_NAMES: Final = frozenset({"keyspace", "name", "base", "table"})
+"""The places of a change's value that name the object it changes."""
 _STRIDE: Final = 42
 """Races whose numbers differ by it meet in the same order (7 orders) and, with three nodes, begin a like cycle of pairs (6)."""
 
@@ -134,7 +137,7 @@ def race_from_json(document: Mapping[str, Any]) -> Race:
         workload=str(document["workload"]),
         variant=str(document.get("variant", "")),
         number=int(document.get("number", 0)),
-        keyspace=str(document["keyspace"]),
+        keyspace=_named(document["keyspace"], "keyspace"),
         setup=tuple(step for step in setup if isinstance(step, Invoke)),
         sides=tuple(tuple(_step(step) for step in side) for side in document["sides"]),
         tables=tuple(_probe(probe) for probe in document.get("tables", ())),
@@ -216,7 +219,16 @@ def _step(document: Mapping[str, Any]) -> Invoke | Wait:
         return Wait(float(document["wait"]))
     if document["f"] not in SCHEMA_CHANGES:
         raise ValueError(f'"{document["f"]}" is no schema change')
+    for place in _NAMES & document["value"].keys():
+        _named(document["value"][place], place)
     return Invoke(document["f"], document.get("key"), document["value"])
+
+
+def _named(name: Any, place: str) -> str:
+    """Return the name of an object. Raises ValueError for a text that is no identifier."""
+    if not isinstance(name, str) or not is_identifier(name):
+        raise ValueError(f"the {place} {name!r} is no identifier")
+    return name
 
 
 def _probe(document: Mapping[str, Any]) -> RowProbe:
@@ -224,7 +236,7 @@ def _probe(document: Mapping[str, Any]) -> RowProbe:
     if not phases <= set(get_args(RowPhase)):
         raise ValueError(f"phases of rows are {', '.join(get_args(RowPhase))}, not {', '.join(sorted(phases))}")
     return RowProbe(
-        table=str(document["table"]),
+        table=_named(document["table"], "table"),
         row=tuple((str(name), value) for name, value in document.get("row", [["v", "a row"]])),
         key=str(document.get("key", "k")),
         phases=phases,

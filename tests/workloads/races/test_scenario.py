@@ -99,8 +99,19 @@ def test_a_system_that_lacks_what_a_scenario_needs_is_no_failure(tmp_path):
             b'{"races": [{"workload": "w", "keyspace": "k", "setup": [{"f": "insert"}], "sides": []}]}',
             "no schema change",
         ),
+        (
+            (
+                b'{"races": [{"workload": "w", "keyspace": "k", "sides": [], "setup": [{"f": "drop-keyspace", "value": '
+                b'{"keyspace": "exists-- sq_x\\rprod"}}]}]}'
+            ),
+            "is no identifier",
+        ),
+        (
+            b'{"races": [{"workload": "w", "keyspace": "k; DROP KEYSPACE l", "sides": [], "setup": []}]}',
+            "is no identifier",
+        ),
     ],
-    ids=["missing", "torn", "a list", "empty", "half a race", "a row"],
+    ids=["missing", "torn", "a list", "empty", "half a race", "a row", "a name of two", "a keyspace of two"],
 )
 def test_what_is_no_scenario_is_told_with_its_file(tmp_path, content, said):
     path = tmp_path / "scenario.json"
