@@ -15,7 +15,7 @@ ALONE := cluster|spark|browser
 WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? 2 * cores : 8)))
 SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-long test-setup coverage lint lock format bench matrix clean
+.PHONY: help setup demo test test-fast test-long test-setup coverage lint lock sbom audit format bench matrix clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,14 @@ clean: ## what make made; runs and the user's cache stay
 
 lock: .venv/installed ## the newest versions that pyproject.toml allows, into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --generate-hashes --no-header --no-annotate --quiet --output-file requirements.lock
+
+sbom: ## the bill of materials of packages and jars, as CycloneDX, into build/sbom.json
+	@mkdir -p build
+	@scripts/sbom > build/sbom.json
+	@echo build/sbom.json
+
+audit: .venv/installed ## the locked packages beside the advisories of pip-audit, where these can be asked
+	@scripts/audit
 
 # Each step leaves a stamp, so that the next `make` is instant. A machine that lacks something goes on without it and
 # is asked again next time.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from schemaquake.clusters.systems.checksums import differing
 from schemaquake.harness.errors import FetchError
 
 __all__ = ["Distribution", "Jar", "Manifest", "check_version", "jars_in", "version_of_jars"]
@@ -85,6 +86,12 @@ class Manifest:
         if document.get("digest") != manifest.digest:
             raise FetchError(f"{folder / MANIFEST} was changed: its digest does not fit its list of jars")
         return manifest
+
+    def refuse_unpublished(self) -> None:
+        """Compare the jars with the checksums in the repository. Raises FetchError naming each that differs."""
+        found = {Path(jar.file).name: jar.sha256 for jar in self.jars}
+        if wrong := list(differing(self.version, found)):
+            raise FetchError(f"what was fetched is not what was published, and is not used: {'; '.join(wrong)}")
 
     def check(self, folder: Path) -> None:
         """Compare every jar's size, then its SHA-256. Raises FetchError naming the first one that differs."""

@@ -24,6 +24,7 @@ from schemaquake.clusters.distribution.distribution import (
     version_of_jars,
 )
 from schemaquake.clusters.distribution.resolvers import ResolverName, choose_resolver
+from schemaquake.clusters.systems.checksums import are_known
 from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS, coordinates, nearest_versions
 from schemaquake.harness.errors import FetchError
 
@@ -68,7 +69,12 @@ def fetch(
             except FetchError as error:
                 raise FetchError(f"cassandra {version} could not be fetched: {error}. {_advice(version)}") from None
             manifest = _manifest(staging, lib, version=version, source=f"Maven repository, by {chosen.name}")
+            manifest.refuse_unpublished()
             manifest.write(staging)
+    if not are_known(version):
+        progress(
+            f"cassandra {version}: no checksums of this version are known here; the repository's own were compared"
+        )
     progress(f"cassandra {version}: {len(manifest.jars)} jars, {sum(jar.size for jar in manifest.jars) / 1e6:.0f} MB")
     return manifest.distribution(folder)
 
@@ -79,18 +85,24 @@ def verify(version: str, *, cache: Path | None = None) -> Distribution:
     folder = _folder(version, cache)
     if not folder.exists():
         raise FetchError(f"cassandra {version} was not fetched yet: {folder} does not exist")
-    return Manifest.read(folder).distribution(folder)
+    manifest = Manifest.read(folder)
+    manifest.refuse_unpublished()
+    return manifest.distribution(folder)
 
 
 def _folder(version: str, cache: Path | None) -> Path:
     return cache_folder(cache) / "cassandra" / version
 
 
-def _cached(folder: Path, progress: Progress, *, home: Path | None = None) -> Distribution | None:
+def _cached(folder: Path, progress: Progress, *, published: bool = True) -> Distribution | None:
+    """Return what the cache has whole; None if it has nothing, or something damaged. `published`: not a tarball of the user's own."""
     if not folder.exists():
         return None
     try:
-        return Manifest.read(folder).distribution(folder, home=home)
+        manifest = Manifest.read(folder)
+        if published:
+            manifest.refuse_unpublished()
+        return manifest.distribution(folder)
     except FetchError as damage:
         progress(f"the cache is damaged, fetching again: {damage}")
         return None
@@ -126,7 +138,7 @@ def _use_own(path: Path, *, version: str, cache: Path | None, progress: Progress
         raise FetchError(f"there is no distribution at {path}")
     folder = cache_folder(cache) / "tarballs" / sha256(path)[:16]
     with only_one(folder, waiting=lambda: progress(f"{path.name}: another process is unpacking it; waiting")):
-        if not _cached(folder, progress):
+        if not _cached(folder, progress, published=False):
             progress(f"{path.name}: unpacking")
             with staged(folder) as staging:
                 home = _unpack(path, staging)

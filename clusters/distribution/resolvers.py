@@ -21,6 +21,7 @@ from xml.etree.ElementTree import Element, ElementTree, SubElement
 from schemaquake.clusters.distribution.cache import cache_folder, only_one
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.systems.coordinates import Coordinates, unwanted
+from schemaquake.harness.child_environment import FETCHING, JAVA, child_environment
 from schemaquake.harness.errors import EnvironmentLacks, FetchError
 from schemaquake.harness.wait import until
 
@@ -29,6 +30,8 @@ __all__ = ["Ivy", "Maven", "Resolver", "ResolverName", "choose_resolver"]
 ResolverName: TypeAlias = Literal["auto", "maven", "ivy"]
 
 _DEADLINE_S: Final = 1800
+_MAVEN: Final = ("M2_HOME", "MAVEN_HOME", "MAVEN_OPTS", "MAVEN_ARGS", "MAVEN_SKIP_RC", "MAVEN_CONFIG")
+"""The variables of Maven's launcher."""
 _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
@@ -169,7 +172,12 @@ def _run(
     with log.open("w") as output:
         # A session of its own, so that Ctrl-C ends it and its children through the `finally` below.
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=child_environment(*JAVA, *FETCHING, *_MAVEN),
         )
 
     def ended() -> bool:

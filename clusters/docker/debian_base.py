@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from schemaquake.clusters.docker.engine import DockerEngine
+from schemaquake.harness.child_environment import FETCHING, child_environment
 from schemaquake.harness.errors import EnvironmentLacks, FetchError
 
 __all__ = ["JAVA_LABEL", "ensure_base", "java_of", "own_mirror", "own_suite"]
@@ -149,7 +150,11 @@ def _import(engine: DockerEngine, root: Path, name: str, java: int) -> None:
 def _environment() -> Mapping[str, str]:
     """Return this process's environment with the proxy that apt uses, if any."""
     proxy = _said("apt-config", "--format", "%v", "dump", "Acquire::http::Proxy").strip()
-    return {**os.environ, "LC_ALL": "C", **({"http_proxy": proxy} if proxy else {})}
+    return {
+        **child_environment(*FETCHING, "DEBOOTSTRAP_DIR"),
+        "LC_ALL": "C",
+        **({"http_proxy": proxy} if proxy else {}),
+    }
 
 
 def _said(*argv: str) -> str:

@@ -20,6 +20,7 @@ from typing import Final
 
 from schemaquake.clusters.distribution.cache import cache_folder
 from schemaquake.clusters.local.namespaces import enclosure
+from schemaquake.harness.child_environment import JAVA, child_environment
 
 __all__ = ["archive_arguments", "archive_path", "ensure_archive"]
 
@@ -75,6 +76,7 @@ def _make(request: Mapping[str, object]) -> str | None:
             text=True,
             check=False,
             timeout=_LIMIT_S,
+            env=child_environment(*JAVA, "PYTHON*", "VIRTUAL_ENV"),
         )
     except subprocess.TimeoutExpired:
         return f"it took more than {_LIMIT_S} s"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schemaquake.clusters.local import namespaces
+from schemaquake.harness.child_environment import JAVA, child_environment
 from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.protocols import Executed
 
@@ -31,6 +32,7 @@ class LocalTransport:
                 timeout=timeout_s,
                 check=False,
                 cwd=self._folder,
+                env=child_environment(*JAVA),
             )
         except subprocess.TimeoutExpired as error:
             command = " ".join(argv)

@@ -20,6 +20,7 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.harness.child_environment import JAVA, child_environment
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.verdict import Doubt, Stat, Validity, Verdict, make_stats
 from schemaquake.results.formats.edn_writing import edn_lines
@@ -113,6 +114,7 @@ def _ask_one(launcher: Sequence[str], path: Path, model: str, limit_s: float) ->
             timeout=limit_s,
             check=False,
             stdin=subprocess.DEVNULL,
+            env=child_environment(*JAVA),
         )
     except subprocess.TimeoutExpired:
         return "unknown", f"no answer within {limit_s:g} s"

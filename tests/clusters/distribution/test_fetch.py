@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 import threading
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from schemaquake.clusters.distribution import fetch as fetch_module
+from schemaquake.clusters.distribution.distribution import Manifest, jars_in
 from schemaquake.clusters.distribution.fetch import fetch, verify
-from schemaquake.clusters.systems.coordinates import coordinates
+from schemaquake.clusters.systems import checksums
+from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS, coordinates
 from schemaquake.harness.errors import FetchError
+
+sha256 = hashlib.sha256
 
 
 class Shelf:
@@ -43,6 +48,9 @@ class Shelf:
 @pytest.fixture
 def shelf(monkeypatch):
     shelf = Shelf("5.0.9", "6.0-alpha2")
+    sums = {f"cassandra-all-{version}.jar": sha256(version.encode()).hexdigest() for version in shelf.versions}
+    shelf.published = {"guava-32.jar": sha256(b"guava").hexdigest(), **sums}
+    monkeypatch.setattr(checksums, "published", lambda: shelf.published)
     monkeypatch.setattr(fetch_module, "choose_resolver", lambda *_, **__: shelf)
     return shelf
 
@@ -251,3 +259,53 @@ def test_lib_without_cassandra_is_refused(tmp_path):
     (tmp_path / "lib" / "guava-32.jar").write_bytes(b"guava")
     with pytest.raises(FetchError, match="holds 1 jars, but not exactly one that is named"):
         fetch("5.0.9", cache=tmp_path / "cache", distribution=tmp_path)
+
+
+# ── not trust on first use ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("jar", ["cassandra-all-5.0.9.jar", "guava-32.jar"])
+def test_a_jar_that_is_not_the_published_one_is_refused_at_its_first_fetch(shelf, tmp_path, jar):
+    shelf.published[jar] = "0" * 64
+    with pytest.raises(FetchError, match=f"{jar} has SHA-256 .*, and the published one has 000"):
+        fetch("5.0.9", cache=tmp_path)
+    assert [path.name for path in (tmp_path / "cassandra").iterdir()] == [".5.0.9.lock"]
+
+
+def test_a_jar_that_no_release_has_is_refused(shelf, tmp_path):
+    del shelf.published["guava-32.jar"]
+    with pytest.raises(FetchError, match=r"guava-32\.jar is not among the jars of 5\.0\.9"):
+        fetch("5.0.9", cache=tmp_path)
+
+
+def test_a_manifest_that_was_written_anew_after_a_jar_was_changed_is_refused(shelf, tmp_path):
+    lib = fetch("5.0.9", cache=tmp_path).class_path[0].parent
+    (lib / "guava-32.jar").write_bytes(b"evil!")
+    Manifest("5.0.9", "forged", jars_in(lib, beside=lib.parent)).write(lib.parent)
+    with pytest.raises(FetchError, match="not what was published"):
+        verify("5.0.9", cache=tmp_path)
+    said: list[str] = []
+    assert fetch("5.0.9", cache=tmp_path, progress=said.append).class_path[1].read_bytes() == b"guava"
+    assert "not what was published" in said[0]
+
+
+def test_an_unknown_version_is_used_and_said_to_have_no_checksums_here(shelf, tmp_path):
+    shelf.versions = ("5.0.77",)
+    said: list[str] = []
+    assert len(fetch("5.0.77", cache=tmp_path, progress=said.append).class_path) == 2
+    assert any("no checksums of this version" in text for text in said)
+    shelf.published["guava-32.jar"] = "0" * 64
+    with pytest.raises(FetchError, match="guava-32"):
+        fetch("5.0.77", cache=tmp_path / "another")
+
+
+@pytest.mark.parametrize("version", KNOWN_VERSIONS)
+def test_every_known_version_has_its_checksums(version):
+    assert checksums.are_known(version)
+    for asked in coordinates(version):
+        assert len(checksums.published()[f"{asked.artifact}-{asked.version}.jar"]) == 64
+
+
+def test_a_name_has_one_checksum():
+    lines = Path(checksums.__file__).with_name("jars.sha256").read_text().splitlines()
+    assert len(lines) == len(checksums.published()) > 300
