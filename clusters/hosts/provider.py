@@ -20,6 +20,7 @@ from schemaquake.clusters.doctor.doctor import refuse_unless_fit
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.lease import Lease, Leases
 from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
@@ -105,6 +106,7 @@ def _cluster(
     version = system.cql.protocol_version
     nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in file.addresses]
     guards = {node.name: Guard(node.transport, state=file.paths.state, run=run, verbs=node.undoing) for node in nodes}
+    leases = {node.name: Lease(node.transport, run=run, state=file.paths.state) for node in nodes}
     cql = CqlConnector(file.addresses, file.cql_port, system.cql, credentials=file.credentials, tls=file.tls)
     return DeployedCluster(
         nodes,
@@ -112,6 +114,7 @@ def _cluster(
         cql,
         Guards(guards, max_fault_s=file.max_fault_seconds),
         run_name=run,
+        leases=Leases(leases, max_fault_s=file.max_fault_seconds),
         folder=folder,
         prefix=file.keyspace_prefix,
         begins="serving",

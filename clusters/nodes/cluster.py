@@ -22,6 +22,7 @@ from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.fence import FencedTransport
 from schemaquake.clusters.nodes.guard import Guards
+from schemaquake.clusters.nodes.lease import Leases
 from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
@@ -64,12 +65,13 @@ class DeployedCluster:
         start_timeout_s: float,
         keep_data: bool = False,
         run_name: str | None = None,
+        leases: Leases | None = None,
         missing: Callable[[str], str | None] = lambda _: None,
         ends: Callable[[], None] = lambda: None,
     ) -> None:
         """`folder` is the run's on this machine. `missing` answers as `Cluster.missing` does.
 
-        `ends` is called after everything else was torn down, even if that failed.
+        `leases` are those of the hosts; None for nodes that no other run can reach. `ends` is called after everything else was torn down, even if that failed.
         """
         self.nodes: Sequence[Node] = nodes
         self.run_name = run_name
@@ -82,6 +84,7 @@ class DeployedCluster:
         self.max_fault_s = guards.max_fault_s
         self._cql = cql
         self._guards = guards
+        self._leases = leases
         self._folder = folder
         self._prefix = prefix
         self._begins = begins
@@ -102,9 +105,13 @@ class DeployedCluster:
     def start(self) -> Sequence[Boot]:
         """Check servers that run already, or start them in their line's order, and require a whole cluster.
 
+        Hosts that outlive the run are leased first: a host that another run holds is refused, with that run, its owner and
+        the time that is left.
         Raises ClusterError naming everything that is wrong with the cluster; then only the run's folder on the nodes was
         made, which `stop` removes. Raises NodeDied, StartTimeout for servers that it started.
         """
+        if self._leases is not None:
+            self._leases.take()
         self._on_all(ServerNode.prepare)
         self._on_all(lambda node: node.log.begin())
         began = time.monotonic()
@@ -130,7 +137,7 @@ class DeployedCluster:
         steps: list[Callable[[], object]] = []
         if self._begun:
             steps += [self._drop_keyspaces, self._refuse_unless_whole]
-        steps += [partial(self._leave, node) for node in self._nodes]
+        steps += [self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
         errors: list[Exception] = []
         for step in (*steps, self._ends):
             try:
@@ -151,8 +158,14 @@ class DeployedCluster:
                     f"guards there undo them in at most {self.max_fault_s:g} s, `schemaquake heal {self._folder}` at once"
                 )
             node.folder.remove()
+            if self._leases is not None:
+                self._leases.release(node.name)
         finally:
             node.transport.close()
+
+    def _end_renewing(self) -> None:
+        if self._leases is not None:
+            self._leases.let_expire()
 
     def _boot(self) -> list[Boot]:
         return boot_in_order(
@@ -261,6 +274,9 @@ class DeployedCluster:
         """Have the nodes undo this fault by themselves; see `schemaquake.harness.model.protocols.Guarded`."""
         self._armed.add(fault.id)
         self._guards.arm(fault, undo)
+        # Only now: a run that takes our lease over looks for guards that stand, and we look for the lease, so one of us sees.
+        if self._leases is not None:
+            self._leases.require(undo)
 
     def disarm(self, fault: Fault) -> None:
         """Disarm the guards of this fault."""
@@ -328,6 +344,18 @@ class DeployedCluster:
         """Remove the run's files from every node. Returns a sentence for each node that had some. Raises ClusterError."""
         cleaned = self._on_all(lambda node: node.folder.remove())
         return [f"node {name}: the run's files were removed" for name, had in cleaned.items() if had]
+
+    def lease_to_heal(self) -> None:
+        """Take the hosts' leases, so that no run disturbs them meanwhile. Raises ClusterError if another run holds one."""
+        if self._leases is not None:
+            self._leases.take_to_heal()
+
+    def end_leases(self) -> Sequence[str]:
+        """Give the hosts' leases back. Returns no sentence: nobody misses them. Raises ClusterError."""
+        leases = self._leases
+        if leases is not None:
+            self._on_all(lambda node: leases.release(node.name))
+        return []
 
     def close(self) -> None:
         """Close the transports of all nodes."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schemaquake.clusters.nodes import keyspaces
 from schemaquake.clusters.nodes.cluster import DeployedCluster
-from schemaquake.harness.errors import HealError, SchemaquakeError
+from schemaquake.harness.errors import ClusterError, HealError, SchemaquakeError
 from schemaquake.harness.faults.healing import close_ledger, heal_open
 from schemaquake.harness.faults.ledger import Ledger
 
@@ -26,6 +26,11 @@ def heal_by_ledger(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bo
     """
     done: list[str] = []
     left: list[str] = []
+    try:
+        cluster.lease_to_heal()
+    except ClusterError as error:
+        cluster.close()
+        raise HealError(f"nothing is undone, because it would disturb another run: {error}") from error
     if ledger_file.exists():
         ledger = Ledger(ledger_file)
         try:
@@ -39,6 +44,7 @@ def heal_by_ledger(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bo
             cluster.end_guards,
             *([] if keep_data else [lambda: _drop_keyspaces(cluster, ledger_file.parent)]),
             cluster.clean,
+            cluster.end_leases,
         ):
             try:
                 done += step()

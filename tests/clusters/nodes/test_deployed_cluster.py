@@ -16,13 +16,14 @@ from scylla_node import Rest, serving
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.keyspaces import made_by
+from schemaquake.clusters.nodes.lease import Lease, Leases
 from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.systems.scylladb.read_barrier import Group0Barrier
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import ClusterError, HealError
-from schemaquake.harness.faults.executor import FaultExecutor
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed
 from schemaquake.harness.faults.healing import heal_open
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.protocols import Fault, Guarded
@@ -74,6 +75,13 @@ class Ring:
             data=[str(place / "data")],
             keeps=self.folder / "nodes" / name,
         )
+
+    def leases(self, run: str = "r1") -> Leases:
+        each = {
+            name: Lease(self.ways[name], run=run, state=str(place / "state"), place=str(place / "lease"))
+            for name, place in self.places.items()
+        }
+        return Leases(each, max_fault_s=self.max_fault_s)
 
     def cluster(self, **changes) -> DeployedCluster:
         nodes = [self.node(name) for name in self.places]
@@ -290,9 +298,9 @@ def a_fault(nemesis, *nodes):
     return Fault(id=0, nemesis=nemesis.name, begins_s=0, ends_s=5, nodes=nodes, parameters=parameters)
 
 
-def injected(ring, nemesis, *nodes):
+def injected(ring, nemesis, *nodes, **changes):
     """A harness that dies right after it has injected a fault."""
-    cluster = ring.cluster()
+    cluster = ring.cluster(**changes)
     cluster.start()
     assert isinstance(cluster, Guarded)
     ledger = Ledger(ring.folder / FILE_NAME)
@@ -369,6 +377,54 @@ def test_servers_that_the_harness_restarts_are_started_by_the_nodes_if_it_dies(r
     until(lambda: ring.states()["n1"] == "running", deadline_s=20, what="the guard's start")
     assert len(heal_open(ring.cluster(), ledger).done) == 1
     ledger.close()
+
+
+# ── one run a host ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_of_two_runs_on_one_host_the_second_does_not_begin(ring):
+    first = ring.cluster(leases=ring.leases("r1"))
+    first.start()
+    second = ring.cluster(leases=ring.leases("r2"))
+    with pytest.raises(ClusterError, match=r"run r1 of .* holds this host for another \d+ s"):
+        second.start()
+    second.stop()
+    first.stop()
+    third = ring.cluster(leases=ring.leases("r3"))
+    third.start()
+    third.stop()
+    assert ring.files() == []
+    assert [place for place in ring.places.values() if (place / "lease").exists()] == []
+
+
+def test_a_run_that_lost_its_hosts_injects_nothing_any_more(ring):
+    cluster = ring.cluster(leases=ring.leases("r1"))
+    cluster.start()
+    for place in ring.places.values():
+        (place / "lease").unlink()
+    ring.leases("r2").take()
+    ledger = Ledger(ring.folder / FILE_NAME)
+    executor = FaultExecutor(cluster, ledger, note=lambda *_: None)
+    with pytest.raises(FaultFailed, match=r"could not be armed: .*run r2 of"):
+        executor.inject(Kill(), a_fault(Kill(), "n2"))
+    ledger.close()
+    assert ring.states() == dict.fromkeys(ring.places, "running")
+    assert not any("fault-" in name for name in ring.files())
+    cluster.stop()
+
+
+def test_a_healing_waits_for_no_dead_run_but_disturbs_no_living_one(ring):
+    cluster = injected(ring, Pause(), "n2", leases=ring.leases("r1"))
+    healer = ring.cluster(leases=ring.leases("r1"))
+    assert heal_by_ledger(healer, ring.folder / FILE_NAME, keep_data=False)
+    assert [place for place in ring.places.values() if (place / "lease").exists()] == []
+    other = ring.cluster(leases=ring.leases("r2"))
+    other.start()
+    with pytest.raises(HealError, match=r"it would disturb another run: .*run r2 of"):
+        heal_by_ledger(ring.cluster(leases=ring.leases("r1")), ring.folder / FILE_NAME, keep_data=False)
+    other.stop()
+    with pytest.raises(ExceptionGroup):
+        cluster.stop()  # it knows nothing of the healing
 
 
 # ── ScyllaDB ─────────────────────────────────────────────────────────────────────────────────────────────────────────
