@@ -250,7 +250,7 @@ def _check(
 
     lean_arrow()
     from schemaquake.results.judging.history_models import ModelOptions  # noqa: PLC0415 - as above
-    from schemaquake.results.runs.checking import check_path, exit_code_of_all, write_page  # noqa: PLC0415 - as above
+    from schemaquake.results.runs.checking import check_document, check_path, exit_code_of_all, write_page  # noqa: PLC0415 - as above
 
     options = ModelOptions(
         initial=initial,
@@ -287,7 +287,8 @@ def _check(
         write_page(report, *verdicts[0])
         stderr().print(str(report), markup=False)
     if as_json:
-        documents = [{"path": str(path), **verdict.to_json()} for path, verdict in verdicts]
+        whole = checker is None and model is None
+        documents = [check_document(path, verdict, whole=whole) for path, verdict in verdicts]
         print_json(documents[0] if len(documents) == 1 else documents)
     else:
         for path, verdict in verdicts:

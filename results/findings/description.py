@@ -69,10 +69,10 @@ def describe_rate(rate: Rate) -> str:
 
 
 def describe_standing(finding: Finding) -> str:
-    """Describe what is known: the tickets, `described` if there is only a page, or that it is new to Schemaquake."""
+    """Describe the standing: `known: CASSANDRA-18330`, `new` (to Schemaquake's list), or `cause not known`."""
     known = finding.known
     if known is not None:
-        return joined(known.tickets) or "described, no ticket"
+        return f"known: {joined(known.tickets) or 'no ticket yet'}"
     return "new" if finding.cause.known else "cause not known"
 
 

@@ -191,15 +191,28 @@ def _elsewhere(run: _Run) -> Iterator[_Draft]:
     located = [place for place in rest if scope_of(run.anomalies[place].type) != "cluster" and _links(run, place)]
     for places in _components(located, lambda place: _links(run, place)):
         met = _met_outside(run, places)
-        cause = run.cause(met, run.anomalies[_worst(run, places)])
         times = tuple(one.invoked for one in met)
-        yield _Draft(cause=cause, places=tuple(places), statements=met, times=times)
+        for group in [places] if met else _by_type(run, places):
+            cause = run.cause(met, run.anomalies[_worst(run, group)])
+            yield _Draft(cause=cause, places=tuple(group), statements=met, times=times)
     only = _only_race(run)
     for place in rest:
         if place not in located:
             times = tuple(one.invoked for one in only)
             cause = run.cause(only, run.anomalies[place])
             yield _Draft(cause=cause, places=(place,), statements=only, times=times)
+
+
+def _by_type(run: _Run, places: Sequence[int]) -> list[list[int]]:
+    """Divide anomalies whose cause is not known by type; a type that follows from another of them stays with it."""
+    types = {run.anomalies[place].type for place in places}
+    groups: dict[str, list[int]] = {}
+    for place in places:
+        kind, seen = run.anomalies[place].type, frozenset[str]()
+        while causes := _causes(kind, types) - seen - {kind}:
+            kind, seen = min(causes), seen | {kind}
+        groups.setdefault(kind, []).append(place)
+    return list(groups.values())
 
 
 def _only_race(run: _Run) -> tuple[Statement, ...]:

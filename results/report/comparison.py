@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
 from schemaquake.results.mode import mode_of
-from schemaquake.results.report.findings import group_findings, summarise_workloads
+from schemaquake.results.report.findings import report_findings, summarise_workloads
 from schemaquake.results.report.html import render
 from schemaquake.results.report.markdown import code_block, code_span, escaped, render_recipe
 from schemaquake.results.report.material import Material, Race
@@ -268,7 +268,7 @@ def recipes_of(material: Material) -> Mapping[str, Recipe]:
     if summaries:
         found = {summary.workload: _first_recipe(material, summary.broken) for summary in summaries}
     else:
-        recipes = (finding.recipe for finding in group_findings(material) if finding.recipe)
+        recipes = (finding.recipe for finding in report_findings(material) if finding.recipe)
         found = {_without_races(material.plan): next(recipes, None)}
     return {workload: recipe for workload, recipe in found.items() if recipe is not None}
 

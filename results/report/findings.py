@@ -1,4 +1,4 @@
-"""Findings: a run's anomalies grouped by type, with the races they broke, and the headline of the run."""
+"""Findings for readers: what pages show of each finding, the races of each workload, and the headline of the run."""
 
 from __future__ import annotations
 
@@ -8,26 +8,36 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.checkers.findings.catalogue import CATALOGUE
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.engines.combination import doubts_of, keyspaces_undecided
-from schemaquake.results.report.material import Material, Race, anomalies_of, checkers_of, races_of
+from schemaquake.results.findings.description import describe_rate, describe_standing, describe_symptom, title_of
+from schemaquake.results.findings.finding import Finding, Rate, Symptom
+from schemaquake.results.findings.grouping import listed_anomalies
+from schemaquake.results.report.material import Material, Race, checkers_of, races_of
 from schemaquake.results.report.recipe import Recipe, recipe_of
-from schemaquake.results.summary.cell import describe_standing, standing_of
-from schemaquake.results.tables.attribution import attribute_all
+from schemaquake.results.summary.cell import describe_standing as describe_races
+from schemaquake.results.summary.cell import standing_of
+from schemaquake.results.tables.statements import statements
 from schemaquake.results.wording import counted, joined, shortened, system_name
 
 __all__ = [
-    "Finding",
     "Reference",
+    "ReportedFinding",
+    "ReportedSymptom",
+    "Reproducer",
     "Standing",
     "WorkloadSummary",
-    "group_findings",
+    "describe_count",
     "headline",
     "races_begun",
+    "report_findings",
     "summarise_workloads",
 ]
 
@@ -44,29 +54,60 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """All anomalies of one type. `tried` counts every race of the workloads that `races` belong to."""
+class ReportedSymptom:
+    """One symptom of a finding, with its texts from the catalogue and its anomalies."""
 
-    type: str
+    symptom: Symptom
     title: str
     description: str
     worst: str
+    how_often: str
     anomalies: tuple[Anomaly, ...]
-    races: tuple[Race, ...]
-    tried: int
-    nodes: tuple[str, ...]
     references: tuple[Reference, ...]
-    recipe: Recipe | None
-    """Recipe of the first race, or None."""
 
-    def how_often(self) -> str:
-        """Describe the frequency: `in 5 of 6 drop-type races`, or the number of anomalies if no race is concerned."""
-        if not self.races:
-            return "once" if len(self.anomalies) == 1 else f"{len(self.anomalies):,} times"
-        workloads = sorted({race.workload for race in self.races})
-        if len(workloads) > 2:
-            return f"in {len(self.races)} of {self.tried} races of {len(workloads)} kinds"
-        return f"in {len(self.races)} of {self.tried} {joined(workloads)} races"
+    @property
+    def type(self) -> str:
+        """The type of its anomalies."""
+        return self.symptom.type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproducer:
+    """A recipe that was run, and how often it broke the cluster."""
+
+    rate: Rate
+    shrunk: bool
+    """True if `schemaquake shrink` made it: the command is in the run's folder, shrunk/reproduce.sh."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedFinding:
+    """One finding with everything that a page shows of it."""
+
+    finding: Finding
+    title: str
+    standing: str
+    how_often: str
+    symptoms: tuple[ReportedSymptom, ...]
+    """The worst first."""
+    races: tuple[Race, ...]
+    recipe: Recipe | None
+    """The first race's, or the statements involved; None if the cause is not known."""
+    reproducer: Reproducer | None
+    tickets: tuple[Reference, ...]
+    """Where the finding was reported before."""
+    page: str | None
+    """The page of our documentation that describes it, below docs/."""
+
+    @property
+    def id(self) -> str:
+        """The finding's name."""
+        return self.finding.id
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of its symptoms, each once, the worst first."""
+        return tuple(dict.fromkeys(symptom.type for symptom in self.symptoms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,23 +133,16 @@ class WorkloadSummary:
 
     def reason(self) -> str:
         """Describe the standing in a phrase without a full stop."""
-        return describe_standing(
+        return describe_races(
             tried=len(self.races), broke=self.broke, broken=len(self.broken), ok=self.ok, undecided=self.undecided
         )
 
 
-def group_findings(material: Material) -> tuple[Finding, ...]:
-    """Group a run's anomalies by type: the most prominent first; at equal prominence the type that broke most races."""
-    by_type: dict[str, list[Anomaly]] = {}
-    for anomaly in anomalies_of(material.verdict):
-        by_type.setdefault(anomaly.type, []).append(anomaly)
-    races = races_of(material.races)
-    found = [_finding(material, kind, anomalies, races) for kind, anomalies in by_type.items()]
-    return tuple(sorted(found, key=_place))
-
-
-def _place(finding: Finding) -> tuple[int, int, int, str]:
-    return -prominence_of(finding.type), -len(finding.races), -len(finding.anomalies), finding.type
+def report_findings(material: Material) -> tuple[ReportedFinding, ...]:
+    """Describe a run's findings: the worst first, and those of unknown cause last."""
+    anomalies = listed_anomalies(material.verdict)
+    races = {race.keyspace: race for race in races_of(material.races)}
+    return tuple(_report(material, finding, anomalies, races) for finding in material.grouped.findings)
 
 
 def summarise_workloads(material: Material) -> tuple[WorkloadSummary, ...]:
@@ -149,14 +183,24 @@ def headline(material: Material) -> str:
     if material.verdict.valid is False:
         broken = [race for race in races if race.broken]
         where = f" in {len(broken)} of {counted(len(races), 'race')}" if broken else ""
-        ways = len({anomaly.type for anomaly in anomalies_of(material.verdict)})
-        return f"{system} broke{where}, in {counted(ways, 'way')}." if ways else f"{system} broke{where}."
+        return f"{system} broke{where}: {describe_count(material.grouped.findings)}."
     if material.verdict.valid == "unknown":
         return f"Not decided: {shortened('; '.join(reasons_of(material)) or 'no checker gave a reason', 300)}."
     judged = f"{counted(len(races), 'race')} and " if races else ""
     return (
         f"{system} held: {judged}{counted(material.operations.num_rows, 'operation')}, and no checker found an anomaly."
     )
+
+
+def describe_count(findings: Sequence[Finding]) -> str:
+    """Count findings: `3 findings (1 new) and 2 of unknown cause`."""
+    known = [finding for finding in findings if finding.cause.known]
+    new = sum(finding.known is None for finding in known)
+    unknown = len(findings) - len(known)
+    parts = [counted(len(known), "finding") + (f" ({new} new)" if new else "")] if known else []
+    if unknown:
+        parts.append(f"{unknown if known else counted(unknown, 'finding')} of unknown cause")
+    return joined(parts) or "no anomaly is described"
 
 
 def reasons_of(material: Material) -> tuple[str, ...]:
@@ -177,35 +221,67 @@ def keyspaces_of(anomaly: Anomaly) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keyspace_of(name) or name for name in anomaly.objects))
 
 
-def _finding(material: Material, kind: str, anomalies: Sequence[Anomaly], races: Sequence[Race]) -> Finding:
-    known = CATALOGUE.get(kind)
-    attributions = attribute_all(anomalies, material.ground, material.operations)
-    concerned = {keyspace for attribution in attributions for keyspace in attribution.races}
-    broken = tuple(race for race in races if race.keyspace in concerned)
-    workloads = {race.workload for race in broken}
-    references = [*(known.references if known else ()), *(ref for anomaly in anomalies for ref in anomaly.references)]
-    return Finding(
-        type=kind,
-        title=known.title if known else anomalies[0].title or kind,
-        description=known.description if known else "",
-        worst=known.worst if known else "",
-        anomalies=tuple(anomalies),
-        races=broken,
-        tried=sum(race.workload in workloads for race in races),
-        nodes=tuple(sorted({node for anomaly in anomalies for node in anomaly.nodes})),
-        references=references_of(references),
-        recipe=_first_recipe(material, anomalies, broken),
+def _report(
+    material: Material, finding: Finding, anomalies: Sequence[Anomaly], races: Mapping[str, Race]
+) -> ReportedFinding:
+    known = finding.known
+    recipe = _recipe(material, finding, anomalies)
+    return ReportedFinding(
+        finding=finding,
+        title=title_of(finding),
+        standing=describe_standing(finding) if finding.cause.product else "",
+        how_often=describe_rate(finding.rate),
+        symptoms=tuple(_report_symptom(finding, symptom, anomalies) for symptom in finding.symptoms),
+        races=tuple(races[keyspace] for keyspace in finding.races if keyspace in races),
+        recipe=recipe,
+        reproducer=_reproducer(material, finding, recipe),
+        tickets=references_of(known.tickets if known else ()),
+        page=known.page if known else None,
     )
 
 
-def _first_recipe(material: Material, anomalies: Sequence[Anomaly], races: Sequence[Race]) -> Recipe | None:
-    for anomaly in anomalies:
-        for keyspace in keyspaces_of(anomaly):
-            found = recipe_of(material, keyspace, anomaly)
-            if found is not None:
-                return found
-    recipes = (recipe_of(material, race.keyspace) for race in races)
-    return next((recipe for recipe in recipes if recipe is not None), None)
+def _report_symptom(finding: Finding, symptom: Symptom, anomalies: Sequence[Anomaly]) -> ReportedSymptom:
+    known = CATALOGUE.get(symptom.type)
+    mine = tuple(anomalies[place] for place in symptom.anomalies)
+    references = [*(known.references if known else ()), *(ref for anomaly in mine for ref in anomaly.references)]
+    return ReportedSymptom(
+        symptom=symptom,
+        title=known.title if known else mine[0].title or symptom.type,
+        description=known.description if known else "",
+        worst=known.worst if known else "",
+        how_often=describe_symptom(finding, symptom),
+        anomalies=mine,
+        references=references_of(references),
+    )
+
+
+def _recipe(material: Material, finding: Finding, anomalies: Sequence[Anomaly]) -> Recipe | None:
+    """Build the recipe of the first race, with the writes that the worst anomaly in it names, or of the changes involved."""
+    if not finding.statements:
+        return None
+    first = statements(material.operations.filter(pc.is_in(material.operations["index"], pa.array(finding.statements))))
+    keyspace = keyspace_of(first[0].key) if first else None
+    if keyspace is None:
+        return None
+    worst = finding.symptoms[0].anomalies
+    mine = next((anomalies[place] for place in worst if keyspace in keyspaces_of(anomalies[place])), None)
+    return recipe_of(material, keyspace, mine, named=finding.statements)
+
+
+def _reproducer(material: Material, finding: Finding, recipe: Recipe | None) -> Reproducer | None:
+    """Return the rate of the recipe, if just that was run: the shrunk scenario, or else the race."""
+    shrunk = material.shrunk
+    if shrunk.get("anomaly") in {symptom.type for symptom in finding.symptoms} and _is_shrunk_from(shrunk, finding):
+        return Reproducer(rate=Rate(int(shrunk["broken"]), int(shrunk["tried"]), "run"), shrunk=True)
+    if recipe is None or not recipe.raced or not finding.races:
+        return None
+    return Reproducer(rate=finding.rate, shrunk=False)
+
+
+def _is_shrunk_from(shrunk: Mapping[str, Any], finding: Finding) -> bool:
+    """Return True if the scenario has a race of the finding, or neither has one."""
+    raced = {race.get("keyspace") for race in shrunk.get("scenario", {}).get("races", ())}
+    return bool(raced & set(finding.races)) or not (raced or finding.races)
 
 
 def _summary(workload: str, races: Sequence[Race], undecided: tuple[str, ...]) -> WorkloadSummary:

@@ -7,7 +7,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -47,6 +47,7 @@ def material_of(store: Store) -> Material:
         started=_started(store),
         environment=_environment(store),
         files=_files(store),
+        shrunk=_shrunk(store),
     )
 
 
@@ -83,6 +84,18 @@ def _environment(store: Store) -> Mapping[str, str]:
         return known | {str(name): str(value) for name, value in recorded.items()}
     except (orjson.JSONDecodeError, AttributeError) as error:
         raise HistoryError(f"{path} is damaged ({error}): expected a JSON object of strings.") from error
+
+
+def _shrunk(store: Store) -> Mapping[str, Any]:
+    """Read the document of a run that was shrunk; empty for one that was not."""
+    path = store.folder / "shrunk" / "shrunk.json"
+    try:
+        document = orjson.loads(path.read_bytes()) if path.exists() else {}
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(
+            f'{path} is damaged ({error}). "schemaquake shrink {store.folder}" writes it anew.'
+        ) from error
+    return document if isinstance(document, dict) else {}
 
 
 def _files(store: Store) -> tuple[RunFile, ...]:

@@ -1,4 +1,4 @@
-"""GitHub Actions: a job summary, and one annotation per anomaly type.
+"""GitHub Actions: a job summary, and one annotation per finding.
 
 GitHub shows at most 10 annotations per step and 1 MiB of summary.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from schemaquake.results.report.findings import group_findings, headline
+from schemaquake.results.report.findings import headline, report_findings
 from schemaquake.results.report.markdown import render_report_markdown
 from schemaquake.results.report.material import Material
 from schemaquake.results.wording import system_name
@@ -30,20 +30,23 @@ def render_step_summary(material: Material) -> str:
 
 
 def render_annotations(material: Material) -> list[str]:
-    """Return workflow commands, one per line: an error per anomaly type, one error for an undecided run, none for a valid run."""
+    """Return workflow commands, one per line: an error per finding, one error for an undecided run, none for a valid run."""
     if material.verdict.valid is True:
         return []
     system = system_name(str(material.plan.get("system", "")))
     if material.verdict.valid == "unknown":
         return [_command("not decided", headline(material))]
-    findings = group_findings(material)
+    findings = report_findings(material)
     shown = findings[:ANNOTATIONS_MAX] if len(findings) <= ANNOTATIONS_MAX else findings[: ANNOTATIONS_MAX - 1]
     lines = [
-        _command(finding.type, f"{system}: {finding.title}, {finding.how_often()}.\n{finding.anomalies[0].explanation}")
+        _command(
+            f"{finding.id} {finding.symptoms[0].type}",
+            f"{system}: {finding.title}, {finding.how_often}.\n{finding.symptoms[0].anomalies[0].explanation}",
+        )
         for finding in shown
     ]
     if len(shown) < len(findings):
-        rest = ", ".join(finding.type for finding in findings[len(shown) :])
+        rest = ", ".join(f"{finding.id} {finding.symptoms[0].type}" for finding in findings[len(shown) :])
         lines.append(_command(f"{len(findings) - len(shown)} more", f"{system}: {rest}"))
     return lines or [_command("invalid", headline(material))]
 

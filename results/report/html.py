@@ -25,17 +25,20 @@ from markupsafe import Markup
 
 from schemaquake.harness.model.records import plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.findings.description import describe_cause, describe_rate
+from schemaquake.results.findings.finding import Finding
 from schemaquake.results.mode import mode_of
 from schemaquake.results.report.charts import chart_data
 from schemaquake.results.report.cycle_picture import CyclePicture, cycle_picture
 from schemaquake.results.report.findings import (
-    Finding,
     Reference,
+    ReportedFinding,
+    ReportedSymptom,
     WorkloadSummary,
-    group_findings,
     headline,
     races_begun,
     reasons_of,
+    report_findings,
     summarise_workloads,
 )
 from schemaquake.results.report.material import Material, checkers_of, counts, races_of
@@ -43,6 +46,7 @@ from schemaquake.results.report.overview import Overview, disagreement_s, draw_o
 from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_line, command_lines
 from schemaquake.results.report.scene import Scene, draw_scenes
+from schemaquake.results.report.ticket import render_ticket
 from schemaquake.results.wording import (
     VERDICT_MARK,
     counted,
@@ -205,22 +209,45 @@ class _AnomalyView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindingView:
-    """All anomalies of one type, prepared for the template."""
+class _SymptomView:
+    """All anomalies of one type and mechanism in a finding."""
 
     type: str
     anchor: str
     title: str
+    mechanism: str
     how_often: str
-    squares: Sequence[bool]
+    follows_from: Sequence[str]
     description: str
     worst: str
     shown: Sequence[_AnomalyView]
     left_out: int
-    recipe: Recipe | None
-    same_recipe: str | None
-    """Type of an earlier finding with the same recipe, or None."""
     references: Sequence[Reference]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingView:
+    """One finding, prepared for the template."""
+
+    id: str
+    anchor: str
+    title: str
+    statements: str
+    """Its contested statements in words, if the title does not say them."""
+    standing: str
+    style: str
+    """CSS class of the standing."""
+    how_often: str
+    seen: str
+    squares: Sequence[bool]
+    symptoms: Sequence[_SymptomView]
+    recipe: Recipe | None
+    reproducer: str
+    """How often the recipe broke the cluster when it was run; empty if just that was never run."""
+    tickets: Sequence[Reference]
+    page: str
+    ticket: str
+    """The text of an issue; empty on pages of history files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,7 +353,7 @@ def _page(material: Material) -> _Page:
         findings=finding_views(material),
         nothing_found=_nothing_found(material),
         reasons=reasons_of(material),
-        summaries=[_summary_view(summary) for summary in summarise_workloads(material)],
+        summaries=[_summary_view(summary, material.grouped.findings) for summary in summarise_workloads(material)],
         overview=draw_overview(material),
         disagreement=length_of_time(disagreement_s(material)),
         undecided=bool(reasons_of(material)) or material.verdict.valid == "unknown",
@@ -395,33 +422,64 @@ def _nothing_found(material: Material) -> str:
 
 
 def finding_views(material: Material) -> list[FindingView]:
-    """Prepare a run's findings by type for the template macro `finding`."""
-    shown: dict[Recipe, str] = {}
-    views = []
-    for finding in group_findings(material):
-        same = shown.get(finding.recipe) if finding.recipe else None
-        views.append(_finding_view(material, finding, same_recipe=same))
-        if finding.recipe:
-            shown.setdefault(finding.recipe, finding.type)
-    return views
+    """Prepare a run's findings for the template macro `finding`."""
+    return [_finding_view(material, reported) for reported in report_findings(material)]
 
 
-def _finding_view(material: Material, finding: Finding, *, same_recipe: str | None) -> FindingView:
-    workloads = {race.workload for race in finding.races}
-    broken = set(finding.races)
+def _finding_view(material: Material, reported: ReportedFinding) -> FindingView:
+    finding = reported.finding
+    cause = describe_cause(finding.cause)
+    shapes = material.grouped.contested
+    comparable = [race for race in races_of(material.races) if shapes.get(race.keyspace) in finding.sides]
+    broken = {race.keyspace for race in reported.races}
     return FindingView(
-        type=finding.type,
-        anchor=_anchor(finding.type),
-        title=finding.title,
-        how_often=finding.how_often(),
-        squares=[race in broken for race in races_of(material.races) if race.workload in workloads],
-        description=finding.description,
-        worst=finding.worst,
-        shown=[_anomaly_view(anomaly) for anomaly in finding.anomalies[:ANOMALIES_SHOWN]],
-        left_out=max(0, len(finding.anomalies) - ANOMALIES_SHOWN),
-        recipe=finding.recipe,
-        same_recipe=same_recipe,
-        references=finding.references,
+        id=reported.id,
+        anchor=reported.id,
+        title=reported.title,
+        statements="" if cause == reported.title else cause,
+        standing=reported.standing,
+        style="other" if finding.known is not None else "fail" if finding.cause.known else "info",
+        how_often=reported.how_often,
+        seen=_seen(finding),
+        squares=[race.keyspace in broken for race in comparable],
+        symptoms=[_symptom_view(reported, symptom) for symptom in reported.symptoms],
+        recipe=reported.recipe,
+        reproducer=_describe_reproducer(reported),
+        tickets=reported.tickets,
+        page="" if reported.page is None else f"docs/{reported.page}",
+        ticket=render_ticket(material, reported) if material.plan else "",
+    )
+
+
+def _seen(finding: Finding) -> str:
+    """Describe when the finding was first and last seen; empty if the start of the run is not known."""
+    first, last = finding.first_seen, finding.last_seen
+    if first is None or last is None:
+        return ""
+    readable = [f"{time[:10]} {time[11:19]}" for time in (first, last)]
+    return f"{readable[0]} UTC" if first == last else f"first {readable[0]}, last {readable[1]} UTC"
+
+
+def _describe_reproducer(reported: ReportedFinding) -> str:
+    reproducer = reported.reproducer
+    if reproducer is None:
+        return ""
+    return describe_rate(reproducer.rate) + (" of shrunk/reproduce.sh" if reproducer.shrunk else "")
+
+
+def _symptom_view(reported: ReportedFinding, symptom: ReportedSymptom) -> _SymptomView:
+    return _SymptomView(
+        type=symptom.type,
+        anchor=f"{reported.id}-{_anchor(symptom.type)}",
+        title=symptom.title,
+        mechanism=symptom.symptom.mechanism or "",
+        how_often=symptom.how_often,
+        follows_from=symptom.symptom.follows_from,
+        description=symptom.description,
+        worst=symptom.worst,
+        shown=[_anomaly_view(anomaly) for anomaly in symptom.anomalies[:ANOMALIES_SHOWN]],
+        left_out=max(0, len(symptom.anomalies) - ANOMALIES_SHOWN),
+        references=symptom.references,
     )
 
 
@@ -446,7 +504,14 @@ def _pretty(evidence: Any) -> str:
     return text if len(text) <= EVIDENCE_LIMIT else f"{text[:EVIDENCE_LIMIT]}\n… cut here; the rest is in verdict.json"
 
 
-def _summary_view(summary: WorkloadSummary) -> _SummaryView:
+def _summary_view(summary: WorkloadSummary, findings: Sequence[Finding]) -> _SummaryView:
+    mine = {race.keyspace for race in summary.races}
+    anchors = {
+        symptom.type: f"{finding.id}-{_anchor(symptom.type)}"
+        for finding in reversed(findings)
+        for symptom in finding.symptoms
+        if mine.intersection(symptom.races)
+    }
     return _SummaryView(
         workload=summary.workload,
         mode=summary.mode,
@@ -454,7 +519,7 @@ def _summary_view(summary: WorkloadSummary) -> _SummaryView:
         squares=[race.broken for race in summary.races],
         broken=len(summary.broken),
         tried=len(summary.races),
-        broke=[(_Kind(type=kind, anchor=_anchor(kind)), count) for kind, count in summary.broke.items()],
+        broke=[(_Kind(type=kind, anchor=anchors.get(kind, "broke")), count) for kind, count in summary.broke.items()],
         ok=summary.ok,
         info=summary.info,
         fail=summary.fail,
@@ -462,8 +527,8 @@ def _summary_view(summary: WorkloadSummary) -> _SummaryView:
 
 
 def _anchor(kind: str) -> str:
-    """Return an element id for a type, from letters that need no escaping in an address."""
-    return "broke-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kind)
+    """Return a part of an element id for a type, from letters that need no escaping in an address."""
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kind)
 
 
 def checker_view(verdict: Verdict, *, counts: bool) -> CheckerView:

@@ -1,4 +1,4 @@
-"""junit.xml: the run for a build server: one test case per checker and one per racing workload.
+"""junit.xml: the run for a build server: one test case per finding, per checker and per racing workload.
 
 `invalid` is a failure and `unknown` is an error: build servers show `skipped` in green, and a check that could not decide
 has not passed. A checker is skipped only if it had nothing to judge and the others decided the run. The format is xunit2, as
@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.mode import mode_of
-from schemaquake.results.report.findings import WorkloadSummary, summarise_workloads
+from schemaquake.results.report.findings import ReportedFinding, WorkloadSummary, report_findings, summarise_workloads
 from schemaquake.results.report.material import Material, anomalies_of, checkers_of, counts
 from schemaquake.results.wording import counted, shortened
 
@@ -37,7 +37,12 @@ class _Case:
 def render_report_junit(material: Material) -> str:
     """Render the document, with its XML declaration."""
     verdict = material.verdict
-    suites = [("checkers", [_checker(part, counts=counts(verdict, part)) for part in checkers_of(verdict)])]
+    suites = (
+        [("findings", [_finding(reported) for reported in report_findings(material)])]
+        if material.grouped.findings
+        else []
+    )
+    suites += [("checkers", [_checker(part, counts=counts(verdict, part)) for part in checkers_of(verdict)])]
     races = [_race(material, summary) for summary in summarise_workloads(material)]
     if races:
         suites.append(("races", races))
@@ -84,6 +89,13 @@ def _counts(cases: Sequence[_Case]) -> dict[str, str]:
         "errors": str(results.count("error")),
         "skipped": str(results.count("skipped")),
     }
+
+
+def _finding(reported: ReportedFinding) -> _Case:
+    """Return the case of a finding, under its id: build servers follow a case by its name."""
+    message = f"{reported.title}: {reported.how_often}" + (f", {reported.standing}" if reported.standing else "")
+    anomalies = [anomaly for symptom in reported.symptoms for anomaly in symptom.anomalies]
+    return _Case(reported.id, "failure", message, ", ".join(reported.types), _describe_anomalies(anomalies))
 
 
 def _checker(part: Verdict, *, counts: bool) -> _Case:

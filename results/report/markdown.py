@@ -11,13 +11,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.findings.description import describe_rate
 from schemaquake.results.mode import mode_of
 from schemaquake.results.report.findings import (
-    Finding,
-    group_findings,
+    ReportedFinding,
+    ReportedSymptom,
     headline,
     races_begun,
     reasons_of,
+    report_findings,
     summarise_workloads,
 )
 from schemaquake.results.report.material import Material, checkers_of, counts
@@ -120,30 +122,44 @@ def _facts(material: Material) -> str:
 
 
 def _findings(material: Material) -> list[str]:
-    parts: list[str] = []
-    shown: dict[Recipe, str] = {}
-    for finding in group_findings(material):
-        parts += _finding(finding, shown)
-        if finding.recipe:
-            shown.setdefault(finding.recipe, finding.type)
-    return ["## What broke", *parts] if parts else []
+    parts = [part for reported in report_findings(material) for part in _finding(reported)]
+    return ["## Findings", *parts] if parts else []
 
 
-def _finding(finding: Finding, shown: dict[Recipe, str]) -> list[str]:
-    parts = [f"### {escaped(finding.title)} ({code_span(finding.type)}), {escaped(finding.how_often())}"]
-    if finding.worst:
-        parts.append(finding.worst)  # trusted Markdown from the project's catalogue
-    first = finding.anomalies[0]
+def _finding(reported: ReportedFinding) -> list[str]:
+    standing = f", {escaped(reported.standing)}" if reported.standing else ""
+    worst = reported.symptoms[0]
+    parts = [f"### {code_span(reported.id)} {escaped(reported.title)}: {escaped(reported.how_often)}{standing}"]
+    if worst.worst:
+        parts.append(worst.worst)  # trusted Markdown from the project's catalogue
+    parts.append(_table(("Symptom", "", "How often", "Follows from"), map(_symptom_row, reported.symptoms)))
+    first = worst.anomalies[0]
     if first.explanation:
         parts.append(code_block(first.explanation))
-    if finding.recipe and finding.recipe in shown:
-        parts.append(f"The statements are the same as for {code_span(shown[finding.recipe])}.")
-    elif finding.recipe:
-        parts.append(code_block(render_recipe(finding.recipe), "sql"))
+    parts += _repetition(reported)
     parts += _evidence(first)
-    links = [f"[{escaped(ref.text)}]({ref.url})" for ref in finding.references if ref.url]
+    links = [f"[{escaped(ref.text)}]({ref.url})" for ref in reported.tickets if ref.url]
     if links:
         parts.append(f"Reported before: {', '.join(links)}")
+    return parts
+
+
+def _symptom_row(symptom: ReportedSymptom) -> tuple[str, ...]:
+    mechanism = "" if symptom.symptom.mechanism is None else f" {code_span(symptom.symptom.mechanism)}"
+    causes = ", ".join(map(code_span, symptom.symptom.follows_from)) or "–"
+    return f"{code_span(symptom.type)}{mechanism}", escaped(symptom.title), escaped(symptom.how_often), causes
+
+
+def _repetition(reported: ReportedFinding) -> list[str]:
+    """Render the reproducer with its rate, or the statements that are merely involved."""
+    parts = []
+    if reported.reproducer is not None:
+        what = "shrunk/reproduce.sh" if reported.reproducer.shrunk else "these statements"
+        parts.append(f"Reproducer: {what}, {escaped(describe_rate(reported.reproducer.rate))}.")
+    if reported.recipe is not None:
+        if reported.reproducer is None:
+            parts.append("Statements involved; nobody has run just these:")
+        parts.append(code_block(render_recipe(reported.recipe), "sql"))
     return parts
 
 

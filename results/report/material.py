@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.results.findings.grouping import Grouped, group_anomalies
 from schemaquake.results.tables.attribution import Ground, read_ground
 from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
 from schemaquake.results.tables.races import RACES
@@ -81,6 +82,8 @@ class Material:
     started: datetime | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[RunFile] = ()
+    shrunk: Mapping[str, Any] = field(default_factory=dict)
+    """The document `shrunk/shrunk.json`; empty for a run that was not shrunk."""
     chronicle: Chronicle = field(init=False)
     """Phases, faults, boots and settlings, from the history's notes."""
 
@@ -90,11 +93,15 @@ class Material:
     ground: Ground = field(init=False)
     """The notes that decide which race an anomaly belongs to."""
 
+    grouped: Grouped = field(init=False)
+    """The anomalies by cause."""
+
     def __post_init__(self) -> None:
-        """Derive the chronicle, the ground of attribution and the nodes from the tables once."""
+        """Derive the chronicle, the ground of attribution, the nodes and the findings from the tables once."""
         object.__setattr__(self, "ground", _ground(self))
         object.__setattr__(self, "chronicle", chronicle_of(self.history))
         object.__setattr__(self, "nodes", _nodes(self))
+        object.__setattr__(self, "grouped", _grouped(self))
 
     @property
     def duration(self) -> int:
@@ -148,6 +155,17 @@ def _walk(verdict: Verdict) -> Iterator[Verdict]:
     yield verdict
     for part in verdict.parts:
         yield from _walk(part)
+
+
+def _grouped(material: Material) -> Grouped:
+    return group_anomalies(
+        material.verdict,
+        system=str(material.plan.get("system", "")),
+        history=material.history,
+        operations=material.operations,
+        races=material.races,
+        started=material.started,
+    )
 
 
 def _ground(material: Material) -> Ground:

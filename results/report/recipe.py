@@ -1,6 +1,6 @@
-"""Recipe: the shortest list of statements that repeats a race by hand, per coordinator.
+"""Recipe: the statements of a race, per coordinator, or the statements involved where nothing raced.
 
-Preparatory statements complete before the first contested statement begins. Contested statements are issued through
+Only a race was run as its recipe says. Preparatory statements complete before the first contested statement begins. Contested statements are issued through
 different coordinators at the same time, or on the two sides of a partition.
 """
 
@@ -42,24 +42,28 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Statements that repeat a race by hand."""
+    """Statements that met, and those before them."""
 
     before: tuple[Statement, ...]
     sides: tuple[Side, ...]
     manner: str
     """How the sides are issued relative to each other; a phrase without a full stop."""
     afterwards: str
+    raced: bool = True
+    """True if just these statements were run; False if they were selected from a longer history and never run alone."""
 
 
-def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None) -> Recipe | None:
-    """Build the recipe of the race in `keyspace`. None if fewer than two coordinators took part.
+def recipe_of(
+    material: Material, keyspace: str, anomaly: Anomaly | None = None, *, named: Sequence[int] = ()
+) -> Recipe | None:
+    """Build the recipe of the race in `keyspace`, or of the changes `named` if nothing raced there. None if there are none.
 
     With an anomaly, the writes it names are quoted after the contested statements.
     """
     every = statements(material.operations, keyspaces=[keyspace])
     changes = [one for one in every if one.f in SCHEMA_CHANGES or one.f == "cql"]
     race = next((race for race in races_of(material.races) if race.keyspace == keyspace), None)
-    contested = contested_changes(material, changes, race=race, named=anomaly.ops if anomaly else ())
+    contested = contested_changes(material, changes, race=race, named=named or (anomaly.ops if anomaly else ()))
     if not contested:
         return None
     begins = min(one.invoked for one in contested)
@@ -73,6 +77,7 @@ def recipe_of(material: Material, keyspace: str, anomaly: Anomaly | None = None)
         sides=tuple(sorted(sides, key=lambda side: (side.later_s, side.node))),
         manner=_manner(material, contested, race),
         afterwards=_afterwards(material.plan),
+        raced=race is not None,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from schemaquake.harness.model.plan import Plan
-from schemaquake.results.report.findings import group_findings, headline
+from schemaquake.results.report.findings import headline, report_findings
 from schemaquake.results.report.material import Material
 from schemaquake.results.wording import VERDICT_MARK, system_name, verdict_name, verdict_word
 
@@ -66,7 +66,10 @@ def render_reproduce_script(material: Material) -> str:
             "",
             f"Result of the recorded run (exit code {_EXIT_CODE[expected]}):",
             f"{VERDICT_MARK[expected]} {verdict_word(material.verdict.valid)}: {headline(material)}",
-            *(f"- {finding.title} ({finding.type}), {finding.how_often()}" for finding in group_findings(material)),
+            *(
+                f"- {finding.id} {finding.title}, {finding.how_often} ({', '.join(finding.types)})"
+                for finding in report_findings(material)
+            ),
         ],
         version=str(plan.get("schemaquake_version", "")),
         commands=f"exec {command_lines(plan)}",

@@ -8,19 +8,23 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.protocols import Checker
-from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict, combine
+from schemaquake.results.findings.grouping import group_anomalies
 from schemaquake.results.formats.reading import format_of, read_history, spill_history
 from schemaquake.results.judging.history_models import ModelOptions, checker_of
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.memory import allowed_bytes, history_bytes, pieces
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store.store import Store
+from schemaquake.results.tables.races import RACES
 
-__all__ = ["check_path", "exit_code_of_all", "write_page"]
+__all__ = ["check_document", "check_path", "exit_code_of_all", "write_page"]
 
 
 def check_path(
@@ -100,6 +104,23 @@ def _subject(
         converted = Path(folder) / "history.parquet"
         spill_history(path, converted, file_format=file_format, independent=independent)
         yield HistoryFile(converted)
+
+
+def check_document(path: Path, verdict: Verdict, *, whole: bool) -> dict[str, Any]:
+    """Return what `check --json` prints of one path: its findings and the verdict. `whole`: every checker judged the run."""
+    if whole and path.is_dir():
+        from schemaquake.results.summary.summarise import read_summary  # noqa: PLC0415 - which no history file needs
+
+        findings = read_summary(Store(path)).findings
+    else:
+        findings = group_anomalies(
+            verdict,
+            system="",
+            history=HISTORY.empty_table(),
+            operations=OPERATIONS.empty_table(),
+            races=RACES.empty_table(),
+        ).findings
+    return {"path": str(path), "findings": [finding.to_json() for finding in findings], **verdict.to_json()}
 
 
 def write_page(page: Path, file: Path, verdict: Verdict) -> None:

@@ -170,7 +170,7 @@ def print_summary(run: FinishedRun, console: Console) -> None:
 
 def _table_of_findings(findings: Sequence[Finding]) -> Table:
     """Build a table with one row per finding: its title, its symptoms, how often it showed, and whether it is known."""
-    table = Table("finding", "what broke it, and how it showed", "how often", "known as", box=None, header_style="dim")
+    table = Table("finding", "what broke it, and how it showed", "how often", "", box=None, header_style="dim")
     for finding in findings:
         types = Counter[str]()
         for symptom in finding.symptoms:

@@ -152,12 +152,15 @@ def test_every_kind_of_observation_and_every_exit_code_is_told_of() -> None:
         assert f"| {code.value} |" in pages.section("results.md", "Exit codes")
 
 
-def test_fields_of_a_verdict_and_of_an_anomaly_are_those_of_the_page() -> None:
+def test_fields_of_a_verdict_and_of_what_is_in_it_are_those_of_the_page(recorded_run: Path) -> None:
+    finding = read_summary(Store(recorded_run)).findings[0]
     doubt = Doubt("unread", "n1 was not read", ("ks",), checker="c")
     part = Verdict.unknown("c", doubt)
     fields = [
+        "findings",
         *Verdict(valid=False, checker="all", doubts=(doubt,), undecided=(), parts=(part,)).to_json(),
         *Anomaly(type="t", title="t").to_json(),
+        *finding.to_json(),
         *doubt.to_json(),
         *Stat(1, "ms", "max").to_json(),
     ]

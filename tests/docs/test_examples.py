@@ -22,7 +22,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Checker, HistoryFormat, Nemesis
 from schemaquake.harness.registry import load
 from schemaquake.results.judging.judge import judge
-from schemaquake.results.report.findings import group_findings
+from schemaquake.results.report.findings import report_findings
 from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.runs.execution import conclude, print_summary
 from schemaquake.results.runs.pytest_plugin import Run
@@ -136,11 +136,12 @@ def test_the_example_s_anomaly_is_found_by_its_checker_and_foremost_in_a_report(
     assert finders()["forgotten-column"] == {"known-columns"}
     strange = judge(names["records"](names["HISTORY"]), checkers=["known-columns"])
     run = broken_run()
-    before = [finding.type for finding in group_findings(run)]
+    before = [finding.id for finding in report_findings(run)]
     together = replace(run.verdict, parts=(*run.verdict.parts, *strange.parts))
-    found = group_findings(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
-    assert [finding.type for finding in found] == ["forgotten-column", *before]
-    assert found[0].worst == CATALOGUE["forgotten-column"].worst
+    found = report_findings(replace(run, verdict=replace(together, anomalies=anomalies_of(together))))
+    by_type = {finding.types[0]: finding for finding in found}
+    assert [finding.id for finding in found if finding.types[0] != "forgotten-column"] == before
+    assert by_type["forgotten-column"].symptoms[0].worst == CATALOGUE["forgotten-column"].worst
 
 
 def test_the_example_of_a_test_suite_passes_on_what_its_runs_find(
@@ -193,7 +194,7 @@ def test_the_explanation_shown_is_what_the_checker_says_of_the_recorded_race(pag
 
 
 def test_the_tutorial_tells_every_way_in_which_its_race_shows(recorded_run: Path) -> None:
-    _, _, told = pages.section("tutorial.md", "The verdict").partition("One race usually produces several findings")
+    _, _, told = pages.section("tutorial.md", "The verdict").partition("One race usually produces several anomalies")
     assert set(pages.anomaly_links(told)) == {anomaly.type for anomaly in Store(recorded_run).read_verdict().anomalies}
 
 

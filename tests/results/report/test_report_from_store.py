@@ -98,5 +98,5 @@ def test_github_is_told_when_it_asks(store: Store, capsys: pytest.CaptureFixture
     write_all(store, environment={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.count("::error title=") == 5
+    assert captured.err.count("::error title=") == 3
     assert summary.read_text().startswith("# ✕ INVALID")

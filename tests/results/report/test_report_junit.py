@@ -27,7 +27,8 @@ def test_every_checker_and_every_race_is_a_case():
     found = cases(broken_run())
     assert ("schemaquake.checkers", "table-ids") in found
     assert ("schemaquake.races", "drop-type") in found
-    assert len(found) == 9 + 2
+    assert ("schemaquake.findings", "SQ-E3ZATWYL") in found
+    assert len(found) == 3 + 9 + 2
 
 
 def test_invalid_is_a_failure_with_its_explanation():
@@ -88,7 +89,7 @@ def test_the_totals_are_those_of_the_cases():
     suites = list(root.iter("testsuite"))
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.get(name, "")) == sum(int(suite.get(name, "")) for suite in suites)
-    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("11", "7", "1")
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("14", "10", "1")
 
 
 def test_characters_that_xml_cannot_hold_are_replaced():
@@ -107,4 +108,4 @@ def test_a_build_server_reads_the_same():
     assert results["references"] == ["Failure"]
     assert results["writability"] == ["Error"]
     assert results["table-ids"] == []
-    assert parsed.tests == 11
+    assert parsed.tests == 14

@@ -13,7 +13,7 @@ from schemaquake.harness.ddl.schema_changes import add_column, create_keyspace, 
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.verdict import Anomaly, Verdict
-from schemaquake.results.report.findings import group_findings
+from schemaquake.results.report.findings import report_findings
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.tables.races import RACES
@@ -143,7 +143,7 @@ def test_without_a_race_the_named_changes_and_what_they_need_are_the_recipe():
 
 def test_writes_that_were_lost_are_quoted_behind_the_race():
     run = broken_run()
-    lost = next(finding for finding in group_findings(run) if finding.type == "lost-rows")
+    lost = next(finding for finding in report_findings(run) if finding.types[0] == "lost-rows")
     _, sides = told(lost.recipe)
     assert sides["n1"][-1].startswith("INSERT INTO sq_create_table_000.t")
     assert len(sides["n3"]) == 1

@@ -66,7 +66,7 @@ def test_the_version_to_install_cannot_end_its_quotes():
 def test_the_header_says_what_to_expect():
     script = render_reproduce_script(broken_run())
     assert "# Result of the recorded run (exit code 1):" in script
-    assert "# - A definition uses a type that does not exist (dangling-type), in 5 of 6 drop-type races" in script
+    assert "# - SQ-E3ZATWYL A table is created with a type that is being dropped, 5 of 5 races" in script
 
 
 def test_the_command_of_several_lines_is_the_command():

@@ -1,0 +1,82 @@
+"""Tickets: one finding as the text of an issue, in Markdown: steps, expected, actual, frequency, environment, command.
+
+What Schemaquake concluded is told apart from what it saw, and tickets that may be about the same are asked about, not claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schemaquake.results.findings.description import describe_cause
+from schemaquake.results.report.findings import ReportedFinding
+from schemaquake.results.report.markdown import code_block, escaped, render_recipe
+from schemaquake.results.report.material import Material
+from schemaquake.results.report.reproduce import command_lines
+from schemaquake.results.wording import counted, joined, shortened, system_name
+
+__all__ = ["render_ticket"]
+
+_SUMMARY_MOST = 250
+_EXPLANATION_MOST = 4_000
+
+
+def render_ticket(material: Material, reported: ReportedFinding) -> str:
+    """Render the text: its first line is the summary, and the description follows."""
+    worst = reported.symptoms[0]
+    system = system_name(str(material.plan.get("system", "")))
+    summary = shortened(f"[{system}] {worst.title}: {describe_cause(reported.finding.cause)}", _SUMMARY_MOST)
+    parts = [
+        f"**{escaped(summary)}**",
+        *_steps(reported),
+        "### Expected",
+        "Nodes come to agree on one schema that some order of the acknowledged statements explains, and lose nothing that was acknowledged.",
+        "### Actual",
+        *_actual(reported),
+        "### Frequency",
+        f"{reported.how_often} (95 % interval, Wilson).",
+        *_questions(reported),
+        "### Environment",
+        "\n".join(f"- {escaped(name)}: {escaped(value)}" for name, value in _environment(material, system)),
+        "### Command",
+        "The run, with other statements beside these; its seed fixes the statements but not their outcome.",
+        code_block(command_lines(material.plan), "sh"),
+        f"Found by Schemaquake {escaped(str(material.plan.get('schemaquake_version', '')))} as {reported.id}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _steps(reported: ReportedFinding) -> list[str]:
+    if reported.recipe is None:
+        return ["### Steps", "The statements that caused this are not known; the command below is the whole run."]
+    script = code_block(render_recipe(reported.recipe), "sql")
+    if reported.reproducer is not None:
+        return ["### Steps", script]
+    return [
+        "### Statements involved",
+        "These statements were selected from a longer run and never run alone. Whether they suffice is not known.",
+        script,
+    ]
+
+
+def _actual(reported: ReportedFinding) -> Iterable[str]:
+    worst = reported.symptoms[0]
+    yield "\n".join(
+        f"- {escaped(symptom.title)} (`{symptom.type}`), {symptom.how_often}"
+        + (f"; known to follow from {joined(symptom.symptom.follows_from)}" if symptom.symptom.follows_from else "")
+        for symptom in reported.symptoms
+    )
+    first = worst.anomalies[0]
+    if first.explanation:
+        yield f"The first of {counted(len(worst.anomalies), 'anomaly', 'anomalies')} of the worst kind:"
+        yield code_block(shortened(first.explanation, _EXPLANATION_MOST))
+
+
+def _questions(reported: ReportedFinding) -> Iterable[str]:
+    if reported.tickets:
+        yield "### Reported before?"
+        yield f"The statements and the design are those of {joined(escaped(ticket.text) for ticket in reported.tickets)}."
+
+
+def _environment(material: Material, system: str) -> Iterable[tuple[str, str]]:
+    yield "System", f"{system}, {material.plan.get('nodes')} nodes"
+    yield from material.environment.items()
