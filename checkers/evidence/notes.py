@@ -7,7 +7,7 @@ the faults. A node is down from a failed start, or from its death, until a start
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -61,6 +61,14 @@ class Fault:
     nodes: tuple[str, ...]
     begins: int
     ends: int | None
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    """By how many seconds it put the clock of each node ahead; empty: it left clocks alone."""
+
+    @property
+    def skew_s(self) -> float:
+        """The largest distance (s) between two clocks, or between a clock and the true time."""
+        shifts = [0.0, *self.offsets.values()]
+        return max(shifts) - min(shifts)
 
 
 def read_notes(history: pa.Table) -> list[Note]:
@@ -187,6 +195,9 @@ def _faults(values: Sequence[Note]) -> Sequence[Fault]:
             nodes=tuple(value.get("nodes") or ()),
             begins=row["time"],
             ends=ends.get(value.get("id")),
+            offsets={
+                node: float(shift) for node, shift in ((value.get("parameters") or {}).get("offsets") or {}).items()
+            },
         )
         for row, value in values
         if row["f"] == "fault-begins"

@@ -82,12 +82,16 @@ def _find_missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | 
         due = rows.due(phase)
         fates = {insert.index: rows.fate(insert, phase) for insert in due}
         lost = [i for i in due if fates[i.index].outcome == "lost" and i.index not in gone_before]
+        doubtful = {i.index: causes for i in lost if (causes := rows.find_doubtful(i, phase))}
+        if doubtful:
+            yield _doubt_missing(rows, phase, doubtful)
+            lost = [insert for insert in lost if insert.index not in doubtful]
         gone_before |= {insert.index for insert in lost}
         late = [insert for insert in lost if phase == "restarted" and phase_of(insert) != "restarted"]
         for kind, group in (("lost-rows-after-restart", late), ("lost-rows", [i for i in lost if i not in late])):
             if group:
                 yield _report_missing(rows, kind, phase, group, due, fates)
-        unread = [insert for insert in due if fates[insert.index].outcome == "unread"]
+        unread = [i for i in due if fates[i.index].outcome == "unread" and rows.is_followed(i)]
         if unread:
             yield Doubt(
                 "unread",
@@ -95,6 +99,20 @@ def _find_missing(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | 
                 f"{_explain_unread(rows, phase)}",
                 (rows.table.key,),
             )
+
+
+def _doubt_missing(rows: TableRows, phase: str, doubtful: Mapping[int, Sequence[PairedOperation]]) -> Doubt:
+    return Doubt(
+        "undecided",
+        f"{phase_text(phase)} {len(doubtful)} acknowledged rows were not found, and {_name_causes(doubtful.values())} may be why",
+        (rows.table.key,),
+    )
+
+
+def _name_causes(causes: Iterable[Sequence[PairedOperation]]) -> str:
+    operations = sorted({operation.index for of_row in causes for operation in of_row})
+    more = len(operations) - _LIMITS.named
+    return listing(f"op {index}" for index in operations[: _LIMITS.named]) + (f" and {more} more" if more > 0 else "")
 
 
 def _report_missing(
@@ -185,14 +203,22 @@ def _explain_unread(rows: TableRows, phase: str) -> str:
 # ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_changed(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly]:
+def _find_changed(rows: TableRows, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
     before: set[tuple[int, str]] = set()
     for phase in phases:
-        cells = {
+        all_cells = {
             (cell.inserts[0].index, cell.column): cell
             for cell in find_changed_cells(rows, phase)
             if (cell.inserts[0].index, cell.column) not in before
         }
+        doubtful = [cell for cell in all_cells.values() if cell.doubtful]
+        if doubtful:
+            causes = _name_causes(cell.doubtful for cell in doubtful)
+            text = (
+                f"{phase_text(phase)} {len(doubtful)} cells do not read as they were written, and {causes} may be why"
+            )
+            yield Doubt("undecided", text, (rows.table.key,))
+        cells = {place: cell for place, cell in all_cells.items() if not cell.doubtful}
         before |= cells.keys()
         # A row that was written after the restart cannot have been lost by it.
         late = [c for c in cells.values() if phase == "restarted" and phase_of(c.inserts[0]) != "restarted"]
@@ -243,8 +269,14 @@ def _report_changed(rows: TableRows, kind: str, phase: str, cells: Sequence[Chan
 
 def _find_strange(
     rows: TableRows, operations: RowOperations, evidence: Evidence, phases: Sequence[str]
-) -> Iterator[Anomaly]:
-    found = [(phase, row) for phase in phases for row in find_strange_rows(rows, operations, evidence, phase)]
+) -> Iterator[Anomaly | Doubt]:
+    strange = [(phase, row) for phase in phases for row in find_strange_rows(rows, operations, evidence, phase)]
+    doubtful = [row for _, row in strange if row.doubtful]
+    if doubtful:
+        causes = _name_causes(row.doubtful for row in doubtful)
+        text = f"{len(doubtful)} rows were read that should not be there, and {causes} may be why"
+        yield Doubt("undecided", text, (rows.table.key,))
+    found = [(phase, row) for phase, row in strange if not row.doubtful]
     revived = [(phase, row) for phase, row in found if row.removal is not None]
     unwritten = [(phase, row) for phase, row in found if row.removal is None]
     if revived:

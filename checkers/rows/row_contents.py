@@ -11,14 +11,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
-from schemaquake.checkers.rows.row_fates import TableRows, overlaps
+from schemaquake.checkers.rows.row_fates import TableRows, may_be_dated_later, overlaps
 from schemaquake.checkers.rows.row_operations import RowOperations, freeze_columns
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.harness.model.operation import JSON
@@ -28,46 +29,55 @@ __all__ = ["ChangedCell", "StrangeRow", "find_changed_cells", "find_strange_rows
 
 @dataclass(frozen=True, slots=True)
 class ChangedCell:
-    """A cell whose value differs from every written one; `inserts` are those of its row."""
+    """A cell whose value differs from every written one; `inserts` are those of its row.
+
+    `doubtful` are operations that may be why, although that is not known.
+    """
 
     read: PairedOperation
     inserts: tuple[PairedOperation, ...]
     column: str
     value: JSON
+    doubtful: tuple[PairedOperation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StrangeRow:
-    """A row that was read and should not exist. `removal` ended it; None: no INSERT has its key."""
+    """A row that was read and should not exist. `removal` ended it; None: no INSERT has its key.
+
+    `doubtful` are operations that may be why, although that is not known.
+    """
 
     read: PairedOperation
     row: Mapping[str, Any]
     inserts: tuple[PairedOperation, ...]
     removal: PairedOperation | None
+    doubtful: tuple[PairedOperation, ...] = ()
 
 
 def find_changed_cells(rows: TableRows, phase: str) -> Iterator[ChangedCell]:
     """Yield every changed cell in the reads of this phase, once for each read."""
-    if rows.texts:
-        return
     types = _list_exact_types(rows)
     for read, row, key, inserts in _match_rows(rows, phase):
         for column in sorted(types.keys() & row.keys() - set(key)):
             if not _is_explained(rows, read, inserts, column, row[column], types[column]):
-                yield ChangedCell(read, inserts, column, row[column])
+                # Rows that were not moved, or deleted with a later timestamp, are read without a value, not with another.
+                causes = rows.texts if row[column] is not None else rows.find_doubtful(inserts[0], phase)
+                yield ChangedCell(read, inserts, column, row[column], tuple(causes))
 
 
 def find_strange_rows(
     rows: TableRows, operations: RowOperations, evidence: Evidence, phase: str
 ) -> Iterator[StrangeRow]:
     """Yield every row that the reads of this phase should not show, once for each read."""
-    if rows.texts or rows.table.key in operations.strangers or not evidence.changes.creates(rows.table):
+    if rows.table.key in operations.strangers or not evidence.changes.creates(rows.table):
         return
+    texts = tuple(rows.texts)
     for read, row, _key, inserts in _match_rows(rows, phase):
         removal = _find_removal(rows, evidence, read, inserts, row)
         if removal is not None:
-            yield StrangeRow(read, row, inserts, removal)
-    yield from _find_unwritten(rows, phase)
+            yield StrangeRow(read, row, inserts, removal, texts or _find_misdated(rows, removal, inserts))
+    yield from (replace(strange, doubtful=texts) for strange in _find_unwritten(rows, phase))
 
 
 def _match_rows(
@@ -83,6 +93,15 @@ def _match_rows(
                 found = inserts.get(freeze_columns(row, key)) if key and row.keys() >= set(key) else None
                 if found:
                     yield read, row, key, tuple(found)
+
+
+def _find_misdated(
+    rows: TableRows, removal: PairedOperation, inserts: Sequence[PairedOperation]
+) -> tuple[PairedOperation, ...]:
+    """Return the INSERTs that skewed clocks may have given a later timestamp than the delete that came after them."""
+    if removal.f != "delete-row":
+        return ()
+    return tuple(insert for insert in inserts if may_be_dated_later(insert, removal, rows.evidence.notes))
 
 
 # ── changed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,8 +188,13 @@ def _find_removal(
 
 
 def _forgets_deletes(rows: TableRows) -> bool:
-    """Check whether `gc_grace_seconds` was set: then a deleted row may come back by design."""
-    return any("gc_grace_seconds" in (change.argument.get("options") or {}) for change in rows.changes)
+    """Check whether a `gc_grace_seconds` was set that may be over: then a deleted row may come back by design."""
+    options = (change.argument.get("options") or {} for change in rows.changes)
+    graces = [float(str(one["gc_grace_seconds"])) for one in options if "gc_grace_seconds" in one]
+    reads = [read.completed or 0 for phase in PHASES for read in rows.reads(phase)]
+    first = min((delete.invoked for delete in rows.deletes), default=0)
+    ahead = max((fault.skew_s for fault in rows.evidence.notes.faults), default=0.0)
+    return bool(graces) and first + (min(graces) - ahead) * 1e9 <= max(reads, default=0)
 
 
 def _list_certain_drops(evidence: Evidence, table: SchemaObject) -> Sequence[PairedOperation]:

@@ -1,9 +1,13 @@
 """Row fates: what became of every row written to one table, as the final reads show.
 
-A row whose INSERT was acknowledged is *due* in every later read of a final phase that lists it, unless something
-possible may have removed it: a DROP of its table or keyspace, a delete of its key, a DROP of every column it was
-written to, a time to live, a statement in free text, a change of the keyspace's replication. A row is not due
-either in a table that was dropped and cannot have been created again.
+A row whose INSERT was acknowledged is *due* in every later read of a final phase that lists it, unless a possible
+operation may have removed it: a DROP of its table or keyspace, a delete of its key, a DROP of every column it was
+written to, its time to live. A row is not due either in a table that was dropped and cannot have been created again.
+A DROP of unknown outcome explains no lost row of a table that a read still finds and nothing can have created again.
+
+A row that is lost is in *doubt* (`TableRows.find_doubtful`) where an operation may explain it whose part in it is not
+known: such a DROP, as long as it may take effect; an ALTER KEYSPACE that moves replicas; an earlier delete whose
+timestamp skewed clocks may have made the later one; a RENAME of the key; a statement in free text.
 
 Which read has to show it:
 - one at ALL; and one at QUORUM, if the row was acknowledged by a QUORUM too: any two quorums share a replica;
@@ -18,7 +22,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import orjson
+
+from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_operations import (
@@ -32,7 +40,7 @@ from schemaquake.checkers.rows.row_operations import (
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import keyspace_of
 
-__all__ = ["Fate", "TableRows", "overlaps"]
+__all__ = ["Fate", "TableRows", "may_be_dated_later", "overlaps"]
 
 _QUORUMS: Final = frozenset({"QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL"})
 _ALONE: Final = frozenset({"ONE", "LOCAL_ONE"})
@@ -97,9 +105,12 @@ class TableRows:
         self._reads = {
             phase: [_Read(read) for read in finals if phase_of(read) == phase] for phase in ("settled", "restarted")
         }
-        self._removals = [*evidence.changes.drops(table), *self.texts]
         self._nodes = rows.nodes | {schema.node for schema in evidence.readings.schemas}
-        self._certain = self._keeps_rows()
+        self._creates = evidence.changes.creates(table)
+        self._drops = evidence.changes.drops(table)
+        self._lifetimes = self._list_lifetimes()
+        self._moves = self._list_moves()
+        self._reaches = evidence.derive(Reaches)
 
     def reads(self, phase: str) -> Sequence[PairedOperation]:
         """Return the reads of a final phase, failed ones included."""
@@ -111,9 +122,9 @@ class TableRows:
 
     def may_be_gone(self, insert: PairedOperation) -> bool:
         """Check whether a possible operation can have removed this row after it was written."""
-        if not self._certain or consistency_of(insert) == "ANY" or not self.keys[insert.index]:
+        if consistency_of(insert) == "ANY" or not self.keys[insert.index]:
             return True
-        if any(can_follow(removal, insert) for removal in self._removals):
+        if any(self._is_removed_by(drop, insert) for drop in self._drops) or self._may_have_expired(insert):
             return True
         row = insert.argument["row"]
         if any(
@@ -123,6 +134,39 @@ class TableRows:
             return True
         cells = self._cells(insert)
         return bool(cells) and all(self.may_be_dropped(cell, insert) for cell in cells)
+
+    def _is_removed_by(self, drop: PairedOperation, insert: PairedOperation) -> bool:
+        """Check whether a DROP can have removed the row although its table can be read afterwards."""
+        again = any(can_follow(create, drop) for create in self._creates)
+        if drop.type == "ok" and not again:
+            return True  # there should be no table; that there is one is for the checkers of the schema
+        return again and can_follow(drop, insert)
+
+    def find_doubtful(self, insert: PairedOperation, phase: str) -> Sequence[PairedOperation]:
+        """Return the operations that may be why this row is not found in this phase, although that is not known."""
+        reads = [read.operation for read in self._reads[phase]]
+        begins = min((read.invoked for read in reads), default=insert.invoked)
+        ends = max((read.completed or read.invoked for read in reads), default=insert.invoked)
+        keys = set(self.keys[insert.index])
+        under_way = self._reaches.touching(self.table, begins, ends)
+        return [
+            *(drop for drop in self._drops if drop in under_way),
+            *(move for move in self._moves if PHASE_ORDER.get(phase_of(insert), 1) < 2 or can_follow(move, insert)),
+            *(delete for delete in self.deletes if self._may_be_dated_later(delete, insert)),
+            *(
+                change
+                for change in self.changes
+                if change.f == "rename-column" and {change.argument["column"], change.argument["to"]} & keys
+            ),
+            *(text for text in self.texts if can_follow(text, insert)),
+        ]
+
+    def _may_be_dated_later(self, delete: PairedOperation, insert: PairedOperation) -> bool:
+        """Check whether skewed clocks may have given an earlier delete of this row's key the later timestamp."""
+        row = insert.argument["row"]
+        return all(row.get(c) == v for c, v in delete.argument["where"].items()) and may_be_dated_later(
+            delete, insert, self.evidence.notes
+        )
 
     def may_be_dropped(self, column: str, insert: PairedOperation) -> bool:
         """Check whether a possible DROP or RENAME of the column can have come after this row was written."""
@@ -142,6 +186,12 @@ class TableRows:
             and PHASE_ORDER.get(phase_of(insert), 1) <= PHASE_ORDER[phase]
             and not self.may_be_gone(insert)
         ]
+
+    def is_followed(self, insert: PairedOperation) -> bool:
+        """Check that no possible RENAME concerns the key of this row: under another name it is not looked for."""
+        keys = set(self.keys[insert.index])
+        renames = (change for change in self.changes if change.f == "rename-column")
+        return not any({change.argument["column"], change.argument["to"]} & keys for change in renames)
 
     def fate(self, insert: PairedOperation, phase: str) -> Fate:
         """Decide the fate of a due row from the reads of this phase."""
@@ -180,20 +230,32 @@ class TableRows:
         named = [c for c in cells if read.columns is None or c in read.columns]
         return not cells or any(not self.may_be_dropped(cell, insert) for cell in named)
 
-    def _keeps_rows(self) -> bool:
-        """Check that no definition of the table or its keyspace makes rows expire or move."""
-        changes = self.evidence.changes
-        options = (c.argument.get("options") or {} for c in self.changes if c.f in {"create-table", "alter-options"})
-        if any(option.get("default_time_to_live") not in (None, 0, "0") for option in options):
-            return False
-        creates = changes.creates(self.table)
-        if any(not any(can_follow(create, drop) for create in creates) for drop in changes.drops(self.table)):
-            return False  # The table was not created again, so rows written since the DROP need not stay.
-        if any(change.f == "alter-keyspace" for change in changes.on(self._keyspace)):
-            return False
-        keys = {column for key in self.keys.values() for column in key}
-        renames = [change for change in self.changes if change.f == "rename-column"]
-        return not any({change.argument["column"], change.argument["to"]} & keys for change in renames)
+    def _list_lifetimes(self) -> Sequence[tuple[PairedOperation, float]]:
+        """List the possible changes that set a time to live of rows, with its seconds."""
+        found: list[tuple[PairedOperation, float]] = []
+        for change in self.changes:
+            options = (change.argument.get("options") or {}) if change.f in {"create-table", "alter-options"} else {}
+            lifetime = options.get("default_time_to_live")
+            if lifetime not in (None, 0, "0"):
+                found.append((change, float(str(lifetime))))
+        return found
+
+    def _may_have_expired(self, insert: PairedOperation) -> bool:
+        """Check whether a time to live that the row may have got was over at the last read; clocks may be ahead."""
+        last = max((r.operation.completed or 0 for reads in self._reads.values() for r in reads), default=0)
+        ahead = max((abs(fault.skew_s) for fault in self.evidence.notes.faults), default=0.0)
+        return any(
+            can_follow(insert, change) and insert.invoked + (lifetime - 2 * ahead) * 1e9 <= last
+            for change, lifetime in self._lifetimes
+        )
+
+    def _list_moves(self) -> Sequence[PairedOperation]:
+        """List the possible ALTER KEYSPACEs, if the keyspace may have had another replication: rows are not moved by it."""
+        changes = self.evidence.changes.on(self._keyspace)
+        settings = [change for change in changes if change.f in {"create-keyspace", "alter-keyspace"}]
+        moves = [change for change in settings if change.f == "alter-keyspace"]
+        values = {orjson.dumps(c.argument["replication"], option=orjson.OPT_SORT_KEYS) for c in settings}
+        return [] if len(values) == 1 and len(moves) < len(settings) else moves
 
     def _every_node_is_a_replica(self) -> bool:
         creates = self.evidence.changes.creates(self._keyspace)
@@ -203,6 +265,20 @@ class TableRows:
     @property
     def _keyspace(self) -> SchemaObject:
         return SchemaObject("keyspace", self.table.keyspace, "")
+
+
+def may_be_dated_later(earlier: PairedOperation, later: PairedOperation, notes: Notes) -> bool:
+    """Check whether skewed clocks may have given the earlier of two writes the later timestamp, or the same.
+
+    A server's timestamps do not go back while it runs, so a clock that was ahead counts after it was put right, too.
+    """
+    ended = earlier.completed if earlier.completed is not None and earlier.type != "info" else None
+    if ended is None or ended >= later.invoked:
+        return True
+    begun = [fault for fault in notes.faults if fault.begins <= later.invoked and fault.offsets]
+    ahead = max((fault.offsets.get(earlier.node or "", 0.0) for fault in begun), default=0.0)
+    behind = min((fault.offsets.get(later.node or "", 0.0) for fault in begun), default=0.0)
+    return bool(begun) and ended + max(ahead, 0.0) * 1e9 >= later.invoked + min(behind, 0.0) * 1e9
 
 
 def overlaps(write: PairedOperation, read: PairedOperation) -> bool:

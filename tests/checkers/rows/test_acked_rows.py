@@ -121,22 +121,114 @@ def test_a_read_of_another_key_says_nothing() -> None:
 
 REMOVALS = {
     "drop-table": ("drop-table k.t", "ok"),
-    "drop-table of unknown outcome": ("drop-table k.t", "info"),
     "drop-keyspace": ("drop-keyspace k", "ok"),
     "drop of its only column": ("drop-column k.t v", "ok"),
-    "free text": ('cql k.t {"statement": "TRUNCATE k.t"}', "ok"),
     "delete": ('delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "ok"),
-    "replication": ("alter-keyspace k", "ok"),
-    "time to live": ("alter-options k.t default_time_to_live=1", "ok"),
-    "renamed key": ("rename-column k.t k>l", "ok"),
 }
-BEFORE = ["drop-table", "drop-keyspace", "drop of its only column", "free text", "delete"]
+DOUBTS = {
+    "drop-table of unknown outcome": ("drop-table k.t", "info"),
+    "drop-keyspace of unknown outcome": ("drop-keyspace k", "info"),
+    "replication": (
+        'alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 1}}',
+        "ok",
+    ),
+    "renamed key": ("rename-column k.t k>l", "ok"),
+    "free text": ('cql k.t {"statement": "TRUNCATE k.t"}', "ok"),
+}
+NO_EXCUSES = {
+    "the same replication": ("alter-keyspace k", "ok"),
+    "time to live of a day": ("alter-options k.t default_time_to_live=86400", "ok"),
+    "another option": ("alter-options k.t comment=x", "info"),
+    "another table": ("drop-table k.s", "info"),
+    "another keyspace": ("drop-keyspace l", "info"),
+    "another column": ("drop-column k.t c", "info"),
+    "another name": ("rename-column k.t c>e", "info"),
+}
+BEFORE = ["drop-table", "drop-keyspace", "drop of its only column", "delete"]
 
 
 @pytest.mark.parametrize("name", REMOVALS)
 def test_what_may_have_been_removed_since_is_not_lost(name: str) -> None:
     removal, outcome = REMOVALS[name]
     assert judge(insert(10), [f"@11 p1 n2 invoke {removal}", f"@20 p1 n2 {outcome}"], read(30, "")).valid is True
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_what_may_or_may_not_have_been_removed_is_in_doubt_where_it_is_lost(name: str) -> None:
+    removal, outcome = DOUBTS[name]
+    asked = [f"@11 p1 n2 invoke {removal}", f"@20 p1 n2 {outcome}"]
+    lost = judge(insert(10), asked, read(30, ""))
+    assert (lost.valid, [doubt.kind for doubt in lost.doubts]) == ("unknown", ["undecided"])
+    assert judge(insert(10), asked, read(30, ROW)).valid is True
+
+
+@pytest.mark.parametrize("name", NO_EXCUSES)
+def test_what_cannot_have_removed_a_row_excuses_no_loss(name: str) -> None:
+    change, outcome = NO_EXCUSES[name]
+    asked = [f"@11 p1 n2 invoke {change}", f"@20 p1 n2 {outcome}"]
+    assert told(judge(insert(10), asked, read(30, ""))) == [("lost-rows", "missing")]
+
+
+def test_a_time_to_live_that_may_be_over_explains_a_loss() -> None:
+    option = ["@5 p1 n2 invoke alter-options k.t default_time_to_live=1", "@6 p1 n2 ok"]
+    assert told(judge(option, insert(10), read(900, ""))) == [("lost-rows", "missing")]
+    assert judge(option, insert(10), read(1010, "")).valid is True
+    assert told(judge(insert(3), option, read(1010, ""))) == [("lost-rows", "missing")]
+
+
+def test_replicas_that_had_moved_before_the_cluster_settled_excuse_no_later_row() -> None:
+    moved = [
+        '@11 p1 n2 invoke alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 1}}',
+        "@12 p1 n2 ok",
+    ]
+    assert judge(moved, insert(20), read(30, "")).valid == "unknown"
+    late = insert(20, phase="settled")
+    assert told(judge(moved, late, read(30, ""))) == [("lost-rows", "missing")]
+
+
+def test_a_drop_of_unknown_outcome_excuses_nothing_once_every_process_has_ended() -> None:
+    drop = ["@12 p1 n2 invoke drop-table k.t", "@13 p1 n2 info"]
+    boots = [f'@0 -- {n} info node-start {{"phase": "boot", "served": true}}' for n in ("n1", "n2", "n3")]
+    starts = [f'@50 -- {n} info node-start {{"phase": "restart", "served": true}}' for n in ("n1", "n2", "n3")]
+    late = read(70, "", phase="restarted")
+    assert told(judge(boots, insert(10), drop, starts, late)) == [("lost-rows-after-restart", "missing")]
+    assert judge(boots, insert(10), drop, starts[1:], late).valid == "unknown"
+
+
+def test_a_drop_of_unknown_outcome_and_a_create_after_it_explain_a_loss() -> None:
+    drop = ["@12 p1 n2 invoke drop-table k.t", "@13 p1 n2 info"]
+    again = ["@14 p2 n2 invoke create-table k.t k:int* v:text", "@15 p2 n2 ok"]
+    assert judge(insert(10), drop, again, read(30, "")).valid is True
+
+
+# ── clocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+DELETE = ['@5 p1 n2 invoke delete-row k.t {"where": {"k": 1}, "consistency": "QUORUM"}', "@6 p1 n2 ok"]
+
+
+def skewed(at: int, node: str, seconds: float) -> list[str]:
+    value = f'{{"id": {at}, "nemesis": "x", "nodes": ["{node}"], "parameters": {{"offsets": {{"{node}": {seconds}}}}}}}'
+    return [f"@{at} -- info fault-begins {value}", f'@{at} -- info fault-ends {{"id": {at}}}']
+
+
+def test_a_row_that_a_delete_of_a_fast_clock_hides_is_in_doubt() -> None:
+    for node, shift in (("n2", 1.0), ("n1", -1.0), ("n2", 0.005)):
+        assert judge(skewed(4, node, shift), DELETE, insert(10), read(30, "")).valid == "unknown"
+    for node, shift in (("n2", -1.0), ("n1", 1.0), ("n3", 5.0), ("n2", 0.003)):
+        assert told(judge(skewed(4, node, shift), DELETE, insert(10), read(30, ""))) == [("lost-rows", "missing")]
+    other = [line.replace('"k": 1', '"k": 2') for line in DELETE]
+    assert told(judge(skewed(4, "n2", 1.0), other, insert(10), read(30, ""))) == [("lost-rows", "missing")]
+    assert told(judge(DELETE, insert(10), skewed(12, "n2", 1.0), read(30, ""))) == [("lost-rows", "missing")]
+
+
+def test_a_row_of_a_fast_clock_that_a_delete_does_not_hide_is_in_doubt() -> None:
+    delete = [line.replace("@5", "@15").replace("@6", "@16") for line in DELETE]
+    for node, shift in (("n1", 1.0), ("n2", -1.0)):
+        assert judge(skewed(4, node, shift), insert(10), delete, read(30, ROW)).valid == "unknown"
+    for node, shift in (("n2", 1.0), ("n1", -1.0), ("n3", 1.0)):
+        assert told(judge(skewed(4, node, shift), insert(10), delete, read(30, ROW))) == [
+            ("resurrected-rows", "removed")
+        ]
 
 
 @pytest.mark.parametrize("name", BEFORE)
@@ -329,7 +421,7 @@ def test_a_row_nobody_wrote_is_resurrected() -> None:
     verdict = judge(read(30, ROW, consistency="ONE"))
     assert told(verdict) == [("resurrected-rows", "nobody wrote it")]
     other = ['@8 p1 n2 invoke cql k.t {"statement": "INSERT INTO k.t (k) VALUES (1)"}', "@9 p1 n2 ok"]
-    assert judge(other, read(30, ROW)).valid is True
+    assert judge(other, read(30, ROW)).valid == "unknown"
 
 
 def test_rows_of_several_definitions_are_known_by_their_own_keys() -> None:

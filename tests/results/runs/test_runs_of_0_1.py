@@ -32,11 +32,20 @@ def test_it_is_judged_again_to_the_same_answer(name, tmp_path):
     conclude(run, engine="local")
     new = Store(run).read_verdict()
     assert orjson.loads((run / "verdict.json").read_bytes())["schema"] == 2
-    assert (new.valid, found(new)) == (old.valid, found(old))
-    assert [kinds(part) for part in new.parts] == [kinds(part) for part in old.parts]
-    checkers = {part.checker for part in new.parts}
-    mine = {(doubt.kind, doubt.checker) for doubt in new.doubts}
+    assert new.valid == old.valid
+    assert [part.checker for part in new.parts] == [part.checker for part in old.parts]
+    for part, before in zip(new.parts, old.parts, strict=True):
+        if part.checker in SHARPER:
+            assert all(one in found(part) for one in found(before))
+        else:
+            assert kinds(part) == kinds(before)
+    checkers = {part.checker for part in new.parts} - SHARPER
+    mine = {(doubt.kind, doubt.checker) for doubt in new.doubts if doubt.checker not in SHARPER}
     assert mine == {(doubt.kind, doubt.checker) for doubt in old.doubts if doubt.checker in {None, *checkers}}
+
+
+SHARPER = {"writability"}
+"""Checkers that find more than in 0.1, where one missing node excused every probe above ONE (issue 12)."""
 
 
 def kinds(part: Verdict) -> tuple[object, ...]:
