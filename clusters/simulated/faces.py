@@ -99,6 +99,8 @@ class Server(Protocol):
     phase: Literal["booting", "serving"]
     memory: Schema
     """The schema that it serves."""
+    epoch: int
+    """The epoch of what it serves, sent with every message; 0 in designs without."""
     version: UUID | None
     """The schema version that it tells others."""
     state: Any

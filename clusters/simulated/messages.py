@@ -19,5 +19,7 @@ class Message(NamedTuple):
     sender: str
     kind: str
     body: Any
+    epoch: int = 0
+    """The sender's epoch; 0 in designs without."""
     question: Any = None
     """The `Answers` that wait for an answer to this message, or that it is one to; None: nobody waits."""

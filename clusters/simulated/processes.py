@@ -66,7 +66,7 @@ class Process:
                 effect = self._send(answer)
                 if not effect.begin(self):
                     return
-                answer = None
+                answer = effect  # answers that are there already are the answer; no other effect has one
         except StopIteration as end:
             self._done(self, end.value, None)
         except ServerSaid as said:

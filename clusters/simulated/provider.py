@@ -10,6 +10,7 @@ from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of
@@ -29,6 +30,7 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 
 _MODELS: Final[Mapping[str, _Build]] = {
+    "metadata-log": lambda ring, flaws, _blueprint: MetadataLog(ring, flaws),
     "rows": lambda ring, flaws, blueprint: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
 """Models by the name that a blueprint gives."""

@@ -47,6 +47,8 @@ class Server:
         self.gossip = Gossip(node, self)
         self.version: UUID | None = None
         """The schema version that it tells others."""
+        self.epoch = 0
+        """The epoch of what it serves; 0 in designs without."""
         self.state: Any = None
         """The rest of a model's own."""
         self._memory: Schema = {}
@@ -139,13 +141,13 @@ class Server:
 
     def send(self, receiver: str, kind: str, body: Any = None) -> None:
         """Send a message that nobody answers."""
-        self._post.send(receiver, Message(self.node.name, kind, body))
+        self._post.send(receiver, Message(self.node.name, kind, body, self.epoch))
 
     def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:
         """Ask these nodes, perhaps this one too; the process that yields the answers waits until `need` have come."""
         names = list(receivers)
         answers = Answers(self, names, need, limit_ns)
-        message = Message(self.node.name, kind, body, answers)
+        message = Message(self.node.name, kind, body, self.epoch, answers)
         for name in names:
             if name == self.node.name:
                 self._post.handle(message)
@@ -159,7 +161,7 @@ class Server:
         if message.sender == self.node.name:
             answers.receive(self.node.name, body)
         else:
-            self._post.send(message.sender, Message(self.node.name, "answer", body, answers))
+            self._post.send(message.sender, Message(self.node.name, "answer", body, self.epoch, answers))
 
 
 class Answers:

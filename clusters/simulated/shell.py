@@ -1,10 +1,13 @@
 """Shell: the commands that nemeses carry out on a node, as far as a simulated one has them; any other exits with 127.
 
+Scripts that look for another tool first end there, as on a host that does not have it.
+
 Packet filters are iptables' chains of rules by source address, hooked into INPUT, with counters that are read back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +17,7 @@ from schemaquake.harness.model.protocols import Executed
 
 __all__ = ["Filters", "execute"]
 
+_SOUGHT: Final = re.compile(r"command -v (?P<tool>\S+) > /dev/null \|\| exit 0")
 _DONE: Final = Executed(0, "", "")
 _SEGMENT_BYTES: Final = 120
 _SENT_AGAIN_NS: Final = 200_000_000
@@ -100,7 +104,17 @@ def execute(filters: Filters, argv: Sequence[str]) -> Executed:
             return _DONE
         case ["iptables", "-w", _, *arguments]:
             return filters.iptables(arguments)
+        case ["sh", "-c", script, "sh", *arguments] if _lacks_its_tool(script, arguments):
+            return _DONE
     return Executed(127, "", f"{argv[0]}: command not found")
+
+
+def _lacks_its_tool(script: str, arguments: Sequence[str]) -> bool:
+    """Return whether a script ends at once because the tool that it looks for first is not there."""
+    sought = _SOUGHT.search(script)
+    if sought is None:
+        return False
+    return (arguments[0] if sought["tool"] == '"$tool"' else sought["tool"]) != "iptables"
 
 
 def _rule(chain: str, match: Sequence[str]) -> _Rule:

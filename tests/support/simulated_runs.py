@@ -16,6 +16,7 @@ from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
 
 FIVE = "simulated:cassandra-5.0"
+SIX = "simulated:cassandra-6.0"
 OUTCOME = {"completed": True, "error": None, "exit_code": 0}
 
 

@@ -30,7 +30,7 @@ A **start** loads all keyspaces from disk, or dies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +43,7 @@ from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
-from schemaquake.clusters.simulated.schema.definitions import Schema, Table
+from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
@@ -178,7 +178,7 @@ class Rows:
     def _drop_files(self, node: Node, schema: Schema) -> None:
         """Take a snapshot of each table that the schema no longer has under its id, and delete its files."""
         assert node.server is not None
-        for table in _tables(node.server.memory):
+        for table in tables_of(node.server.memory):
             keyspace = schema.get(table.keyspace)
             now = None if keyspace is None else keyspace.relation(table.name)
             if (now is None or now.id != table.id) and (files := node.disk.tables.get(table.id)) is not None:
@@ -236,12 +236,6 @@ class Rows:
         yield B3
         server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
-
-
-def _tables(schema: Schema) -> Iterable[Table]:
-    for keyspace in schema.values():
-        yield from keyspace.tables.values()
-        yield from keyspace.views.values()
 
 
 def _warn(node: Node, text: str) -> None:

@@ -10,7 +10,17 @@ from typing import Any, Final, TypeAlias
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["DEFAULT_OPTIONS", "Aggregate", "Column", "Function", "Keyspace", "Schema", "Table", "user_types"]
+__all__ = [
+    "DEFAULT_OPTIONS",
+    "Aggregate",
+    "Column",
+    "Function",
+    "Keyspace",
+    "Schema",
+    "Table",
+    "tables_of",
+    "user_types",
+]
 
 _WORD: Final = re.compile(r"[a-z_]\w*")
 _NATIVE: Final = frozenset(
@@ -155,6 +165,13 @@ class Keyspace:
 
 Schema: TypeAlias = Mapping[str, Keyspace]
 """All keyspaces of users by name. Compared by identity: an equal object is the same schema."""
+
+
+def tables_of(schema: Schema) -> Iterator[Table]:
+    """Yield all tables and views."""
+    for keyspace in schema.values():
+        yield from keyspace.tables.values()
+        yield from keyspace.views.values()
 
 
 @cache

@@ -28,12 +28,18 @@ class Writing:
 
 def difference(before: Schema, after: Schema, stamp_us: int, writing: Writing) -> list[RowChange]:
     """Return the rows that turn `before` into `after`, stamped so."""
-    names = [name for name in sorted({**before, **after}) if before.get(name) is not after.get(name)]
-    return [
-        RowChange(name, path, {cell: (stamp_us, value) for cell, value in cells.items()}, 0 if cells else stamp_us)
-        for name in names
-        for path, cells in _keyspace(before.get(name), after.get(name), writing)
-    ]
+    changes: list[RowChange] = []
+    for name in sorted({**before, **after}):
+        if before.get(name) is not after.get(name):
+            rows = list(_keyspace(before.get(name), after.get(name), writing))
+            written = {path[:2] for path, cells in rows if cells}
+            for path, cells in rows:
+                # What is deleted and made anew in one difference must not hide itself.
+                deleted_us = 0 if cells else stamp_us - (path in written)
+                changes.append(
+                    RowChange(name, path, {cell: (stamp_us, value) for cell, value in cells.items()}, deleted_us)
+                )
+    return changes
 
 
 def _keyspace(old: Keyspace | None, new: Keyspace | None, writing: Writing) -> Iterator[tuple[Path, Mapping[str, Any]]]:

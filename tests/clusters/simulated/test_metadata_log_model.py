@@ -1,0 +1,38 @@
+"""The metadata log of 6.0 is silent in the races that break 5.0, and refuses on the side without a majority."""
+
+from __future__ import annotations
+
+import pytest
+from simulated_runs import SIX, simulate
+
+
+@pytest.mark.parametrize("mode", ["barrier", "partition"])
+def test_races_break_nothing(tmp_path, mode):
+    run = simulate(tmp_path, "racing-ddl", system=SIX, seed=7, options={"mode": mode, "races": "1"})
+    assert (run.verdict.valid, dict(run.types)) == (True, {})
+
+
+@pytest.mark.parametrize("nemesis", ["partition", "kill", "pause", "rolling-restart"])
+def test_changes_keep_one_order_under_faults(tmp_path, nemesis):
+    run = simulate(tmp_path, "schema-churn", nemesis, system=SIX, seed=3, rate=20, time_limit_s=40)
+    assert dict(run.types) == {}
+    assert run.notes("fault-begins")
+
+
+def test_the_side_without_a_majority_does_not_commit(tmp_path):
+    run = simulate(tmp_path, "drop-type", system=SIX, seed=2, options={"mode": "partition", "races": "2"})
+    history = (run.folder / "journals").glob("events-0*.jsonl")
+    errors = [line for path in history for line in path.read_text().splitlines() if "Could not perform commit" in line]
+    assert errors
+    assert all('"type":"info"' in line for line in errors)
+
+
+def test_a_clock_that_is_behind_makes_a_copy_stale_and_nothing_else(tmp_path):
+    run = simulate(tmp_path, "schema-churn", "clock", system=SIX, seed=3, rate=20, time_limit_s=60)
+    assert set(run.types) == {"stale-schema-copy"}
+
+
+def test_without_that_flaw_the_copy_is_right(tmp_path):
+    options = {"bugs": "-copy-clock"}
+    run = simulate(tmp_path, "schema-churn", "clock", system=SIX, seed=3, rate=20, time_limit_s=60, options=options)
+    assert dict(run.types) == {}
