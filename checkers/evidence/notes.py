@@ -40,6 +40,8 @@ class NodeStart:
     seconds: float
     exit_code: int | None
     first_error: str | None
+    ended: bool = True
+    """False if the process was alive and did not serve within its deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,10 @@ def _value(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _start(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeStart:
+    # Notes of 0.1 do not say if the process had ended, but have the exit code of one that had.
+    ended = value.get("ended")
     return NodeStart(
+        ended=bool(ended) if ended is not None else value.get("exit_code") is not None,
         index=row["index"],
         time=row["time"],
         node=row["node"] or "",

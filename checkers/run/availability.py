@@ -2,8 +2,10 @@
 
 Judges, for each kind of operation (`f`), the longest time in which no attempt was answered. An answer is an `ok`, or a
 `fail` in which the system itself refuses; an error for an unreachable, unavailable, overloaded or slow system is none. A
-node is whole unless a fault was active on it (the conductor's notes), its start failed, or its process ended by itself.
-Finds: `unavailable`. Source: the availability columns of the field (Kingsbury, latency and rate graphs); CEP-21, on the
+node is whole unless a fault was active on it (the conductor's notes), its start failed, or its process ended by itself. An
+attempt that needs every replica (level ALL) counts only while all nodes are whole. Storms of refusals are judged beside
+it (`schemaquake.checkers.run.refusals`).
+Finds: `unavailable`, `refused-operations`. Source: the availability columns of the field (Kingsbury, latency and rate graphs); CEP-21, on the
 majority that the metadata service needs.
 """
 
@@ -20,12 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.run.refusals import NO_ANSWER, Refusals
+from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.history.pairing import ends
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
@@ -33,7 +36,8 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 __all__ = ["Availability"]
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
-_NO_ANSWER: Final = r"(?i)unavailable|nohostavailable|no host|timed? ?out|overloaded|connection|unreachable"
+_ALL: Final = r'"consistency": ?"(ALL|EACH_QUORUM|THREE)"'
+"""The levels that no operation reaches while a single replica is down, with the usual three copies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class Availability:
 
     name: str = "availability"
     scope: Literal["run", "keyspace"] = "run"
-    finds: tuple[str, ...] = ("unavailable",)
+    finds: tuple[str, ...] = ("unavailable", "refused-operations")
     vouches: bool = False
     longest_s: float = 30
     attempts: int = 3
@@ -54,28 +58,38 @@ class Availability:
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - n log n needs no limit
         """Judge every kind of operation of a client. Raises HistoryError."""
         history = records.history
-        nodes = sorted(node for node in pc.unique(plain(history)["node"]).to_pylist() if node is not None)
         invocation, completion = ends(history)
         if not len(invocation):
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no client invoked an operation"))
-        whole = _Whole(Evidence.of(records).notes, nodes)
+        evidence = Evidence.of(records)
+        notes = evidence.notes
+        nodes = sorted(evidence.nodes | {node for fault in notes.faults for node in fault.nodes})
+        # By what the attempts need: all replicas, or as many as a majority of the nodes has.
+        enough = {needs_all: WholeTimes(notes, nodes, needs_all=needs_all) for needs_all in (False, True)}
         calls = _Calls(history, invocation, completion)
         operations = OperationLines(history)
         tally = Tally(self.name, keep=LIMITS.findings)
         longest: dict[str, float] = {}
         for function in calls.functions:
             windows = [
-                part
-                for window in calls.without_answer(function, pause_ns=int(self.longest_s / self.attempts * 1e9))
+                (part, unanswered)
+                for needs_all, whole in enough.items()
+                for window in calls.without_answer(
+                    function, needs_all=needs_all, pause_ns=int(self.longest_s / self.attempts * 1e9)
+                )
                 for part in whole.within(window)
-                if len(calls.indices(function, part)) >= self.attempts
+                if len(unanswered := calls.indices(function, part, needs_all=needs_all)) >= self.attempts
             ]
-            longest[function] = round(max((ends - begins for begins, ends in windows), default=0) / 1e9, 3)
-            for window in windows:
+            longest[function] = round(max((ends - begins for (begins, ends), _ in windows), default=0) / 1e9, 3)
+            for window, unanswered in windows:
                 if window[1] - window[0] >= self.longest_s * 1e9:
-                    tally.find("unavailable", partial(_report_window, function, window, calls, operations))
+                    tally.find("unavailable", partial(_report_window, function, window, unanswered, operations))
+        storms = Refusals(records, nodes)
+        for storm in storms.found:
+            tally.find("refused-operations", partial(storms.report, storm, operations))
         return tally.verdict(
             longest_without_answer_s=Stat(longest, "s", "max"),
+            longest_refused_s=Stat(storms.longest_s, "s", "max"),
             nodes=Stat(len(nodes), merge="max"),
             windows=tally.found.get("unavailable", 0),
         )
@@ -85,14 +99,16 @@ class _Calls:
     """The times (ns) at which operations of each kind were begun and answered."""
 
     def __init__(self, history: pa.Table, invocation: _Numbers, completion: _Numbers) -> None:
-        events = plain(history.select(["index", "time", "type", "f", "error"]))
+        events = plain(history.select(["index", "time", "type", "f", "value", "error"]))
         times = events["time"].to_numpy()
         answers = events.take(pa.array(completion, mask=completion < 0))
-        silent = pc.fill_null(pc.match_substring_regex(answers["error"], _NO_ANSWER), fill_value=False)
+        silent = pc.fill_null(pc.match_substring_regex(answers["error"], NO_ANSWER), fill_value=False)
         answered = pc.or_(
             pc.equal(answers["type"], "ok"), pc.and_(pc.equal(answers["type"], "fail"), pc.invert(silent))
         )
         self._answered = pc.fill_null(answered, fill_value=False).to_numpy(zero_copy_only=False)
+        asked = pc.match_substring_regex(events["value"].take(pa.array(invocation)), _ALL)
+        self._needs_all = pc.fill_null(asked, fill_value=False).to_numpy(zero_copy_only=False)
         self._begun = times[invocation]
         self._ended = np.where(completion < 0, -1, times[completion])
         self._index = events["index"].to_numpy()[invocation]
@@ -100,11 +116,14 @@ class _Calls:
         self._codes = encoded.indices.to_numpy()
         self.functions: Sequence[str] = encoded.dictionary.to_pylist()
 
-    def without_answer(self, function: str, *, pause_ns: int) -> Iterator[tuple[int, int]]:
-        """Yield (begin, end) in ns of the stretches in which successive attempts had no answer."""
+    def without_answer(self, function: str, *, needs_all: bool, pause_ns: int) -> Iterator[tuple[int, int]]:
+        """Yield (begin, end) in ns of the stretches in which successive attempts had no answer.
+
+        Of the attempts without an answer those count that need all replicas, or those that do not.
+        """
         is_called = self._codes == self.functions.index(function)
         answers = np.sort(self._ended[is_called & self._answered])
-        unanswered = np.flatnonzero(is_called & ~self._answered)
+        unanswered = np.flatnonzero(is_called & ~self._answered & (self._needs_all == needs_all))
         unanswered = unanswered[np.argsort(self._begun[unanswered], kind="stable")]
         begins = until = -1
         for begun, ended in zip(self._begun[unanswered].tolist(), self._ended[unanswered].tolist(), strict=True):
@@ -117,64 +136,16 @@ class _Calls:
         if begins >= 0:
             yield begins, until
 
-    def indices(self, function: str, window: tuple[int, int]) -> Sequence[int]:
-        """Return the indices of the operations that began in a window and were not answered."""
-        is_called = (self._codes == self.functions.index(function)) & ~self._answered
+    def indices(self, function: str, window: tuple[int, int], *, needs_all: bool) -> Sequence[int]:
+        """Return the indices of the operations that began in a window and were not answered; see `without_answer`."""
+        is_called = (self._codes == self.functions.index(function)) & ~self._answered & (self._needs_all == needs_all)
         found: list[int] = self._index[is_called & (self._begun >= window[0]) & (self._begun < window[1])].tolist()
         return found
 
 
-class _Whole:
-    """The stretches of time in which a majority of the nodes was whole."""
-
-    def __init__(self, notes: Notes, nodes: Sequence[str]) -> None:
-        changes: list[tuple[int, str, int]] = []
-        for fault in notes.faults:
-            for node in set(fault.nodes) or set(nodes):
-                changes.append((fault.begins, node, 1))
-                if fault.ends is not None:
-                    changes.append((fault.ends, node, -1))
-        moments = sorted(
-            {
-                0,
-                *(time for time, _, _ in changes),
-                *(start.time for start in notes.starts),
-                *(d.time for d in notes.deaths),
-                *notes.membership.times,
-            }
-        )
-        self._parts: list[tuple[int, int]] = []
-        self._nodes = nodes
-        for begins, until in zip(moments, [*moments[1:], np.iinfo(np.int64).max], strict=True):
-            harmed = dict.fromkeys(nodes, 0)
-            for time, node, change in changes:
-                if time <= begins and node in harmed:
-                    harmed[node] += change
-            down = notes.down(begins)
-            members = [node for node in nodes if notes.membership.serves(node, begins)]
-            whole = sum(harmed[node] == 0 and node not in down for node in members)
-            if 2 * whole > len(members) or not nodes:
-                self._parts.append((begins, int(until)))
-
-    def within(self, window: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield the stretches (begin, end) of a window in which a majority was whole, with neighbours joined."""
-        joined: tuple[int, int] | None = None
-        for begins, until in self._parts:
-            begins, until = max(begins, window[0]), min(until, window[1])  # noqa: PLW2901 - the part within the window
-            if begins >= until:
-                continue
-            if joined is not None and joined[1] == begins:
-                joined = (joined[0], until)
-                continue
-            if joined is not None:
-                yield joined
-            joined = (begins, until)
-        if joined is not None:
-            yield joined
-
-
-def _report_window(function: str, window: tuple[int, int], calls: _Calls, operations: OperationLines) -> Anomaly:
-    indices = calls.indices(function, window)
+def _report_window(
+    function: str, window: tuple[int, int], indices: Sequence[int], operations: OperationLines
+) -> Anomaly:
     shown = [*indices[:2], indices[-1]]
     lines = operations.lines(shown)
     begins, until = (time / 1e9 for time in window)

@@ -1,8 +1,9 @@
 """Restart: every node that was stopped serves again.
 
 Judges the conductor's notes `node-start` of the phases `restart` (every node was killed and started after all
-operations) and `fault` (a node that a fault had stopped was started again), and `node-died`. The same first error on
-several nodes is one finding; errors that differ only in address, time or the node's folder are the same.
+operations) and `fault` (a node that a fault had stopped was started again), and `node-died`. A node that was alive and had
+logged no error at its deadline may only be slow: that is a doubt. The same first error on several nodes is one finding;
+errors that differ only in address, time or the node's folder are the same.
 Finds: `node-will-not-start`, `node-died`. Source: CEP-21, "Racing DROP X validations" (at the next restart, nodes won't
 start up again); the 0.7 document, "Handling Failure"; CASSANDRA-13180.
 """
@@ -42,6 +43,7 @@ _ADDRESS: Final = re.compile(
     r"/?(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?|/?\[?(?:[0-9a-f]{0,4}:){3,}[0-9a-f]{0,4}\]?(?::\d+)?", re.IGNORECASE
 )
 _LIMITS: Final = replace(LIMITS, suspects=8)
+_GRAVE: Final = re.compile(r"\b(?:ERROR|FATAL)\b|(?:Exception|Error)\b")
 _KILLED: Final = frozenset({-9, 137})
 
 
@@ -61,6 +63,8 @@ class Restart:
         restarts = [start for start in notes.starts if start.phase in _STARTED_AGAIN and serves(start.node, start.time)]
         deaths = [death for death in notes.deaths if serves(death.node, death.time)]
         ends: list[_End] = [*(start for start in restarts if not start.served), *deaths]
+        slow = [end for end in ends if _is_slow(end)]
+        ends = [end for end in ends if end not in slow]
         unexplained = [end for end in ends if _find_machine_cause(end) is None]
         tally = Tally(self.name)
         if unexplained:
@@ -68,8 +72,16 @@ class Restart:
         for end in ends:
             if (text := _find_machine_cause(end)) is not None:
                 tally.doubt(Doubt("undecided", f"{end.node} did not serve: {text}"))
-        tally.doubt(*_list_doubts(notes, ends))
+        for end in slow:
+            text = f"{end.node} was alive and logged no error, and did not serve within its deadline (slow-start)"
+            tally.doubt(Doubt("time", text))
+        tally.doubt(*_list_doubts(notes, [*ends, *slow]))
         return tally.verdict(**_summarize_starts(restarts))
+
+
+def _is_slow(end: _End) -> bool:
+    """Tell if a node may only have been slow: its process was alive and its log had no error at the deadline."""
+    return isinstance(end, NodeStart) and not end.ended and _GRAVE.search(end.first_error or "") is None
 
 
 def _find_machine_cause(end: _End) -> str | None:

@@ -173,6 +173,7 @@ class ServerNode:
             seconds=seconds,
             exit_code=self.process.exit_code() if ended else None,
             first_error=self._first_error(),
+            ended=ended,
         )
 
     def stop(self, *, deadline_s: float = 30) -> None:

@@ -80,13 +80,17 @@ class Executed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boot:
-    """The end of one start of a node. `first_error` is the node's own first ERROR, with its exception, when it died."""
+    """The end of one start of a node. `first_error` is the node's own first ERROR, with its exception, when it died.
+
+    `ended` is True if its process is known to have ended; null: that is to be seen from `exit_code`.
+    """
 
     node: str
     served: bool
     seconds: float
     exit_code: int | None = None
     first_error: str | None = None
+    ended: bool | None = None
 
 
 class Node(Protocol):

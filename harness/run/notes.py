@@ -63,6 +63,7 @@ class Notes:
                 "seconds": round(boot.seconds, 3),
                 "exit_code": boot.exit_code,
                 "first_error": boot.first_error,
+                **({} if boot.ended is None else {"ended": boot.ended}),
             },
             node=boot.node,
         )

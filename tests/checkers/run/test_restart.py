@@ -108,10 +108,35 @@ def test_a_node_that_comes_back_after_the_faults_is_valid() -> None:
     assert verdict(*BOOTED, started("n2", phase="fault"), started("n1"), started("n2")).valid is True
 
 
-def test_a_node_that_was_given_up_has_no_exit_code() -> None:
-    line = started("n2", error="").replace('"first_error":""', '"first_error":null')
-    found = finding(*BOOTED, started("n1"), line)
-    assert "n2 did not serve after 2.5 s and left no error in its log." in found.explanation
+def given_up(node: str, error: str | None = None, *, ended: bool | None = None) -> str:
+    """A start that did not serve within its deadline, and whose process has no exit code."""
+    value = {"phase": "restart", "served": False, "seconds": 120, "exit_code": None, "first_error": error}
+    return f"-- {node} info node-start {orjson.dumps(value if ended is None else {**value, 'ended': ended}).decode()}"
+
+
+@pytest.mark.parametrize("ended", [None, False], ids=["as in 0.1", "alive"])
+@pytest.mark.parametrize("error", [None, "", "INFO  [main] 2026-01-02 Gossiper.java:1 - Waiting for gossip to settle"])
+def test_a_node_that_is_alive_without_an_error_may_only_be_slow(error: str | None, *, ended: bool | None) -> None:
+    judgement = verdict(*BOOTED, started("n1"), given_up("n2", error, ended=ended))
+    assert (judgement.valid, judgement.anomalies) == ("unknown", ())
+    assert [doubt.kind for doubt in judgement.doubts] == ["time"]
+    assert "slow-start" in str(judgement.reason)
+
+
+def test_a_node_that_is_alive_with_an_error_does_not_start() -> None:
+    found = finding(*BOOTED, started("n1"), given_up("n2", "ERROR [main] Unknown type k.u", ended=False))
+    assert found.type == "node-will-not-start"
+
+
+def test_a_node_that_ended_does_not_start_whatever_is_known_of_its_exit() -> None:
+    found = finding(*BOOTED, started("n1"), given_up("n2", "INFO [main] bye", ended=True))
+    assert "n2 did not serve after 120.0 s" in found.explanation
+
+
+def test_a_slow_node_hides_no_other_that_does_not_start() -> None:
+    judgement = verdict(*BOOTED, given_up("n1"), started("n2", exit_code=3, error="no"))
+    assert judgement.valid is False
+    assert [found.nodes for found in judgement.anomalies] == [("n2",)]
 
 
 @pytest.mark.parametrize(
