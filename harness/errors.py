@@ -13,6 +13,7 @@ SchemaquakeError
 ├─ HealError              a fault could not be undone (see the ledger)
 ├─ JournalError           an event could not be written ahead: the run cannot go on
 └─ HistoryError           a history that no harness can have written
+   └─ DamagedFile         a file that was damaged after it was written: what it tells is unknown
 
 A message says what happened, where, and what to do next. The command line prints it without a traceback.
 """
@@ -20,10 +21,12 @@ A message says what happened, where, and what to do next. The command line print
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import Path
 from typing import Final, Literal
 
 __all__ = [
     "ClusterError",
+    "DamagedFile",
     "EnvironmentLacks",
     "ExitCode",
     "FaultNotAllowed",
@@ -131,3 +134,11 @@ class HistoryError(SchemaquakeError):
     def __init__(self, message: str) -> None:
         half = _HISTORY_ERROR_MOST // 2
         super().__init__(message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}")
+
+
+class DamagedFile(HistoryError):
+    """A file that was damaged after it was written; carries the file and the place. A run that has one is unknown."""
+
+    def __init__(self, message: str, path: Path) -> None:
+        super().__init__(message)
+        self.path = path

@@ -5,7 +5,13 @@ leaves and when its outcome is known. A line is a JSON object with the columns o
 `index`; nulls are left out, `value` is JSON within JSON, and `time` is in ns on the machine's monotonic clock.
 A schema observer appends its readings to `journals/observations-*.jsonl` in the same way.
 
-`journals/started.json` says when the run's clock read zero: `{"started_ns": …, "started_utc": "…"}`. The files are
+Each line ends in `crc`, the CRC-32 of the objects of the file up to that field, without the checksums between them: the
+last one verifies a whole file, and a line that was damaged, lost or repeated is located
+(`schemaquake.harness.history.running_checksum`). Files of 0.1 have none.
+A journal is synced to disk about once a second (`sync_regularly`) and at the end of each phase: SIGKILL loses nothing,
+a power cut what the last second wrote.
+
+`journals/started.json` says when the run's clock read zero: `{"started_ns": …, "started_utc": "…", "crc": …}`. The files are
 merged by `schemaquake.harness.history.merge`, at the end of a run or by `schemaquake recover RUN`.
 """
 
@@ -14,18 +20,24 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self, get_args
+from typing import Any, Final, NoReturn, Protocol, Self, get_args
+from zlib import crc32
 
 import orjson
 
-from schemaquake.harness.errors import HistoryError, JournalError
+from schemaquake.harness.checked_lines import checked_line, without_checksum
+from schemaquake.harness.errors import DamagedFile, HistoryError, JournalError
 from schemaquake.harness.history.merge import merge_history, merge_observations
+from schemaquake.harness.history.running_checksum import checksum_of
 from schemaquake.harness.machine_time import MachineClock
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, MicroOp, Operation, OperationType
 from schemaquake.harness.model.runtime import Clock
+from schemaquake.harness.wait import pause_for
 
 __all__ = [
     "EVENT_JOURNALS",
@@ -33,10 +45,13 @@ __all__ = [
     "STARTED",
     "Journal",
     "ObservationJournal",
+    "Synced",
     "merge_history",
     "merge_observations",
     "read_clock",
+    "read_started",
     "start_clock",
+    "sync_regularly",
 ]
 
 EVENT_JOURNALS: Final = "events-*.jsonl"
@@ -58,7 +73,7 @@ def start_clock(folder: Path, clock: Clock = _MACHINE) -> int:
     path = folder / STARTED
     try:
         with path.open("xb") as file:
-            file.write(orjson.dumps(document) + b"\n")
+            file.write(checked_line(orjson.dumps(document)))
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError as error:
@@ -72,14 +87,37 @@ def read_clock(folder: Path) -> int:
     """Return `started_ns` of the run whose journals are in `folder`. Raises HistoryError if it cannot be read."""
     path = folder / STARTED
     try:
-        started_ns = orjson.loads(path.read_bytes())["started_ns"]
+        started_ns = _read_started(path)["started_ns"]
     except FileNotFoundError as error:
         raise HistoryError(f"{path} is missing: without it the journals' times cannot be counted from zero.") from error
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise HistoryError(f'{path} is damaged: it should hold {{"started_ns": …}} ({error}).') from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f'{path} is damaged: it should hold {{"started_ns": …}} ({error}).', path) from error
     if type(started_ns) is not int:
-        raise HistoryError(f"{path} is damaged: started_ns is {started_ns!r}, not a number of ns.")
+        raise DamagedFile(f"{path} is damaged: started_ns is {started_ns!r}, not a number of ns.", path)
     return started_ns
+
+
+def read_started(folder: Path) -> datetime:
+    """Return when the run began by the harness' wall clock. Raises HistoryError if its journals do not say."""
+    path = folder / STARTED
+    try:
+        return datetime.fromisoformat(_read_started(path)["started_utc"])
+    except FileNotFoundError as error:
+        raise HistoryError(f"{path} is missing, and with it the time when the run began.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{path} is damaged ({error}), and does not say when the run began.", path) from error
+
+
+def _read_started(path: Path) -> dict[str, Any]:
+    """Return the document of `started.json`. Raises ValueError for a damaged one, FileNotFoundError."""
+    line = path.read_bytes()
+    document = orjson.loads(line)
+    if not isinstance(document, dict):
+        raise TypeError("not an object")
+    # Files of 0.1 have these two fields and no checksum.
+    if not document.keys() <= {"started_ns", "started_utc"} and checked_line(without_checksum(line)) != line:
+        raise ValueError("its checksum is another one")
+    return document
 
 
 class Journal:
@@ -89,8 +127,9 @@ class Journal:
     opened or continued, or if the run's clock is ahead of this machine's (another machine, or a reboot).
     """
 
-    def __init__(self, path: Path, started_ns: int, *, clock: Clock = _MACHINE) -> None:
-        self._file = _AppendOnly(path)
+    def __init__(self, path: Path, started_ns: int, *, clock: Clock = _MACHINE, durable: bool = True) -> None:
+        """`durable`: False for a run that can be repeated from its seed, whose journals are never synced."""
+        self._file = _CheckedFile(path, durable=durable)
         self._stamp_ns = clock.stamp_ns
         if started_ns > clock.now_ns():
             raise JournalError(
@@ -99,7 +138,6 @@ class Journal:
             )
         self._last = started_ns - 1
         self._lock = threading.Lock()
-        self._heads: dict[tuple[str, str, str | None], bytes] = {}
 
     def append(self, operation: Operation) -> int:
         """Record one event now, whatever `operation.time` says; returns its time as `event` does."""
@@ -130,25 +168,33 @@ class Journal:
         Raises JournalError when the line could not be written whole: the request must then not be sent. Every later
         call raises it too, so a torn line can only be the last.
         """
+        if type not in _TYPES:
+            raise ValueError(f"{type!r} is not an event's type: {', '.join(sorted(_TYPES))}")
         # The clock is read before the encoding, which takes milliseconds for a read of many rows: a completion is
         # recorded no later than needed, and an invocation is early by that much, which only widens its interval.
         now = self._stamp_ns()
-        dumps = orjson.dumps
-        tail = self._heads.get((type, f, node)) or self._head(type, f, node)
-        if key is not None:
-            tail += b',"key":' + dumps(key)
-        if value is not None:
-            tail += b',"value":' + dumps(dumps(value).decode())
-        if error is not None:
-            tail += b',"error":' + _text(error)
-        if mops is not None:
-            tail += b',"mops":' + dumps([{"f": m[0], "k": m[1], "v": m[2], "vs": m[3]} for m in mops])
         with self._lock:
             if now <= self._last:
                 now = self._last + 1
+            # A dictionary that is encoded whole is faster than parts that are joined.
+            row: dict[str, Any] = {"time": now, "process": process, "type": type, "f": f}
+            if node is not None:
+                row["node"] = node
+            if key is not None:
+                row["key"] = key
+            if value is not None:
+                row["value"] = orjson.dumps(value).decode()
+            if error is not None:
+                row["error"] = _text(error)
+            if mops is not None:
+                row["mops"] = [{"f": m[0], "k": m[1], "v": m[2], "vs": m[3]} for m in mops]
+            self._file.append(orjson.dumps(row))
             self._last = now
-            self._file.write(b'{"time":%d,"process":%d,%b}\n' % (now, process, tail))
         return now
+
+    def sync(self) -> None:
+        """Have everything recorded so far on disk. Raises JournalError, then and on every later event."""
+        self._file.sync()
 
     def close(self) -> None:
         """Sync to disk and close; may be called twice."""
@@ -161,22 +207,13 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _head(self, type_: str, f: str, node: str | None) -> bytes:
-        """Encode and check the fields of few distinct values, once for each combination."""
-        if type_ not in _TYPES:
-            raise ValueError(f"{type_!r} is not an event's type: {', '.join(sorted(_TYPES))}")
-        head = b'"type":' + orjson.dumps(type_) + b',"f":' + orjson.dumps(f)
-        if node is not None:
-            head += b',"node":' + orjson.dumps(node)
-        self._heads[type_, f, node] = head
-        return head
-
 
 class ObservationJournal:
     """The journal of nodes' accounts of their schema, a reading at a time. Threads may share it. Raises JournalError as `Journal` does."""
 
-    def __init__(self, path: Path, started_ns: int) -> None:
-        self._file = _AppendOnly(path)
+    def __init__(self, path: Path, started_ns: int, *, durable: bool = True) -> None:
+        """`durable` as for `Journal`."""
+        self._file = _CheckedFile(path, durable=durable)
         self._started_ns = started_ns
         self._lock = threading.Lock()
 
@@ -195,9 +232,14 @@ class ObservationJournal:
                     f"an observation of {observation.node} has time {observation.time}, before the run started "
                     f"({self._started_ns}): times are those of the run's clock"
                 )
-            lines.append(orjson.dumps(_row(observation) | {"left": last - position}, option=orjson.OPT_APPEND_NEWLINE))
-        with self._lock:
-            self._file.write(b"".join(lines))
+            lines.append(orjson.dumps(_row(observation) | {"left": last - position}))
+        if lines:
+            with self._lock:
+                self._file.append_all(lines)
+
+    def sync(self) -> None:
+        """Have everything recorded so far on disk. Raises JournalError, then and on every later reading."""
+        self._file.sync()
 
     def close(self) -> None:
         """Sync to disk and close; may be called twice."""
@@ -211,50 +253,118 @@ class ObservationJournal:
         self.close()
 
 
-class _AppendOnly:
-    """An append-only file of whole writes; after a failed one it accepts no more."""
+class Synced(Protocol):
+    """A journal as far as `sync_regularly` needs it."""
 
-    def __init__(self, path: Path) -> None:
+    def sync(self) -> None:
+        """Have everything recorded so far on disk. Raises JournalError."""
+        ...
+
+
+def sync_regularly(journals: Iterable[Synced], *, every_s: float = 1.0) -> None:
+    """Sync journals about once a second from now on, in a thread that ends with the process.
+
+    A sync of several milliseconds would otherwise delay the operation that happens to need it. A journal that cannot be
+    synced says so at its next event.
+    """
+    kept = list(journals)
+
+    def sync_each() -> None:
+        while True:
+            pause_for(every_s)
+            for journal in kept:
+                with suppress(JournalError):
+                    journal.sync()
+
+    threading.Thread(target=sync_each, name="sync", daemon=True).start()
+
+
+class _CheckedFile:
+    """An append-only file of lines with a running checksum; after a failed write it accepts no more."""
+
+    def __init__(self, path: Path, *, durable: bool) -> None:
         self._path = path
+        self._durable = durable
         self._failed: OSError | None = None
+        self._syncing = threading.Lock()
         try:
-            self._descriptor = os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_CLOEXEC, 0o644)
-            size = os.fstat(self._descriptor).st_size
-            torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+            flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(path, flags, 0o644)
+            there = path.read_bytes() if os.fstat(self._descriptor).st_size else b""
         except OSError as error:
             raise _unwritable(path, error) from error
-        if torn:
+        self._crc = self._synced = checksum_of(there)
+        if there and not there.endswith(b"\n"):
             os.close(self._descriptor)
             raise JournalError(
                 f"{path} ends in a torn line, so it cannot be continued: its process died while writing. "
                 "Give the new process a journal of its own; both will be merged."
             )
 
-    def write(self, data: bytes) -> None:
-        """Append all of `data` in one `write(2)`. Raises JournalError, then and on every later call."""
-        if self._failed is not None:
-            raise _unwritable(self._path, self._failed) from self._failed
-        if self._descriptor < 0:
-            raise ValueError(f"{self._path} is closed")
+    def append(self, document: bytes) -> None:
+        """Append a JSON object as one line, in one `write(2)`. Raises JournalError, then and on every later call."""
+        covered = document[:-1]
+        crc = crc32(covered, self._crc)
+        line = b'%b,"crc":%d}\n' % (covered, crc)
         try:
-            written = os.write(self._descriptor, data)
-            # A full disk shows as a short write; a second write raises its error.
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
+            written = os.write(self._descriptor, line)
         except OSError as error:
+            self._fail(error)
+        if written < len(line):
+            self._write(line[written:])
+        self._crc = crc
+
+    def append_all(self, documents: Iterable[bytes]) -> None:
+        """Append JSON objects, a line each, in one `write(2)`. Raises as `append` does."""
+        crc = self._crc
+        lines = []
+        for document in documents:
+            covered = document[:-1]
+            crc = crc32(covered, crc)
+            lines.append(b'%b,"crc":%d}\n' % (covered, crc))
+        self._write(b"".join(lines))
+        self._crc = crc
+
+    def _write(self, data: bytes) -> None:
+        try:
+            # A full disk shows as a short write; a second write raises its error.
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> NoReturn:
+        """Accept no more lines, so that a torn one is the last. A closed file has no descriptor to write to either."""
+        if self._failed is None:
+            if self._descriptor < 0:
+                raise ValueError(f"{self._path} is closed") from error
             self._failed = error
-            raise _unwritable(self._path, error) from error
+            self._descriptor = -1  # not closed: it may be being synced
+        raise _unwritable(self._path, self._failed) from error
+
+    def sync(self) -> None:
+        with self._syncing:
+            crc = self._crc
+            if self._descriptor < 0 or not self._durable or crc == self._synced:
+                return
+            try:
+                os.fdatasync(self._descriptor)
+            except OSError as error:
+                self._fail(error)
+            self._synced = crc
 
     def close(self) -> None:
-        if self._descriptor < 0:
-            return
-        descriptor, self._descriptor = self._descriptor, -1
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            raise _unwritable(self._path, error) from error
-        finally:
-            os.close(descriptor)
+        with self._syncing:
+            if self._descriptor < 0:
+                return
+            descriptor, self._descriptor = self._descriptor, -1
+            try:
+                if self._durable:
+                    os.fsync(descriptor)
+            except OSError as error:
+                raise _unwritable(self._path, error) from error
+            finally:
+                os.close(descriptor)
 
 
 def _unwritable(path: Path, error: OSError) -> JournalError:
@@ -267,9 +377,9 @@ def _unwritable(path: Path, error: OSError) -> JournalError:
     )
 
 
-def _text(text: str) -> bytes:
-    """Encode a server's error message, which need not be valid Unicode, as a JSON string."""
-    return orjson.dumps(text.encode("utf-8", "backslashreplace").decode())
+def _text(text: str) -> str:
+    """Return a server's error message, which need not be valid Unicode, as one that is."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _row(observation: Observation) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A harness that was killed may leave one torn line at the end of a journal; it is left out, counted and logged. What was
 torn had not been acknowledged to its writer, so no request had left and no outcome was known. Anything else that is
-wrong with a journal raises HistoryError: it names the file, the line and the reason, and nothing is guessed.
+wrong with a journal is damage: it is named by file, line and reason, and nothing is guessed. A merge either raises, or
+keeps every line before and after it, and the table names the places (`damage_of`): what it tells is then unknown.
 """
 
 from __future__ import annotations
@@ -19,31 +20,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.errors import DamagedFile, HistoryError
 from schemaquake.harness.history.gather import gather
+from schemaquake.harness.history.running_checksum import damaged_lines, has_checksums, is_undamaged, whole_at_end
 from schemaquake.harness.model.observation import KINDS
 from schemaquake.harness.model.operation import JSON, OperationType
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 
-__all__ = ["merge_history", "merge_observations", "torn_lines"]
+__all__ = ["damage_of", "merge_history", "merge_observations", "torn_lines", "with_damage"]
 
 log = logging.getLogger(__name__)
 
 _Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 _TORN_LINES: Final = b"torn_lines"
+_DAMAGE: Final = b"damage"
+_PLACES_MOST: Final = 20
 _BLOCK: Final = 4 << 20  # bytes Arrow parses at a time; also its limit for one line
 
 
-def merge_history(paths: Iterable[Path], started_ns: int) -> pa.Table:
+def merge_history(paths: Iterable[Path], started_ns: int, *, keep_going: bool = False) -> pa.Table:
     """Merge every event of `paths` into one `HISTORY`, times counted from `started_ns`.
 
     Ordered by time; at equal times invocations come before completions (the clock cannot order them, and an
     operation that overlaps another must not look as if it had followed it) unless that would reorder one process'
     own events; then by file, in the order given, and line. `torn_lines` is the number of journals that ended in a torn line.
-    Raises HistoryError for any other damage.
+    Raises DamagedFile for any other damage, or with `keep_going` leaves out the damaged lines.
     """
-    journals = [_read(path, _EVENTS, started_ns) for path in paths]
+    journals = [_read(path, _EVENTS, started_ns, keep_going=keep_going) for path in paths]
     events = _concatenated(journals, _EVENTS)
     times = events["time"].to_numpy()
     ranks = np.concatenate([np.zeros(0, np.int64), *(_ranks(journal.table) for journal in journals)])
@@ -52,13 +56,15 @@ def merge_history(paths: Iterable[Path], started_ns: int) -> pa.Table:
     return _finished(merged, started_ns, journals, HISTORY)
 
 
-def merge_observations(paths: Iterable[Path], started_ns: int) -> pa.Table:
+def merge_observations(paths: Iterable[Path], started_ns: int, *, keep_going: bool = False) -> pa.Table:
     """Merge every observation of `paths` into one `OBSERVATIONS`, ordered by time and node, then by file and line.
 
     A last reading that was cut short is left out whole, since absence of a row in a reading means absence of the
-    object; it counts as one torn line. Raises HistoryError as `merge_history` does.
+    object; it counts as one torn line. The same holds for a reading with a damaged line. Raises DamagedFile as
+    `merge_history` does.
     """
-    journals = [_without_half_a_reading(_read(path, _OBSERVATIONS, started_ns)) for path in paths]
+    read = (_read(path, _OBSERVATIONS, started_ns, keep_going=keep_going) for path in paths)
+    journals = [_without_half_a_reading(journal) for journal in read]
     observations = _concatenated(journals, _OBSERVATIONS).drop_columns("left")
     nodes = pc.rank(observations["node"].cast(pa.string()), tiebreaker="dense").to_numpy()
     order = np.lexsort((nodes, observations["time"].to_numpy()))
@@ -71,6 +77,21 @@ def torn_lines(table: pa.Table) -> int:
     Kept in the table's metadata, and so in the Parquet file made of it.
     """
     return int((table.schema.metadata or {}).get(_TORN_LINES, b"0"))
+
+
+def damage_of(table: pa.Table) -> tuple[str, ...]:
+    """Return the places of damage that a merge with `keep_going` left out of this table; kept as `torn_lines` is."""
+    return tuple(orjson.loads((table.schema.metadata or {}).get(_DAMAGE, b"[]")))
+
+
+def with_damage(table: pa.Table, places: Sequence[str]) -> pa.Table:
+    """Return the table with further places of damage."""
+    if not places:
+        return table
+    found = [*damage_of(table), *places]
+    if len(found) > _PLACES_MOST + 1:
+        found = [*found[:_PLACES_MOST], f"and {len(found) - _PLACES_MOST} more places"]
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _DAMAGE: orjson.dumps(found)})
 
 
 # ── the format of a line ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -101,6 +122,7 @@ def _format(
 _EVENTS: Final = _format(
     "an event", HISTORY, without="index", closed=("type", frozenset(get_args(OperationType))), sequence="process"
 )
+_CHECKSUM: Final = pa.field("crc", pa.uint32())
 _OBSERVATIONS: Final = _format(
     "an observation", OBSERVATIONS, extra=[pa.field("left", pa.int64())], closed=("kind", frozenset(KINDS))
 )
@@ -114,13 +136,14 @@ class _Journal:
     path: Path
     table: pa.Table
     torn: bool
+    damage: tuple[str, ...] = ()
 
 
-def _read(path: Path, form: _Format, started_ns: int) -> _Journal:
+def _read(path: Path, form: _Format, started_ns: int, *, keep_going: bool) -> _Journal:
     """Read one journal in the order of its lines.
 
-    Arrow parses it. A journal that Arrow refuses, or that is unsound once parsed, is read again line by line, which either
-    locates the damage or finds none (a line was longer than Arrow's block).
+    Arrow parses it. A journal whose checksum is wrong, that Arrow refuses, or that is unsound once parsed, is read again
+    line by line, which either locates the damage or finds none (a line was longer than Arrow's block).
     """
     try:
         # Mapped, not read: a journal may be larger than its Arrow table.
@@ -128,15 +151,27 @@ def _read(path: Path, form: _Format, started_ns: int) -> _Journal:
     except OSError as error:
         raise HistoryError(f"cannot read {path}: {error.strerror or error}") from error
     end, lines = _whole_lines(text)
-    torn = text.size - end
+    whole = text.slice(0, end)
+    tail = text.slice(end).to_pybytes()
+    checked = is_undamaged(whole)
+    damaged = whole_at_end(tail) or (not checked and has_checksums(whole))
+    torn = bool(tail) and not damaged
     if torn:
-        log.warning("a journal ends in a torn line, which is left out", extra={"file": str(path), "bytes": torn})
-    table = _parsed(text.slice(0, end), form)
+        log.warning("a journal ends in a torn line, which is left out", extra={"file": str(path), "bytes": len(tail)})
+    table = None if damaged else _parsed(whole, form, checked=checked)
+    places: list[str] = []
     if table is None or len(table) != lines or not _sound(table, form, started_ns):
-        table = _parsed_line_by_line(path, text.slice(0, end), form, started_ns)
+        rows, places = _parsed_line_by_line(text if damaged else whole, form, started_ns, checked=checked or damaged)
+        if places and not keep_going:
+            raise DamagedFile(
+                f"{path}, {places[0]}. Only the end of a journal can be torn by a crash, so this file was damaged after "
+                "it was written.",
+                path,
+            )
+        table = pa.Table.from_pylist(rows, schema=form.schema)
     for name in form.dictionaries:  # as early as possible: they are half of the table
         table = table.set_column(table.schema.get_field_index(name), name, table[name].dictionary_encode())
-    return _Journal(path, table, torn > 0)
+    return _Journal(path, table, torn, tuple(f"{path.name}, {place}" for place in places))
 
 
 def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
@@ -151,20 +186,21 @@ def _whole_lines(text: pa.Buffer) -> tuple[int, int]:
     return end, lines
 
 
-def _parsed(text: pa.Buffer, form: _Format) -> pa.Table | None:
+def _parsed(text: pa.Buffer, form: _Format, *, checked: bool) -> pa.Table | None:
     """Parse the lines with Arrow; None if Arrow refuses them."""
     if not text.size:
         return form.schema.empty_table()
+    schema = form.schema.append(_CHECKSUM) if checked else form.schema
     try:
         table = arrow_json.read_json(
             pa.BufferReader(text),
-            read_options=arrow_json.ReadOptions(block_size=_BLOCK),
-            parse_options=arrow_json.ParseOptions(explicit_schema=form.schema, unexpected_field_behavior="error"),
+            read_options=arrow_json.ReadOptions(block_size=_BLOCK, use_threads=text.size > _BLOCK),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
         )
         table.validate(full=True)  # finds invalid UTF-8
     except pa.ArrowInvalid:
         return None
-    return table
+    return table.select(form.schema.names)
 
 
 def _sound(table: pa.Table, form: _Format, started_ns: int) -> bool:
@@ -185,24 +221,44 @@ def _sound(table: pa.Table, form: _Format, started_ns: int) -> bool:
     return not np.any(goes_back)
 
 
-def _parsed_line_by_line(path: Path, text: pa.Buffer, form: _Format, started_ns: int) -> pa.Table:
-    """Parse the lines one by one, slowly. Raises HistoryError at the first line that no harness can have written."""
-    rows = []
+def _parsed_line_by_line(
+    text: pa.Buffer, form: _Format, started_ns: int, *, checked: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Parse the lines one by one, slowly. Returns the rows of those that a harness can have written, and the places of the others."""
+    content = text.to_pybytes()
+    if checked:
+        found = damaged_lines(content if content.endswith(b"\n") or not whole_at_end(content) else content + b"\n")
+    else:
+        found = ((number, line, True) for number, line in enumerate(content.split(b"\n")[:-1], start=1))
+    stretches: list[list[dict[str, Any]]] = [[]]
+    places = []
     latest: dict[Any, int] = {}
-    for number, line in enumerate(text.to_pybytes().split(b"\n")[:-1], start=1):
-        row, fault = _row(line, form)
+    for number, line, is_whole in found:
+        row, fault = _row(line, form, checked=checked) if is_whole else ({}, "it is not what was written there")
         if fault is None:
             fault = _fault_in_time(row, form, started_ns, latest)
-        if fault is not None:
-            raise HistoryError(
-                f"{path}, line {number}: {fault}. It begins {line[:60].decode(errors='replace')!r}. Only the end of a "
-                "journal can be torn by a crash, so this file was damaged after it was written."
-            )
-        rows.append(row)
-    return pa.Table.from_pylist(rows, schema=form.schema)
+        if fault is None:
+            stretches[-1].append(row)
+        else:
+            places.append(f"line {number}: {fault}. It begins {line[:60].decode(errors='replace')!r}")
+            stretches.append([])
+    rows = stretches[0] if len(stretches) == 1 else [row for part in _whole_readings(stretches) for row in part]
+    return rows, places
 
 
-def _row(line: bytes, form: _Format) -> tuple[dict[str, Any], str | None]:
+def _whole_readings(stretches: Sequence[list[dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    """Leave out readings of which lines are damaged, at the ends of stretches of whole lines (`ObservationJournal.append`).
+
+    Events stand alone. The end of the last stretch is that of the journal.
+    """
+    for number, rows in enumerate(stretches):
+        ends = [at + 1 for at, row in enumerate(rows) if not row.get("left")]
+        begin = 0 if number == 0 or not any("left" in row for row in rows) else ends[0] if ends else len(rows)
+        end = len(rows) if number == len(stretches) - 1 else ends[-1] if ends else 0
+        yield rows[begin : max(begin, end)]
+
+
+def _row(line: bytes, form: _Format, *, checked: bool) -> tuple[dict[str, Any], str | None]:
     """Return one line's columns, and the mistake in them."""
     try:
         row = orjson.loads(line)
@@ -210,6 +266,8 @@ def _row(line: bytes, form: _Format) -> tuple[dict[str, Any], str | None]:
         return {}, f"it is not JSON ({error})"
     if not isinstance(row, dict):
         return {}, f"{form.noun} is a JSON object, and this is not"
+    if checked:
+        row.pop(_CHECKSUM.name, None)
     return row, next(_faults(row, form), None)
 
 
@@ -259,7 +317,7 @@ def _without_half_a_reading(journal: _Journal) -> _Journal:
         "the last reading of a journal was cut short and is left out",
         extra={"file": str(journal.path), "observations": len(left) - kept},
     )
-    return _Journal(journal.path, journal.table.slice(0, kept), torn=True)
+    return _Journal(journal.path, journal.table.slice(0, kept), torn=True, damage=journal.damage)
 
 
 # ── all journals ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,4 +351,5 @@ def _finished(merged: pa.Table, started_ns: int, journals: Sequence[_Journal], s
     times = pa.array(merged["time"].to_numpy() - started_ns)
     merged = merged.set_column(merged.schema.get_field_index("time"), "time", times)
     torn = sum(journal.torn for journal in journals)
-    return merged.cast(schema.with_metadata({_TORN_LINES: str(torn)}) if torn else schema)
+    merged = merged.cast(schema.with_metadata({_TORN_LINES: str(torn)}) if torn else schema)
+    return with_damage(merged, [place for journal in journals for place in journal.damage])

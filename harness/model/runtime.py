@@ -158,6 +158,9 @@ class Observer(Protocol):
 class Runtime(Tasks, Protocol):
     """The clock, crew, observer and tasks of a run."""
 
+    is_repeatable: bool
+    """True if the run can be repeated from its seed, so that its journals need not survive a power cut."""
+
     def waiting(self) -> AbstractContextManager[None]:
         """Have `schemaquake.harness.wait` wait by this runtime's clock while the block runs."""
         ...

@@ -24,7 +24,7 @@ from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.faults.requests import nemeses_of, requested_faults
-from schemaquake.harness.history.journal import Journal, start_clock
+from schemaquake.harness.history.journal import Journal, start_clock, sync_regularly
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Cluster, Context, Provider, Workload
@@ -95,7 +95,12 @@ class Conductor:
             self._provider.runtime(plan) if isinstance(self._provider, RuntimeProvider) else ProcessRuntime()
         )
         self._started_ns = start_clock(self._journals, self._runtime.clock)
-        self._journal = Journal(self._journals / "events-conductor.jsonl", self._started_ns, clock=self._runtime.clock)
+        self._journal = Journal(
+            self._journals / "events-conductor.jsonl",
+            self._started_ns,
+            clock=self._runtime.clock,
+            durable=not self._runtime.is_repeatable,
+        )
         self._notes = Notes(self._journal, self._runtime.clock, progress)
 
     def run(self) -> None:
@@ -103,6 +108,8 @@ class Conductor:
         plan, runtime, notes = self._plan, self._runtime, self._notes
         with ExitStack() as stack:
             stack.callback(self._journal.close)
+            if not runtime.is_repeatable:
+                sync_regularly([self._journal])
             stack.enter_context(runtime.waiting())
             cluster = self._provider.create(plan, self._folder)
             stack.callback(cluster.stop)

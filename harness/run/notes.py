@@ -77,4 +77,5 @@ class Notes:
         with self._progress(name, limit_s):
             yield
         self.write("phase", {"phase": name, "state": "ends"})
+        self._journal.sync()
         log.info("phase done", extra={"phase": name, "seconds": round((self._clock.now_ns() - began_ns) / _S, 1)})

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from schemaquake.harness.errors import ClusterError, NodeUnreachable, SchemaquakeError
-from schemaquake.harness.history.journal import ObservationJournal
+from schemaquake.harness.history.journal import ObservationJournal, sync_regularly
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.protocols import Client, Connector
 from schemaquake.harness.model.runtime import Settled, Sleep
@@ -108,7 +108,9 @@ def _serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with_parent()
-    reader = _SchemaReader(connector, ObservationJournal(journal, started_ns), request_timeout_s)
+    observations = ObservationJournal(journal, started_ns)
+    sync_regularly([observations])
+    reader = _SchemaReader(connector, observations, request_timeout_s)
     threading.Thread(target=reader.sample_for_ever, daemon=True).start()
     while True:
         try:
@@ -193,6 +195,7 @@ class _SchemaReader:
 
     def read(self, phase: str) -> None:
         self._observe(phase, complete=True)
+        self._journal.sync()
 
     def record(self, observations: Sequence[Observation]) -> None:
         self._journal.append(observations)

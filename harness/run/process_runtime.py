@@ -19,6 +19,7 @@ class ProcessRuntime:
     """A `Runtime`, the default of clusters whose provider has none of its own."""
 
     clock = MachineClock()
+    is_repeatable = False
 
     def waiting(self) -> AbstractContextManager[None]:
         """Do nothing: waiting is by the machine's time anyway."""

@@ -29,7 +29,7 @@ class SimulatedObserver:
     ) -> None:
         self._heap = heap
         self._connector = connector
-        self._journal = ObservationJournal(journal, started_ns)
+        self._journal = ObservationJournal(journal, started_ns, durable=False)
         self._timeout_s = request_timeout_s
         self._clients: dict[str, Client] = {}
         self._phase: str | None = None

@@ -52,6 +52,8 @@ class SimulatedRuntime:
     same time therefore end in the reverse order of their beginning, the earlier one late.
     """
 
+    is_repeatable = True
+
     def __init__(self, heap: EventHeap) -> None:
         self.heap = heap
         self.clock = SimulatedClock(heap)
@@ -90,7 +92,10 @@ class SimulatedRuntime:
             ],
             connect=lambda script: connector.connect(script.node, request_timeout_s=request_timeout_s),
             journal=lambda script: Journal(
-                journals / f"events-{script.assignment.process:04d}.jsonl", started_ns, clock=self.clock
+                journals / f"events-{script.assignment.process:04d}.jsonl",
+                started_ns,
+                clock=self.clock,
+                durable=not self.is_repeatable,
             ),
             absent=context.spares,
         )

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from schemaquake.harness.errors import NodeUnreachable, SchemaquakeError
-from schemaquake.harness.history.journal import Journal
+from schemaquake.harness.history.journal import Journal, sync_regularly
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Client, Connector, Context, Phase, Workload
 from schemaquake.harness.model.runtime import Sleep
@@ -300,6 +300,7 @@ def _serve(
         for assignment in config.assignments
     ]
     threading.Thread(target=_serve_sessions, args=(sessions, workers), name="sessions", daemon=True).start()
+    sync_regularly([worker.journal for worker in workers])
     while True:
         try:
             order: PhaseOrder | None = phases.recv()
@@ -364,7 +365,7 @@ class _ThreadedWorker:
         self._client: Client | None = None
         self._unreachable: str | None = None
         self._changing_over = threading.Lock()
-        self._journal = Journal(config.journals / f"events-{assignment.process:04d}.jsonl", config.started_ns)
+        self.journal = Journal(config.journals / f"events-{assignment.process:04d}.jsonl", config.started_ns)
 
     def connect(self) -> None:
         """Open the session, or open it anew when the operation under way has ended."""
@@ -403,10 +404,11 @@ class _ThreadedWorker:
             self._meeting_point.leave()
         if ending.how == "unmet":
             stopped.value = 1
+        self.journal.sync()
         return ending.because
 
     def _drive(self, effects: Generator[Effect, Any, Ending], is_over: Callable[[], bool]) -> Ending:
-        record, invoke = self._journal.event, self._invoke
+        record, invoke = self.journal.event, self._invoke
         answer: Any = None
         try:
             while True:
@@ -452,7 +454,7 @@ class _ThreadedWorker:
     def close(self) -> None:
         """End session and journal."""
         self._close_session()
-        self._journal.close()
+        self.journal.close()
 
 
 def _sleep(until_ns: int, is_over: Callable[[], bool]) -> bool:

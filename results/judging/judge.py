@@ -17,7 +17,8 @@ the cluster acknowledged no operation at all nothing is valid: there was nothing
 is left to its checkers.)
 A check of transactions or registers is more than one task's work: on Spark its pieces are carried (`results.distributed`).
 A checker that crashes, contradicts itself or does not end makes its own part unknown, with the reason; so does one that
-finds an impossible history (a value that is written twice, say). The size of a verdict is limited by `schemaquake.results.judging.bounded`.
+finds an impossible history (a value that is written twice, say). Damaged records make everything unknown
+(`schemaquake.results.judging.damage`). The size of a verdict is limited by `schemaquake.results.judging.bounded`.
 
 Verdicts are stored as they come (`schemaquake.results.judging.kept_verdicts`), so that an interrupted analysis can continue.
 """
@@ -48,6 +49,7 @@ from schemaquake.results.engines.deadline import Overdue, deadline
 from schemaquake.results.engines.engine import Engine, Local, choose, shares
 from schemaquake.results.judging.admission import admit
 from schemaquake.results.judging.bounded import as_json, bounded
+from schemaquake.results.judging.damage import places_of_damage, unknown_for_damage
 from schemaquake.results.judging.kept_verdicts import KeptVerdicts
 from schemaquake.results.judging.keyspaces import Keyspaces
 from schemaquake.results.judging.memory import history_bytes, piece_bytes, pieces
@@ -91,6 +93,8 @@ def judge(
     Spark is asked for where it cannot start.
     """
     chosen = _chosen(checkers)
+    if places := places_of_damage(subject):
+        return unknown_for_damage(chosen, places)
     events = len(subject.history) if isinstance(subject, Records) else subject.event_count()
     with ExitStack() as stack:
         carrier = stack.enter_context(choose(engine, events=events if _is_shareable(chosen) else 0, master=master))

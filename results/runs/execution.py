@@ -113,10 +113,15 @@ def conclude(
         log.info("analysis continues", extra={"verdicts kept": len(kept.known)})
     verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
     store.write_verdict(verdict)
-    analyse(store, verdict, engine=engine, master=master)
+    damage = store.damage()
+    if damage:
+        log.error("the records are damaged: no tables or reports are made of them", extra={"places": damage})
+    else:
+        analyse(store, verdict, engine=engine, master=master)
     summary = write_summary(store, verdict, outcome)
     store.write_verdict(verdict, [finding.to_json() for finding in summary.findings])
-    write_all(store)
+    if not damage:
+        write_all(store)
     kept.discard()
     log.info(
         "judged",

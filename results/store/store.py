@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.errors import DamagedFile, HistoryError, PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.history.gather import gather
-from schemaquake.harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock
-from schemaquake.harness.history.merge import merge_history, merge_observations, torn_lines
+from schemaquake.harness.history.journal import EVENT_JOURNALS, OBSERVATION_JOURNALS, STARTED, read_clock, read_started
+from schemaquake.harness.history.merge import damage_of, merge_history, merge_observations, torn_lines, with_damage
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
@@ -38,6 +38,7 @@ from schemaquake.results.store.atomic import replacing, write_bytes
 from schemaquake.results.store.node_logs import read_logs
 from schemaquake.results.store.parquet_footer import not_whole
 from schemaquake.results.store.parquet_options import parquet_options
+from schemaquake.results.store.seal import refuse_damage, seal
 
 __all__ = ["FILES", "Recovered", "Store", "increases", "read_table", "write_table"]
 
@@ -72,11 +73,15 @@ _EVENT_TYPES: Final = frozenset({"invoke", "ok", "fail", "info"})
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The result of `Store.recover`. `torn` lists journals whose last line, or reading, was cut short and left out."""
+    """The result of `Store.recover`.
+
+    `torn` counts journals whose last line, or reading, was cut short and left out; `damage` names the places elsewhere.
+    """
 
     events: int
     observations: int
     torn: int
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +137,7 @@ class Store:
 
     def started(self) -> datetime:
         """Return when the run began, by the harness' wall clock. Raises HistoryError if its journals do not say."""
-        path = self.path("journals") / STARTED
-        try:
-            return datetime.fromisoformat(orjson.loads(path.read_bytes())["started_utc"])
-        except FileNotFoundError as error:
-            raise HistoryError(f"{path} is missing, and with it the time when the run began.") from error
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            raise HistoryError(f"{path} is damaged ({error}), and does not say when the run began.") from error
+        return read_started(self.path("journals"))
 
     # ── what the run left behind ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,27 +173,82 @@ class Store:
         """Read the three tables that a checker judges. Raises HistoryError."""
         return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted, firsts=True))
 
+    def damage(self) -> tuple[str, ...]:
+        """Return the damaged places of the records: of the two tables, and of the journals they were merged from.
+
+        Raises HistoryError if there are no tables.
+        """
+        places: list[str] = []
+        for name, schema, order in (
+            ("history.parquet", HISTORY, "index"),
+            ("observations.parquet", OBSERVATIONS, None),
+        ):
+            try:
+                if not refuse_damage(self.path(name)):
+                    self._read(name, schema, order)  # nothing less shows damage without a seal
+                places += damage_of(pq.read_schema(self.path(name)).empty_table())
+            except FileNotFoundError:
+                self._read(name, schema, order)  # it says how it can be had
+            except HistoryError as error:
+                places.append(f"{error}")
+        return tuple(places)
+
     def recover(self) -> Recovered:
         """Merge the journals into history.parquet and observations.parquet. May be repeated.
 
-        A folder that has both tables and no journals stays as it is. Raises PlanError while the run is going on, and
-        HistoryError if there is nothing to merge or a journal is damaged elsewhere than at its end.
+        A folder that has both tables and no journals stays as it is. Everything before and after a damage is kept; tables
+        that were merged before a journal was damaged are kept whole. Raises PlanError while the run is going on, and
+        HistoryError if there is nothing to merge.
         """
         pid = still_running(self.folder)
         if pid is not None:
             raise PlanError(f"{self.folder} is still being written (process {pid}). Recover it when the run has ended.")
         journals = self.path("journals")
         if not (journals / STARTED).exists() and self.path("history.parquet").exists():
-            history, observations = self.read_history(), self.read_observations()
-        else:
-            if not journals.is_dir():
-                raise HistoryError(f"{self.folder} has neither a history nor journals: its run ended before it began.")
+            if places := self.damage():
+                return Recovered(0, 0, 0, places)
+            return self._recovered(self.read_history(), self.read_observations())
+        if not journals.is_dir():
+            raise HistoryError(f"{self.folder} has neither a history nor journals: its run ended before it began.")
+        history, observations = self._merged(journals)
+        places = damage_of(history) + damage_of(observations)
+        if places and self._has_whole_tables():
+            log.warning("journals are damaged; the tables made of them before are whole", extra={"places": places})
+            return self._recovered(self.read_history(), self.read_observations())
+        self.write_observations(observations)
+        self.write_history(history)
+        return self._recovered(history, observations)
+
+    def _merged(self, journals: Path) -> tuple[pa.Table, pa.Table]:
+        """Merge what can be read of the journals. Without a readable clock the first event is the start."""
+        places: list[str] = []
+        try:
             started_ns = read_clock(journals)
-            history = merge_history(sorted(journals.glob(EVENT_JOURNALS)), started_ns)
-            observations = merge_observations(sorted(journals.glob(OBSERVATION_JOURNALS)), started_ns)
-            self.write_observations(observations)
-            self.write_history(history)
-        return Recovered(len(history), len(observations), torn_lines(history) + torn_lines(observations))
+        except DamagedFile as error:
+            started_ns, places = 0, [str(error)]
+        history = merge_history(sorted(journals.glob(EVENT_JOURNALS)), started_ns, keep_going=True)
+        observations = merge_observations(sorted(journals.glob(OBSERVATION_JOURNALS)), started_ns, keep_going=True)
+        if places and len(history):
+            first = pc.min(history["time"])
+            history, observations = (
+                table.set_column(
+                    table.schema.get_field_index("time"), table.schema.field("time"), pc.subtract(table["time"], first)
+                )
+                for table in (history, observations)
+            )
+        return with_damage(history, places), observations
+
+    def _has_whole_tables(self) -> bool:
+        """Return whether both tables are sealed, and were made of journals without damage."""
+        try:
+            sealed = [refuse_damage(self.path(name)) for name in ("history.parquet", "observations.parquet")]
+            return all(sealed) and not self.damage()
+        except (FileNotFoundError, HistoryError):
+            return False
+
+    def _recovered(self, history: pa.Table, observations: pa.Table) -> Recovered:
+        torn = torn_lines(history) + torn_lines(observations)
+        return Recovered(len(history), len(observations), torn, damage_of(history) + damage_of(observations))
 
     # ── what was made of it ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -223,6 +277,7 @@ class Store:
         """Read the table `analysis/<name>.parquet`. Raises HistoryError if it does not exist."""
         path = self.path("analysis") / f"{name}.parquet"
         try:
+            refuse_damage(path)
             return pq.read_table(path)
         except FileNotFoundError as error:
             raise HistoryError(f'{path} is missing: "schemaquake check {self.folder}" makes it.') from error
@@ -246,6 +301,8 @@ class Store:
             return read_table(path, schema, order=order)
         except FileNotFoundError as error:
             raise HistoryError(f"{self.folder} has no {name}. {self._advice()}") from error
+        except DamagedFile as error:
+            raise DamagedFile(f"{error} {self._advice()}", path) from error
         except HistoryError as error:
             raise HistoryError(f"{error} {self._advice()}") from error
 
@@ -264,9 +321,11 @@ class Store:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write one Parquet file, whole or not at all."""
+    """Write one Parquet file, whole or not at all, and sealed."""
     with replacing(path) as draft:
-        pq.write_table(table, draft, row_group_size=_ROW_GROUP, **parquet_options(table.schema))
+        options = parquet_options(table.schema)
+        pq.write_table(table, draft, row_group_size=_ROW_GROUP, write_page_checksum=True, **options)
+        seal(draft)
 
 
 def read_table(
@@ -281,11 +340,12 @@ def read_table(
 
     Row groups (all, or those of `groups`) are read one after another, and `keep` selects the rows that stay in memory. The
     file may come from another tool: columns in any order, texts large or small, null columns left out.
-    Raises FileNotFoundError, and HistoryError for a file without such a table.
+    Raises FileNotFoundError, DamagedFile, and HistoryError for a file without such a table.
     """
+    refuse_damage(path)
     try:
         # Without `pre_buffer`, which would hold the whole file in memory beside the table.
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        with pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
             metadata = _own_metadata(file.schema_arrow)
             names = [name for name in schema.names if name in file.schema_arrow.names]
             conformed = _Conformed(path, schema)
@@ -383,7 +443,7 @@ def _refuse_foreign(path: Path, column: pa.ChunkedArray, field: pa.Field) -> Non
 
 def _own_metadata(schema: pa.Schema) -> dict[bytes, bytes] | None:
     """Return the metadata of the merge or of a reader of other formats, without that which pandas and others add."""
-    kept = {key: value for key, value in (schema.metadata or {}).items() if key in {b"torn_lines", b"names"}}
+    kept = {key: value for key, value in (schema.metadata or {}).items() if key in {b"torn_lines", b"names", b"damage"}}
     return kept or None
 
 

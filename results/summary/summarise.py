@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.errors import DamagedFile, HistoryError
 from schemaquake.harness.history.journal import STARTED
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.operation import NEMESIS
@@ -66,14 +66,15 @@ def read_summary(store: Store) -> RunSummary:
 def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
     """Build the summary of a run from its plan, its verdict, its tables and the notes of its history.
 
-    A run that never began has no history, and no races. Raises HistoryError for tables that are missing or damaged.
+    A run that never began has no history, and no races; of damaged records the verdict says so, and nothing else is said.
+    Raises HistoryError for tables that are missing.
     """
-    began = store.path("history.parquet").exists()
+    began = store.path("history.parquet").exists() and not store.damage()
     analysed = (store.path("analysis") / "races.parquet").exists()
     notes = _read_notes(store) if began else HISTORY.empty_table()
     operations = store.read_analysis("operations") if began else OPERATIONS.empty_table()
     races = store.read_analysis("races") if began or analysed else RACES.empty_table()
-    started = store.started() if (store.path("journals") / STARTED).exists() else None
+    started = _started(store)
     return summary_of(
         store.folder.resolve().name,
         store.read_plan().to_json(),
@@ -140,6 +141,16 @@ def summary_of(
 
 def _checker(part: Verdict) -> CheckerSummary:
     return CheckerSummary(checker=part.checker, valid=part.valid, doubts=doubts_of(part), undecided=part.undecided)
+
+
+def _started(store: Store) -> datetime | None:
+    """Read when the run began; None where that is not known."""
+    if not (store.path("journals") / STARTED).exists():
+        return None
+    try:
+        return store.started()
+    except DamagedFile:
+        return None
 
 
 def _read_notes(store: Store) -> pa.Table:

@@ -130,7 +130,7 @@ def partitioned(hosts, folder, *, limit=60):
     name_run(folder)
     cluster = SshProvider().create(plan, folder)
     ledger = Ledger(folder / FILE_NAME)
-    ledger.skipped(ledger.record("run", {"name": cluster.run_name}), "as the conductor does")
+    ledger.name_run(cluster.run_name)
     fault = cut(["n1"], ["n1", "n2"]).fault(id=0, ends_s=5)
     FaultExecutor(cluster, ledger, note=lambda *_: None).inject(load("nemeses", "partition"), fault)
     ledger.close()

@@ -49,7 +49,7 @@ def test_a_line_holds_the_columns_of_a_history_without_its_nulls(tmp_path, start
     with Journal(path, started_ns) as journal:
         invoked = journal.event(3, "invoke", "insert", "n1", "ks.t", {"row": {"k": 1}})
         completed = journal.event(3, "ok", "insert")
-    assert lines_of(path) == [
+    assert [{name: value for name, value in line.items() if name != "crc"} for line in lines_of(path)] == [
         {"time": invoked, "process": 3, "type": "invoke", "f": "insert", "node": "n1", "key": "ks.t", "value": '{"row":{"k":1}}'},
         {"time": completed, "process": 3, "type": "ok", "f": "insert"},
     ]  # fmt: skip

@@ -353,15 +353,26 @@ def test_a_run_that_never_began_has_nothing_to_recover(store):
         store.recover()
 
 
-def test_damage_in_the_middle_leaves_the_history_of_before(store):
+def test_damage_to_a_journal_leaves_the_tables_that_were_made_of_it_before(store):
     journalled(store)
     store.recover()
     before = store.path("history.parquet").read_bytes()
     journal = store.path("journals") / "events-0000.jsonl"
     journal.write_bytes(b"damage\n" + journal.read_bytes())
-    with pytest.raises(HistoryError, match=r"events-0000\.jsonl, line 1: it is not JSON"):
-        store.recover()
+    assert store.recover().damage == ()
     assert store.path("history.parquet").read_bytes() == before
+
+
+def test_everything_before_and_after_damage_is_recovered_and_the_place_is_kept(store):
+    journalled(store)
+    journal = store.path("journals") / "events-0000.jsonl"
+    journal.write_bytes(b"damage\n" + journal.read_bytes())
+    recovered = store.recover()
+    (place,) = recovered.damage
+    assert place.startswith("events-0000.jsonl, line 1: ")
+    assert recovered.events == len(store.read_history()) == 3
+    assert store.damage() == (place,)
+    assert store.recover() == recovered
 
 
 def test_a_run_that_is_going_on_is_not_recovered(store):
