@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from schemaquake.harness.standard_streams import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-__all__ = ["configure_logging", "progress", "stderr"]
+__all__ = ["configure_logging", "progress", "stderr", "stdout", "write_line"]
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +37,35 @@ _STYLES: Final = {logging.WARNING: "yellow", logging.ERROR: "bold red", logging.
 
 @cache
 def stderr() -> Console:
-    """Return the console for progress and messages: standard error, because standard output belongs to `--json`."""
-    from rich.console import Console  # noqa: PLC0415 - many commands print nothing
+    """Return the console for progress and messages: standard error, because standard output belongs to `--json`.
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    Texts are printed as they are: brackets are no markup, and nothing that a terminal would obey gets to it.
+    """
+    return _console(to_stderr=True)
+
+
+def stdout() -> Console:
+    """Return a console for answers that are tables; texts are printed as on `stderr`."""
+    return _console(to_stderr=False)
+
+
+def write_line(text: str) -> None:
+    """Write a line of an answer to standard output: as it is to a program, printable to a terminal."""
+    sys.stdout.write(f"{printable(text) if sys.stdout.isatty() else text}\n")
+
+
+def _console(*, to_stderr: bool) -> Console:
+    from rich.console import Console, ConsoleOptions, RenderableType  # noqa: PLC0415 - many commands print nothing
+    from rich.segment import Segment  # noqa: PLC0415 - as above
+
+    class Plain(Console):
+        """A console through which names can be printed that come from files and from other people's servers."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    return Plain(stderr=to_stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 @contextmanager
@@ -89,6 +118,7 @@ def _plain_lines(phase: str, limit_s: float | None, ended: threading.Event) -> N
 
 def configure_logging(json_file: Path | None = None, *, verbose: bool = False) -> None:
     """Log one line an event to standard error, and every event as JSON to `json_file`. For entry points only."""
+    logging.raiseExceptions = False  # a log that cannot be written ends no thread that is to heal
     root = logging.getLogger()
     root.setLevel(logging.DEBUG)
     for handler in list(root.handlers):
@@ -112,28 +142,58 @@ class _Lines(logging.Handler):
     """`[  12.3 s] node serves CQL  node=n1 seconds=9.6`."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print the line. Raises nothing: the caller may be the thread that is to heal."""
+        with suppress(Exception):
+            stderr().print(self._line(record))
+
+    def _line(self, record: logging.LogRecord) -> Text:
         from rich.text import Text  # noqa: PLC0415 - as above
 
         line = Text(f"[{time.monotonic() - _BEGAN:6.1f} s] ", style="dim")
-        line.append(record.getMessage(), style=_STYLES.get(record.levelno, ""))
+        line.append(_message(record), style=_STYLES.get(record.levelno, ""))
         for name, value in _facts(record).items():
-            text = str(value)
+            text = _text(value)
             if "\n" in text:
                 line.append(f"\n           {name}: ", style="dim").append(text.replace("\n", "\n             "))
             else:
                 line.append(f"  {name}=", style="dim").append(text)
-        stderr().print(line)
+        if self.level <= logging.DEBUG and record.exc_info is not None and record.exc_info[0] is not None:
+            line.append("\n" + "".join(traceback.format_exception(*record.exc_info)).rstrip(), style="dim")
+        return line
 
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        """Render the record; facts that JSON cannot hold as text. Raises nothing."""
         document: dict[str, Any] = {
             "time": record.created,
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _message(record),
             **_facts(record),
         }
         if record.exc_info and record.exc_info[0] is not None:
             document["traceback"] = "".join(traceback.format_exception(*record.exc_info))
-        return orjson.dumps(document, default=str).decode()
+        try:
+            return orjson.dumps(document, default=_text).decode()
+        except (
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):  # a key that is no text, a number of more than 64 bits, half a character
+            return orjson.dumps({name: printable(_text(fact)) for name, fact in document.items()}).decode()
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - arguments that do not fit their text
+        return f"{record.msg} {_text(record.args)}"
+
+
+def _text(value: object) -> str:
+    """Render any value; one that cannot render itself by its type."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a fault of the value's own
+        return f"<{type(value).__name__}>"

@@ -6,14 +6,13 @@ Progress goes to standard error; standard output belongs to `--json`. Exit codes
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import choose_cluster
@@ -292,7 +291,7 @@ def _check(
         print_json(documents[0] if len(documents) == 1 else documents)
     else:
         for path, verdict in verdicts:
-            sys.stdout.write(f"{path}\t{str(verdict.valid).lower()}\n")
+            write_line(f"{path}\t{str(verdict.valid).lower()}")
     for path, verdict in verdicts:
         if verdict.figures.get("disagreement"):
             stderr().print(f"{path}: {verdict.reason}", style="bold red", markup=False)

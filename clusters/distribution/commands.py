@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import PlanError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def progress_to_stderr() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield lambda text: typer.echo(text, err=True)
         return
-    from rich.console import Console  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
 
-    with Console(stderr=True).status("looking into the cache") as status:
-        yield status.update
+    with stderr().status(Text("looking into the cache")) as status:
+        yield lambda text: status.update(Text(text))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.console import configure_logging
+from schemaquake.harness.console import configure_logging, stdout
 from schemaquake.harness.errors import ExitCode
 
 __all__ = ["register"]
@@ -32,8 +31,6 @@ def doctor(
     Exit code 0 if nothing is missing, 1 if something is, 254 if the file cannot be used.
     """
     # Not before they are needed: SSH, the driver and the file's checks take long to import.
-    from rich.console import Console  # noqa: PLC0415
-
     from schemaquake.clusters.cluster_file.parse import read_cluster_file  # noqa: PLC0415
     from schemaquake.clusters.doctor.doctor import examine_cluster, examine_engine  # noqa: PLC0415
 
@@ -43,7 +40,7 @@ def doctor(
     if as_json:
         print_json(found.document())
     else:
-        console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        console = stdout()
         console.print(found.table())
         for sentence in found.missing:
             console.print(f"\n{sentence}", markup=False)

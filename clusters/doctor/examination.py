@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from rich.table import Table
+from rich.text import Text
 
 from schemaquake.harness.errors import SchemaquakeError
 
@@ -110,15 +111,12 @@ class Examination:
         return table
 
 
-def _cell(seen: Seen | None) -> str:
+def _cell(seen: Seen | None) -> Text:
     if seen is None:
-        return "[dim]not asked[/]"
-    return f"ok  [dim]{_plain(seen.detail)}[/]".replace("  [dim][/]", "") if seen.ok else "[bold red]missing[/]"
-
-
-def _plain(text: str) -> str:
-    """Escape what a node printed, so that it is not read as markup."""
-    return text.replace("[", r"\[")
+        return Text("not asked", style="dim")
+    if not seen.ok:
+        return Text("missing", style="bold red")
+    return Text("ok").append(f"  {seen.detail}" if seen.detail else "", style="dim")
 
 
 def examine(probes: Mapping[str, P], checks: Sequence[AnyCheck[P]]) -> Examination:

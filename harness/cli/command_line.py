@@ -5,7 +5,12 @@ Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 crashed. Error
 
 from __future__ import annotations
 
+import io
+import logging
 import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +21,11 @@ from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.extras import lacking_extra
 from schemaquake.harness.history.lean_arrow import small_pages
 from schemaquake.harness.registry import load, names
+from schemaquake.harness.standard_streams import flush_answers, make_safe
 
 __all__ = ["application", "main"]
+
+log = logging.getLogger(__name__)
 
 # typer contains its own copy of click and re-exports only the leaves of its tree of errors.
 _CLICK_ERRORS: tuple[type[Any], ...] = tuple(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -57,8 +65,14 @@ def _options(
 
 def main() -> None:
     """Run the command line, and turn errors into a sentence and an exit code."""
+    make_safe()
     small_pages()
-    sys.exit(_run(sys.argv[1:]))
+    code = _run(sys.argv[1:])
+    error = flush_answers()
+    if error is not None:  # an answer that was not written is none
+        stderr().print(f"schemaquake: standard output could not be written: {error.strerror or error}")
+        code = int(ExitCode.CRASHED)
+    sys.exit(code)
 
 
 def _run(argv: list[str]) -> int:
@@ -70,7 +84,9 @@ def _run(argv: list[str]) -> int:
         stderr().print("interrupted")
         return int(ExitCode.CRASHED)
     except _CLICK_ERRORS as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        stderr().print(shown.getvalue().rstrip())
         return int(ExitCode.BAD_ARGUMENTS)
     except SchemaquakeError as error:
         stderr().print(f"schemaquake: {error}", markup=False)
@@ -81,13 +97,34 @@ def _run(argv: list[str]) -> int:
     except ModuleNotFoundError as error:
         lack = lacking_extra(error)
         if lack is None:
-            raise
+            return _crashed(error)
         stderr().print(f"schemaquake: {lack}", markup=False)
         return int(lack.exit_code)
     except OSError as error:
+        log.debug("the operating system refused", exc_info=error)
         stderr().print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
         return int(ExitCode.CRASHED)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, Python would end with 1, which is a verdict
+        return _crashed(error)
     return int(code) if isinstance(code, int) else 0
+
+
+def _crashed(error: BaseException) -> int:
+    """Print a defect of the harness, or of a plugin, with its place. Returns the exit code."""
+    text = type(error).__name__
+    with suppress(Exception):  # an error of a plugin's own may not know how to say what it is
+        text = f"{text}: {error}"
+        text = f"{text} (at {_place(error)})"
+    stderr().print(
+        f"schemaquake: {text}. This is a defect of the harness or of a plugin, and says nothing of a cluster"
+    )
+    log.debug("the harness failed", exc_info=error)
+    return int(ExitCode.CRASHED)
+
+
+def _place(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import InstalledOption, options_of
 from schemaquake.harness.model.protocols import Nemesis, Undoable
@@ -65,7 +65,7 @@ def _list(
         print_json(rows)
         return
     for line in _columns(rows):
-        sys.stdout.write(f"{line}\n")
+        write_line(line)
 
 
 def _columns(rows: Mapping[str, str | Mapping[str, str | int]]) -> Iterator[str]:

@@ -35,6 +35,7 @@ from schemaquake.harness.run.following import Following
 from schemaquake.harness.run.notes import Notes, Progress
 from schemaquake.harness.run.phases import Phases
 from schemaquake.harness.run.process_runtime import ProcessRuntime
+from schemaquake.harness.standard_streams import make_safe
 
 __all__ = ["Conductor", "main"]
 
@@ -43,6 +44,7 @@ log = logging.getLogger("schemaquake.harness.run.conductor")  # as a process of 
 
 def main() -> int:
     """Carry out the run in its own process; exit code 0 when the run was completed, whatever it showed."""
+    make_safe()
     folder = Path(sys.argv[1])
     configure_logging(folder / "harness.jsonl")
     signal.signal(signal.SIGTERM, _interrupt)

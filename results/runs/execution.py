@@ -165,7 +165,9 @@ def print_summary(run: FinishedRun, console: Console) -> None:
     """Print the verdict, the findings with their symptoms, and the path of the page."""
     colour = {True: "green", False: "bold red", "unknown": "yellow"}[run.verdict.valid]
     word = {True: "valid", False: "INVALID", "unknown": "unknown"}[run.verdict.valid]
-    console.print(f"[{colour}]{word}[/]  {run.plan.system}  {', '.join(run.plan.workloads)}  seed {run.plan.seed}")
+    plan = run.plan
+    asked = f"  {plan.system}  {', '.join(plan.workloads)}  seed {plan.seed}"
+    console.print(Text(word, style=colour).append(asked, style="not bold default"))
     if run.verdict.reason:
         console.print(run.verdict.reason, markup=False)
     if run.findings:

@@ -1,0 +1,21 @@
+"""Entry: the program `schemaquake`, whose imports may fail too, and must not end with the exit code of a verdict."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+__all__ = ["main"]
+
+_CRASHED: Final = 255  # `ExitCode.CRASHED`, whose module may be what cannot be imported
+
+
+def main() -> None:
+    """Run the command line (`schemaquake.harness.cli.command_line`)."""
+    try:
+        from schemaquake.harness.cli import command_line  # noqa: PLC0415 - so that its failure gets a sentence
+    except BaseException as error:  # noqa: BLE001 - Python would end with 1, which is a verdict
+        if sys.stderr is not None:
+            sys.stderr.write(f"schemaquake: it cannot be started: {type(error).__name__}: {error}\n")
+        sys.exit(_CRASHED)
+    command_line.main()
