@@ -22,7 +22,7 @@ from schemaquake.results.runs.option_lists import named_values, split
 if TYPE_CHECKING:
     from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Preset
 
-__all__ = ["register"]
+__all__ = ["interruptible", "register"]
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ def _carry_out(
     demands = machine.demands_of(plan)
     folder = MatrixFolder.create(runs, plan, machine.facts()) if resume is None else MatrixFolder(resume)
     budget_s = None if budget_min is None else max(1.0, budget_min * 60 - _RESERVED_S)
-    with folder.alone(), _interruptible():
+    with folder.alone(), interruptible():
         if judge_again_only:
             judge_again(folder)
             budget_s = 0.0
@@ -237,7 +237,7 @@ def exit_code(matrix: Any, ending: str) -> ExitCode:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt on SIGTERM and SIGHUP, as on Ctrl-C, once."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -28,7 +28,16 @@ from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.tables.attribution import attribute_all, read_ground
 from schemaquake.results.wording import shortened
 
-__all__ = ["JUDGE_LIMIT_S", "Finding", "RaceFacts", "RunFacts", "facts_of", "refused"]
+__all__ = [
+    "JUDGE_LIMIT_S",
+    "Finding",
+    "RaceFacts",
+    "RunFacts",
+    "attributed",
+    "doubts_at_large",
+    "facts_of",
+    "refused",
+]
 
 JUDGE_LIMIT_S: Final = 60
 """Time limit of each checker for one run of a matrix, s."""
@@ -134,7 +143,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
     summary = read_summary(store)
     anomalies = anomalies_of(finished.verdict)
     raced = races_of(store.read_analysis("races"))
-    by_keyspace, at_large = _attributed(store, anomalies)
+    by_keyspace, at_large = attributed(store, anomalies)
     return RunFacts(
         run=folder,
         completed=summary.completed,
@@ -152,7 +161,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
             for race in raced
         ),
         at_large=tuple(sorted({one.type for one in at_large})),
-        doubts=_doubts(summary),
+        doubts=doubts_at_large(summary),
         findings=_findings(finished, raced, by_keyspace, at_large, folder),
     )
 
@@ -160,7 +169,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
 # ── attribution ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attributed(store: Store, anomalies: Sequence[Anomaly]) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
+def attributed(store: Store, anomalies: Sequence[Anomaly]) -> tuple[Mapping[str, list[Anomaly]], list[Anomaly]]:
     """Map each race's keyspace to its anomalies, and list the anomalies at large."""
     notes = read_table(
         store.path("history.parquet"),
@@ -176,7 +185,7 @@ def _attributed(store: Store, anomalies: Sequence[Anomaly]) -> tuple[Mapping[str
     return by_keyspace, at_large
 
 
-def _doubts(summary: RunSummary) -> tuple[Doubt, ...]:
+def doubts_at_large(summary: RunSummary) -> tuple[Doubt, ...]:
     """Collect the doubts about the run as a whole. A checker that had nothing to judge is a doubt, too."""
     doubts = []
     if not summary.completed:

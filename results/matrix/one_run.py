@@ -24,7 +24,7 @@ from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of, 
 from schemaquake.results.runs.execution import carry_out
 from schemaquake.results.store.atomic import write_bytes
 
-__all__ = ["main"]
+__all__ = ["die_with", "main"]
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
@@ -32,7 +32,7 @@ _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 def main() -> int:
     """Carry out the plan, judge the run, and write its facts."""
     plan_file, runs, answer = map(Path, sys.argv[1:4])
-    _die_with(os.getppid())
+    die_with(os.getppid())
     configure_logging()
     facts = _facts(Plan.from_json(orjson.loads(plan_file.read_bytes())), runs)
     write_bytes(answer, orjson.dumps(facts.to_json()))
@@ -51,7 +51,7 @@ def _facts(plan: Plan, runs: Path) -> RunFacts:
     return facts_of(finished, folder=folder, seconds=time.monotonic() - began)
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
     """Ask the kernel to signal this process when the matrix dies, so that it heals and tears down as after Ctrl-C."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:

@@ -1,0 +1,183 @@
+"""Commands: grid — every pair of schema changes on related objects, raced on each system."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode, PlanError
+from schemaquake.results.runs.option_lists import split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from schemaquake.results.grid.folder import DoneBatch
+    from schemaquake.results.grid.plan import GridPlan
+    from schemaquake.results.grid.schedule import GridSchedule
+    from schemaquake.results.grid.tally import GridCell
+
+__all__ = ["register"]
+
+log = logging.getLogger(__name__)
+
+_SYSTEMS: Final = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("grid")(_grid)
+
+
+def _grid(
+    *,
+    system: Annotated[list[str] | None, typer.Option(help="system to race on; repeat for more")] = None,
+    cells: Annotated[
+        str, typer.Option(help="names of cells, with commas; * stands for any letters, as in drop-type/*")
+    ] = "*",
+    mode: Annotated[str, typer.Option(help="barrier, partition or single, with commas for several")] = "barrier",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="of each pair of statements only the closest relation, once")
+    ] = False,
+    tries: Annotated[int | None, typer.Option(help="races of each cell", show_default="3, with --quick 1")] = None,
+    batch: Annotated[int, typer.Option(help="largest number of cells on one cluster")] = 60,
+    nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
+    seed: Annotated[int, typer.Option(help="seed of the schedule")] = 1,
+    cluster: Annotated[str, typer.Option(help="cluster provider")] = "local",
+    settle_limit: Annotated[float, typer.Option(help="seconds to wait for schema agreement")] = 10,
+    jobs: Annotated[int, typer.Option(help="clusters at the same time, limited by memory")] = 2,
+    time_budget: Annotated[float | None, typer.Option(help="minutes after which no new cluster is started")] = None,
+    resume: Annotated[Path | None, typer.Option(help="folder of a grid to continue")] = None,
+    runs: Annotated[Path, typer.Option("--runs", help="folder in which to create the grid's folder")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log every step")] = False,
+) -> None:
+    """Race every pair of schema changes on related objects, on each system, and draw one page."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.grid.folder import GridFolder  # noqa: PLC0415 - all other commands would wait
+    from schemaquake.results.grid.plan import GridPlan  # noqa: PLC0415
+    from schemaquake.results.matrix.machine import facts  # noqa: PLC0415
+    from schemaquake.results.matrix.matrix_plan import shell  # noqa: PLC0415
+
+    if jobs < 1:
+        raise PlanError(f"--jobs must be at least 1, not {jobs}")
+    if resume is None:
+        plan = GridPlan(
+            systems=tuple(system) if system else _SYSTEMS,
+            modes=split(mode),  # type: ignore[arg-type]  # the workload rejects what is no mode
+            cells=split(cells),
+            pairs_once=quick,
+            tries=tries or (1 if quick else 3),
+            batch=batch,
+            cluster=cluster,
+            nodes=nodes,
+            seed=seed,
+            settle_limit_s=settle_limit,
+            command=shell(["schemaquake", *sys.argv[1:]]),
+        )
+    else:
+        if system is not None:
+            raise PlanError("--resume continues the plan of its folder: leave out --system")
+        plan = GridFolder(resume).plan()
+    able, memory_mb = _demands(plan)
+    folder = GridFolder.create(runs, plan, facts()) if resume is None else GridFolder(resume)
+    raise typer.Exit(_carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, as_json=as_json))
+
+
+def _demands(plan: GridPlan) -> tuple[dict[str, list[Any]], dict[str, int]]:
+    """Return the cells that each system can be raced by, and the memory of its cluster, MB. Raises PlanError, NotApplicable."""
+    from schemaquake.harness.model.protocols import Forecast  # noqa: PLC0415 - as above
+    from schemaquake.harness.registry import load  # noqa: PLC0415
+    from schemaquake.results.grid.plan import Batch  # noqa: PLC0415
+    from schemaquake.workloads.races.grid import GridOptions, chosen_cells  # noqa: PLC0415
+
+    able: dict[str, list[Any]] = {}
+    memory_mb: dict[str, int] = {}
+    for system in plan.systems:
+        first = Batch(system=system, mode=plan.modes[0], cells=plan.cells, turn=0, number=0)
+        run_plan = plan.run_plan(first)
+        run_plan.check_options()
+        provider = load("clusters", plan.cluster)
+        if not isinstance(provider, Forecast):
+            raise PlanError(f"the cluster provider {plan.cluster} does not say what a cluster takes")
+        demand = provider.demands(run_plan)
+        memory_mb[system] = demand.memory_mb
+        chosen = [cell for _, cell in chosen_cells(GridOptions(cells=plan.cells), demand.features)]
+        able[system] = _closest(chosen) if plan.pairs_once else chosen
+    return able, memory_mb
+
+
+def _closest(cells: Sequence[Any]) -> list[Any]:
+    """Return the first cell of each pair of statements; they come with the closest relation first."""
+    order = {"same": 0, "names": 1, "siblings": 2, "name": 3, "keyspace": 4}
+    first: dict[tuple[str, ...], Any] = {}
+    for cell in sorted(cells, key=lambda one: order[one.relation]):
+        first.setdefault(tuple(statement.name for statement in cell.statements), cell)
+    return list(first.values())
+
+
+def _carry_out(
+    plan: GridPlan,
+    folder: Any,
+    able: dict[str, list[Any]],
+    memory_mb: dict[str, int],
+    *,
+    jobs: int,
+    budget_min: float | None,
+    as_json: bool,
+) -> ExitCode:
+    from schemaquake.results.grid.page import headline_of  # noqa: PLC0415 - as above
+    from schemaquake.results.grid.session import GridSession  # noqa: PLC0415
+    from schemaquake.results.matrix.commands import interruptible  # noqa: PLC0415
+    from schemaquake.results.summary.cell import document_of  # noqa: PLC0415
+
+    def look(schedule: GridSchedule, done: DoneBatch) -> None:
+        broken = sum(bool(race.symptoms) for race in done.facts.races)
+        log.info(
+            "batch done",
+            extra={
+                "batch": done.unit.id,
+                "races": len(done.facts.races),
+                "broke": broken,
+                "seconds": round(done.facts.seconds),
+                "known": f"{schedule.known} of {schedule.wanted} races",
+                **({"error": done.facts.error} if done.facts.error else {}),
+            },
+        )
+
+    session = GridSession(plan, folder, able, memory_mb)
+    with interruptible():
+        cells, ending = session.run(jobs=jobs, budget_s=None if budget_min is None else budget_min * 60, look=look)
+    console = stderr()
+    console.print(headline_of(cells), markup=False)
+    if ending != "known":
+        console.print(f"{ending}: continue with --resume {folder.path}", markup=False)
+    console.print(f"page: {folder.path / 'grid.html'}", markup=False)
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder.path),
+                "page": str(folder.path / "grid.html"),
+                "ending": ending,
+                "cells": [
+                    {**document_of(cell), "worst": None if cell.worst is None else document_of(cell.worst)}
+                    for cell in cells
+                ],
+            }
+        )
+    return _exit_code(cells, ending)
+
+
+def _exit_code(cells: Sequence[GridCell], ending: str) -> ExitCode:
+    """Return 1 if a cell broke, 2 if one is undecided or was not run, 255 if the grid was interrupted."""
+    if ending == "interrupted":
+        return ExitCode.CRASHED
+    states = {cell.state for cell in cells}
+    if "broke" in states:
+        return ExitCode.INVALID
+    return ExitCode.UNKNOWN if states & {"unknown", "not run"} else ExitCode.VALID

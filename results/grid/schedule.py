@@ -1,0 +1,119 @@
+"""The schedule of a grid: which cells are raced next, and on which cluster.
+
+Cells that were raced least come first. Cells of one batch have been raced as often as each other, because the number of a
+race fixes its coordinators. A batch that showed an anomaly of a node or of the whole cluster, and no race that broke, is
+raced again in halves, until the cell to blame is alone. A cell that cannot be raced is not asked for again and again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+from schemaquake.results.grid.facts import BatchFacts
+from schemaquake.results.grid.folder import DoneBatch
+from schemaquake.results.grid.plan import Batch, GridPlan
+from schemaquake.results.grid.tally import counted_races
+from schemaquake.workloads.races.options import Mode
+
+__all__ = ["GridSchedule"]
+
+_FAILURES_MOST: Final = 3
+
+Place = tuple[str, Mode]
+"""System and mode."""
+
+
+class GridSchedule:
+    """What is known, what is running, and what is wanted next."""
+
+    def __init__(self, plan: GridPlan, cells: Mapping[str, Sequence[str]]) -> None:
+        """Begin with nothing known. `cells` maps each system to the names of the cells that it can be raced by."""
+        self.plan = plan
+        self.done: list[DoneBatch] = []
+        self._cells = cells
+        self._tried: Counter[tuple[Place, str]] = Counter()
+        self._failed: Counter[tuple[Place, str]] = Counter()
+        self._running: dict[str, Batch] = {}
+        self._suspects: deque[tuple[Place, tuple[str, ...], int]] = deque()
+        self._number = 0
+
+    @property
+    def wanted(self) -> int:
+        """Number of races that the plan asks for."""
+        return sum(len(self._cells[system]) for system in self.plan.systems) * len(self.plan.modes) * self.plan.tries
+
+    @property
+    def known(self) -> int:
+        """Number of races that it asks for and that were run."""
+        return sum(
+            min(self.plan.tries, self._tried[(system, mode), name])
+            for system in self.plan.systems
+            for mode in self.plan.modes
+            for name in self._cells[system]
+        )
+
+    def next(self) -> Batch | None:
+        """Return the next batch; None if nothing more is wanted, or all that is wanted is running."""
+        if self._suspects:
+            (system, mode), cells, turn = self._suspects.popleft()
+            return self._begin(system, mode, cells, turn)
+        busy = {((one.system, one.mode), name) for one in self._running.values() for name in one.cells}
+        best: tuple[int, Place, list[str]] | None = None
+        for system in self.plan.systems:
+            for mode in self.plan.modes:
+                place: Place = (system, mode)
+                open_cells = [
+                    name
+                    for name in self._cells[system]
+                    if (place, name) not in busy
+                    and self._tried[place, name] < self.plan.tries
+                    and self._failed[place, name] < _FAILURES_MOST
+                ]
+                if open_cells:
+                    turn = min(self._tried[place, name] for name in open_cells)
+                    if best is None or turn < best[0]:
+                        best = (turn, place, [name for name in open_cells if self._tried[place, name] == turn])
+        if best is None:
+            return None
+        turn, (system, mode), names = best
+        Random(f"{self.plan.seed} {system} {mode} {turn}").shuffle(names)
+        return self._begin(system, mode, tuple(names[: self.plan.batch]), turn)
+
+    def finished(self, done: DoneBatch) -> None:
+        """Count a batch, of this session or of an earlier one."""
+        self._running.pop(done.unit.id, None)
+        self._number = max(self._number, done.unit.number + 1)
+        self.done.append(done)
+        place: Place = (done.unit.system, done.unit.mode)
+        raced = {race.cell for race in counted_races(done)}
+        for name in done.unit.cells:
+            if name in raced:
+                self._tried[place, name] += 1
+            else:
+                self._failed[place, name] += not raced  # a batch that was cut short goes on where it ended
+        if _needs_halving(done.facts) and len(done.unit.cells) > 1:
+            self._halve(place, [name for name in done.unit.cells if name in raced], done.unit.turn)
+
+    def given_up(self, batch: Batch) -> None:
+        """Forget a batch that was interrupted."""
+        self._running.pop(batch.id, None)
+
+    def _begin(self, system: str, mode: Mode, cells: tuple[str, ...], turn: int) -> Batch:
+        batch = Batch(system=system, mode=mode, cells=cells, turn=turn, number=self._number)
+        self._number += 1
+        self._running[batch.id] = batch
+        return batch
+
+    def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
+        middle = -(-len(names) // 2)
+        for half in (names[:middle], names[middle:]):
+            if half:
+                self._suspects.append((place, tuple(half), turn))
+
+
+def _needs_halving(facts: BatchFacts) -> bool:
+    """Tell if something broke that no race can be charged with."""
+    return bool(facts.at_large) and not any(race.symptoms for race in facts.races)
