@@ -1,6 +1,7 @@
 """The schedule of a grid: which cells are raced next, and on which cluster.
 
-Cells that were raced least come first. Cells of one batch have been raced as often as each other, because the number of a
+Cells that were raced least come first, and among them those whose statements poisoned a cluster least often: many harmless
+races then share a cluster, and a poisonous one is the last that its cluster sees. Cells of one batch have been raced as often as each other, because the number of a
 race fixes its coordinators. A batch that showed an anomaly of a node or of the whole cluster, and no race that broke, is
 raced again in halves, until the cell to blame is alone. A cell that cannot be raced is not asked for again and again.
 """
@@ -39,6 +40,8 @@ class GridSchedule:
         self._running: dict[str, Batch] = {}
         self._suspects: deque[tuple[Place, tuple[str, ...], int]] = deque()
         self._number = 0
+        self._raced: Counter[str] = Counter()
+        self._poisoned: Counter[str] = Counter()
 
     @property
     def wanted(self) -> int:
@@ -80,6 +83,7 @@ class GridSchedule:
             return None
         turn, (system, mode), names = best
         Random(f"{self.plan.seed} {system} {mode} {turn}").shuffle(names)
+        names.sort(key=self._poison)
         return self._begin(system, mode, tuple(names[: self.plan.batch]), turn)
 
     def finished(self, done: DoneBatch) -> None:
@@ -88,7 +92,10 @@ class GridSchedule:
         self._number = max(self._number, done.unit.number + 1)
         self.done.append(done)
         place: Place = (done.unit.system, done.unit.mode)
-        raced = {race.cell for race in counted_races(done)}
+        raced = {race.cell: None for race in counted_races(done)}
+        self._raced.update(name for cell in raced for name in _statements(cell))
+        if raced and len(raced) < len(done.unit.cells):
+            self._poisoned.update(_statements(list(raced)[-1]))
         for name in done.unit.cells:
             if name in raced:
                 self._tried[place, name] += 1
@@ -107,6 +114,10 @@ class GridSchedule:
         self._running[batch.id] = batch
         return batch
 
+    def _poison(self, cell: str) -> float:
+        """Estimate how likely a race of this cell poisons its cluster: as its statements did before."""
+        return sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in _statements(cell))
+
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
         middle = -(-len(names) // 2)
         for half in (names[:middle], names[middle:]):
@@ -117,3 +128,8 @@ class GridSchedule:
 def _needs_halving(facts: BatchFacts) -> bool:
     """Tell if something broke that no race can be charged with."""
     return bool(facts.at_large) and not any(race.symptoms for race in facts.races)
+
+
+def _statements(cell: str) -> tuple[str, ...]:
+    """Return the names of a cell's two statements."""
+    return tuple(cell.split("/")[:2])

@@ -88,7 +88,7 @@ class Grid:
 
 
 def chosen_cells(options: GridOptions, features: frozenset[str]) -> tuple[tuple[int, Meeting], ...]:
-    """Return the cells that the options choose, each with its number among all cells of such a system.
+    """Return the cells that the options choose, in the order of the names given, each with its number among all cells.
 
     Raises PlanError for a name that no cell has on any system, NotApplicable if no chosen cell can be raced on this one.
     """
@@ -98,13 +98,12 @@ def chosen_cells(options: GridOptions, features: frozenset[str]) -> tuple[tuple[
             raise PlanError(
                 f"-O cells={pattern}: no cell of the grid has such a name, which is STATEMENT/STATEMENT/RELATION"
             )
-    able = [
-        (number, cell)
-        for number, cell in enumerate(everywhere)
-        if cell.features <= features and any(fnmatchcase(cell.name, pattern) for pattern in options.cells)
-    ]
+    able = [(number, cell) for number, cell in enumerate(everywhere) if cell.features <= features]
+    wanted: dict[int, Meeting] = {}
+    for pattern in options.cells:
+        wanted |= {number: cell for number, cell in able if fnmatchcase(cell.name, pattern) and number not in wanted}
     place, parts = options.batch
-    chosen = tuple(able[place - 1 :: parts])
+    chosen = tuple(wanted.items())[place - 1 :: parts]
     if not chosen:
         raise NotApplicable(
             f"-O cells={','.join(options.cells)}: this system has not the features of any of these cells"

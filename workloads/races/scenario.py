@@ -19,11 +19,12 @@ Must hold: the guarantees of the workload that a race comes from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 import orjson
 
@@ -67,6 +68,8 @@ class ScenarioFile:
             raise PlanError(f"not a scenario: {type(error).__name__}: {error}") from error
         if not races:
             raise PlanError("not a scenario: it has no races")
+        for race in races:
+            _refuse_vain_probes(race)
         return cls(races, requires)
 
 
@@ -146,31 +149,83 @@ def race_from_json(document: Mapping[str, Any]) -> Race:
 
 
 def in_keyspace(race: Race, keyspace: str, number: int) -> Race:
-    """Return the same race with every name of its keyspace replaced."""
-
-    def moved(value: Any) -> Any:
-        match value:
-            case str() if value == race.keyspace or value.startswith(f"{race.keyspace}."):
-                return keyspace + value.removeprefix(race.keyspace)
-            case Mapping():
-                return {name: moved(entry) for name, entry in value.items()}
-            case list() | tuple():
-                return [moved(entry) for entry in value]
-        return value
+    """Return the same race in another keyspace. Names move by their role: a column that is called as the keyspace stays."""
 
     def step(one: Invoke | Wait) -> Invoke | Wait:
-        return one if isinstance(one, Wait) else invoke(one)
-
-    def invoke(one: Invoke) -> Invoke:
-        return replace(one, key=moved(one.key), value=moved(one.value))
+        return one if isinstance(one, Wait) else _moved(one, race.keyspace, keyspace)
 
     return replace(
         race,
         number=number,
         keyspace=keyspace,
-        setup=tuple(invoke(one) for one in race.setup),
+        setup=tuple(_moved(one, race.keyspace, keyspace) for one in race.setup),
         sides=tuple(tuple(step(one) for one in side) for side in race.sides),
     )
+
+
+_TYPES: Final = frozenset({"columns", "column", "fields", "field", "arguments", "returns", "state_type"})
+"""Parts of a definition in which types stand; beside a name, the type comes second."""
+_OBJECTS: Final = frozenset({"state_function", "final_function", "base", "table"})
+"""Parts of a definition that name another object, perhaps with its keyspace."""
+
+
+def _moved(change: Invoke, old: str, new: str) -> Invoke:
+    """Return a schema change with its keyspace renamed."""
+    value = change.value
+    assert isinstance(value, Mapping)
+    if value.get("keyspace") != old:
+        return change
+    qualified = re.compile(rf"(?<![\w.]){re.escape(old)}\.(?=\w)")
+
+    def renamed(text: JSON) -> JSON:
+        return qualified.sub(f"{new}.", text) if isinstance(text, str) else text
+
+    def typed(part: JSON) -> JSON:
+        match part:
+            case [str() as name, str() as cql_type, *kind]:
+                return [name, renamed(cql_type), *kind]
+            case list():
+                return [typed(entry) for entry in part]
+        return renamed(part)
+
+    moved: dict[str, JSON] = dict(value) | {"keyspace": new}
+    for name in moved.keys() & _TYPES:
+        # DROP and RENAME have a bare name where ADD has a name and a type.
+        moved[name] = (
+            moved[name] if name in {"column", "field"} and isinstance(moved[name], str) else typed(moved[name])
+        )
+    for name in moved.keys() & _OBJECTS:
+        moved[name] = renamed(moved[name])
+    key = change.key
+    if key is not None and (key == old or key.startswith(f"{old}.")):
+        key = new + key.removeprefix(old)
+    return replace(change, key=key, value=moved)
+
+
+def _refuse_vain_probes(race: Race) -> None:
+    """Refuse rows that no outcome of the race lets anybody write. Raises PlanError."""
+    changes = [*race.setup, *(step for side in race.sides for step in side if isinstance(step, Invoke))]
+    columns: dict[str, set[str]] = {}
+    bases: dict[str, str] = {}
+    for f, definition in ((change.f, cast("Mapping[str, Any]", change.value)) for change in changes):
+        mine = columns.setdefault(str(definition.get("name")), set())
+        match f:
+            case "create-table":
+                mine.update(str(column[0]) for column in definition["columns"])
+            case "add-column":
+                mine.add(str(definition["column"][0]))
+            case "rename-column":
+                mine.add(str(definition["to"]))
+            case "create-view":
+                bases[str(definition["name"])] = str(definition["base"])
+    for probe in race.tables:
+        where = f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload})"
+        table = columns.get(bases.get(probe.table, probe.table))
+        if not table:
+            raise PlanError(f"{where} can never be written: no statement of the race creates that table")
+        lacking = sorted(set(probe.columns) - table)
+        if lacking:
+            raise PlanError(f"{where} can never be written: no statement of the race gives it a column {lacking[0]}")
 
 
 def _races(context: Context) -> tuple[Race, ...]:

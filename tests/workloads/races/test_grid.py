@@ -42,6 +42,15 @@ def test_a_race_has_one_number_whatever_is_raced_beside_it() -> None:
     assert {race.variant.split("/")[0] for race in few} > {"drop-type"}
 
 
+def test_cells_are_raced_in_the_order_of_their_names() -> None:
+    names = [
+        "drop-table/create-view/names-table",
+        "create-type/create-type/same-type",
+        "drop-table/drop-table/same-table",
+    ]
+    assert [race.variant for race in Grid().races(context(cells=",".join(names)))] == names
+
+
 def test_more_races_of_a_cell_have_numbers_of_their_own() -> None:
     name = "drop-table/create-view/names-table"
     races = Grid().races(racing_context(seed=7, nodes=NODES, features=FEATURES, races=4, options={"cells": name}))

@@ -125,3 +125,73 @@ def test_what_is_no_scenario_is_told_with_its_file(tmp_path, content, said):
 def test_without_a_file_there_is_nothing_to_run():
     with pytest.raises(PlanError, match="-O scenario=PATH"):
         Scenario().crew(context())
+
+
+def k_scenario(**changes):
+    """A scenario whose keyspace has the name of a column, a field and a table."""
+    race = {
+        "workload": "by-hand",
+        "variant": "",
+        "number": 0,
+        "keyspace": "k",
+        "setup": [
+            {"f": "create-type", "key": "k.u", "value": {"keyspace": "k", "name": "u", "fields": [["k", "int"]]}},
+            {
+                "f": "create-table",
+                "key": "k.k",
+                "value": {
+                    "keyspace": "k",
+                    "name": "k",
+                    "columns": [
+                        ["k", "int", "partition_key"],
+                        ["v", "frozen<k.u>", "regular"],
+                        ["k2", "list<k.u>", "regular"],
+                    ],
+                    "options": {"comment": "k"},
+                },
+            },
+        ],
+        "sides": [
+            [{"f": "drop-column", "key": "k.k", "value": {"keyspace": "k", "name": "k", "column": "v"}}],
+            [
+                {
+                    "f": "add-column",
+                    "key": "k.k",
+                    "value": {"keyspace": "k", "name": "k", "column": ["k3", "frozen<k.u>"]},
+                }
+            ],
+        ],
+        "tables": [{"table": "k", "row": [["v", {"k": 1}]]}],
+    }
+    return {"races": [{**race, **changes}]}
+
+
+def test_names_move_by_their_role_and_not_by_their_text():
+    (race,) = ScenarioFile.from_json(k_scenario()).races
+    moved = in_keyspace(race, "sq_scenario_000", 0)
+    kind, table = (step.value for step in moved.setup)
+    assert kind == {"keyspace": "sq_scenario_000", "name": "u", "fields": [["k", "int"]]}
+    assert table["columns"] == [
+        ["k", "int", "partition_key"],
+        ["v", "frozen<sq_scenario_000.u>", "regular"],
+        ["k2", "list<sq_scenario_000.u>", "regular"],
+    ]
+    assert table["options"] == {"comment": "k"}
+    (dropped,), (added,) = moved.sides
+    assert dropped.value == {"keyspace": "sq_scenario_000", "name": "k", "column": "v"}
+    assert added.value["column"] == ["k3", "frozen<sq_scenario_000.u>"]
+    assert {step.key for step in (*moved.setup, dropped, added)} == {"sq_scenario_000.u", "sq_scenario_000.k"}
+    assert moved.tables == race.tables
+
+
+@pytest.mark.parametrize(
+    "probe", [{"table": "x"}, {"table": "k", "row": [["w", 1]]}, {"table": "k", "key": "id"}, {"table": "u"}]
+)
+def test_rows_that_can_never_be_written_are_refused(probe):
+    with pytest.raises(PlanError, match="can never be written"):
+        ScenarioFile.from_json(k_scenario(tables=[probe]))
+
+
+@pytest.mark.parametrize("probe", [{"table": "k", "row": [["k3", 1]]}, {"table": "k", "row": [["v", 1]]}])
+def test_rows_that_some_outcome_lets_be_written_are_taken(probe):
+    assert ScenarioFile.from_json(k_scenario(tables=[probe])).races[0].tables[0].table == "k"

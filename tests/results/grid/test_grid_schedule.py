@@ -1,0 +1,120 @@
+"""What a grid races next: the least raced first, the rest of a batch that was cut short, suspects in halves."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from grids import NEW, OLD, finished, grid_plan
+
+from schemaquake.results.grid.facts import refused
+from schemaquake.results.grid.folder import DoneBatch
+from schemaquake.results.grid.schedule import GridSchedule
+
+CELLS = [f"a/b/same-{n}" for n in range(10)]
+
+
+def schedule(**changes: object) -> GridSchedule:
+    return GridSchedule(grid_plan(**changes), {OLD: CELLS, NEW: CELLS[:3]})
+
+
+def test_every_cell_is_raced_as_often_as_planned_and_no_more() -> None:
+    wanted = schedule()
+    raced: Counter[tuple[str, str]] = Counter()
+    while (batch := wanted.next()) is not None:
+        assert len(batch.cells) <= 4
+        raced.update((batch.system, cell) for cell in batch.cells)
+        wanted.finished(finished(batch))
+    assert raced == {(OLD, cell): 2 for cell in CELLS} | {(NEW, cell): 2 for cell in CELLS[:3]}
+    assert wanted.known == wanted.wanted == 26
+
+
+def test_no_cell_is_raced_a_second_time_before_all_were_raced_once() -> None:
+    wanted = schedule()
+    turns = []
+    while (batch := wanted.next()) is not None:
+        turns.append(batch.turn)
+        wanted.finished(finished(batch))
+    assert turns == sorted(turns)
+
+
+def test_what_a_poisoned_cluster_did_not_race_is_raced_on_another() -> None:
+    wanted = schedule(systems=(OLD,), tries=1)
+    first = wanted.next()
+    assert first is not None
+    wanted.finished(finished(first, only=1))
+    later = []
+    while (batch := wanted.next()) is not None:
+        later += batch.cells
+        wanted.finished(finished(batch))
+    assert sorted([first.cells[0], *later]) == sorted(CELLS)
+
+
+def test_statements_that_poisoned_a_cluster_come_last() -> None:
+    cells = [f"{name}/{n}/keyspace" for n, name in enumerate(["good", "bad", "fine", "well", "bad", "bad", "bad", "bad"])]
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=8), {OLD: cells})
+    first = wanted.next()
+    assert first is not None
+    place = next(n for n, cell in enumerate(first.cells) if cell.startswith("bad"))
+    wanted.finished(finished(first, only=place + 1))
+    following = wanted.next()
+    assert following is not None
+    bad = [cell.startswith("bad") for cell in following.cells]
+    assert bad == sorted(bad)
+
+
+def test_a_running_cell_is_not_raced_beside_itself() -> None:
+    wanted = schedule(systems=(OLD,), tries=1)
+    running = [wanted.next() for _ in range(3)]
+    assert wanted.next() is None
+    cells = [cell for batch in running if batch is not None for cell in batch.cells]
+    assert sorted(cells) == sorted(CELLS)
+    given_up = running[0]
+    assert given_up is not None
+    wanted.given_up(given_up)
+    again = wanted.next()
+    assert again is not None
+    assert set(again.cells) == set(given_up.cells)
+
+
+def test_an_anomaly_of_the_cluster_is_hunted_down_to_one_cell() -> None:
+    guilty = CELLS[7]
+    wanted = schedule(systems=(OLD,), tries=1, batch=10)
+    sizes = []
+    while (batch := wanted.next()) is not None:
+        sizes.append(len(batch.cells))
+        wanted.finished(finished(batch, at_large=["node-will-not-start"] if guilty in batch.cells else ()))
+        alone = batch.cells == (guilty,)
+        if alone:
+            break
+    assert alone
+    assert sizes[0] == 10
+    assert len(sizes) < 10
+
+
+def test_an_anomaly_of_the_cluster_beside_a_broken_race_is_not_hunted() -> None:
+    wanted = schedule(systems=(OLD,), tries=1, batch=10)
+    batch = wanted.next()
+    assert batch is not None
+    wanted.finished(finished(batch, {CELLS[0]: ["dangling-type"]}, at_large=["node-will-not-start"]))
+    assert wanted.next() is None
+
+
+def test_cells_that_can_never_be_raced_end() -> None:
+    wanted = schedule(systems=(OLD,), tries=1, batch=10)
+    asked = 0
+    while (batch := wanted.next()) is not None:
+        asked += 1
+        wanted.finished(DoneBatch(batch, refused("no cluster", applicable=True)))
+    assert asked == 3
+
+
+def test_a_grid_goes_on_where_it_ended() -> None:
+    first = schedule(systems=(OLD,), tries=1)
+    batch = first.next()
+    assert batch is not None
+    later = schedule(systems=(OLD,), tries=1)
+    later.finished(finished(batch))
+    following = later.next()
+    assert following is not None
+    assert not set(following.cells) & set(batch.cells)
+    assert following.number > batch.number

@@ -1,0 +1,133 @@
+"""What a grid knows of each cell, and its pages."""
+
+from __future__ import annotations
+
+import pytest
+from grids import NEW, OLD, finished, grid_plan, race, symptom
+
+from schemaquake.results.grid.facts import BatchFacts
+from schemaquake.results.grid.folder import DoneBatch
+from schemaquake.results.grid.markdown import render_grid_markdown
+from schemaquake.results.grid.page import GridState, relation_in_words, render_grid_html
+from schemaquake.results.grid.plan import Batch, GridPlan
+from schemaquake.results.grid.tally import GridCell, cells_table, differences, tally
+from schemaquake.workloads.statements.meetings import meetings
+
+TYPE = "add-column-of-type/drop-type/names-type"
+TABLE = "create-table/create-table/same-table"
+WRITE = "drop-column/insert-at-quorum/names-column"
+CELLS = {name: cell for cell in meetings() if (name := cell.name) in {TYPE, TABLE, WRITE}}
+ABLE = {OLD: list(CELLS.values()), NEW: [CELLS[TABLE], CELLS[WRITE]]}
+
+
+def batch(system: str = OLD, *cells: str, number: int = 0) -> Batch:
+    return Batch(system=system, mode="barrier", cells=cells or tuple(CELLS), turn=0, number=number)
+
+
+def done(system: str, *races: object, at_large: tuple[str, ...] = ()) -> DoneBatch:
+    facts = BatchFacts(
+        run="runs/r1",
+        completed=True,
+        seconds=2.0,
+        races=races,  # type: ignore[arg-type]  # races of a test
+        at_large=tuple(map(symptom, at_large)),
+    )
+    return DoneBatch(batch(system, *(one.cell for one in races)), facts)  # type: ignore[attr-defined]
+
+
+def states(*batches: DoneBatch) -> dict[tuple[str, str], GridCell]:
+    return {(cell.system, cell.name): cell for cell in tally(grid_plan(), batches, ABLE)}
+
+
+def test_a_cell_is_what_its_races_showed() -> None:
+    found = states(
+        done(OLD, race(TYPE, "dangling-type", "lost-column"), race(TABLE, acknowledged=1), race(WRITE, acknowledged=1)),
+        done(OLD, race(TYPE), race(TABLE, doubts=["not-all-started: n1"]), race(WRITE)),
+        done(NEW, race(TABLE, doubts=["not-all-started: n1"])),
+    )
+    broke = found[OLD, TYPE]
+    assert (broke.state, broke.broken, broke.tried) == ("broke", 1, 2)
+    assert broke.anomalies == (("dangling-type", 1), ("lost-column", 1))
+    assert broke.worst is not None
+    assert (found[OLD, TABLE].state, found[OLD, TABLE].tried, found[OLD, TABLE].doubtful) == ("refused", 1, 1)
+    assert found[OLD, WRITE].state == "held", "one of its statements is no schema change"
+    assert found[NEW, TABLE].state == "unknown", "a doubt is not a pass"
+    assert found[NEW, WRITE].state == "not run"
+    assert found[NEW, TYPE].state == "not applicable"
+
+
+def test_a_broken_race_counts_although_something_else_is_in_doubt() -> None:
+    found = states(done(OLD, race(TYPE, "dangling-type", doubts=["not-all-started: n1"])))
+    assert (found[OLD, TYPE].broken, found[OLD, TYPE].tried) == (1, 1)
+
+
+def test_an_anomaly_of_the_cluster_is_charged_to_a_cell_only_if_it_was_alone() -> None:
+    alone = states(done(OLD, race(TYPE), at_large=("node-will-not-start",)))
+    assert (alone[OLD, TYPE].state, alone[OLD, TYPE].anomalies) == ("broke", (("node-will-not-start", 1),))
+    together = states(done(OLD, race(TYPE), race(TABLE), at_large=("node-will-not-start",)))
+    assert {together[OLD, name].state for name in (TYPE, TABLE)} == {"held"}
+
+
+def test_versions_differ_where_one_broke_and_the_other_was_decided() -> None:
+    cells = tally(
+        grid_plan(),
+        [
+            done(OLD, race(TABLE, "conflicting-table-ids"), race(WRITE)),
+            done(NEW, race(TABLE, acknowledged=1), race(WRITE, "unreadable-table")),
+        ],
+        ABLE,
+    )
+    mended, worse = differences(cells, OLD, NEW)
+    assert [cell.name for cell in mended] == [TABLE]
+    assert [cell.name for cell in worse] == [WRITE]
+    assert differences([cell for cell in cells if cell.system == OLD], OLD, NEW) == ([], [])
+
+
+def test_facts_and_plans_are_read_back_as_they_were() -> None:
+    one = finished(batch(), {TYPE: ["dangling-type"]}, at_large=["schema-disagreement"])
+    assert BatchFacts.from_json(one.facts.to_json()) == one.facts
+    assert Batch.from_json(one.unit.to_json()) == one.unit
+    assert GridPlan.from_json(grid_plan().to_json()) == grid_plan()
+
+
+def test_the_table_has_a_row_a_cell() -> None:
+    rows = cells_table(tally(grid_plan(), [done(OLD, race(TYPE, "dangling-type"))], ABLE)).to_pylist()
+    assert len(rows) == 2 * len(CELLS)
+    (row,) = [row for row in rows if row["broken"]]
+    assert (row["first"], row["second"], row["relation"]) == ("add-column-of-type", "drop-type", "names-type")
+    assert 0 < row["low"] < 1 == row["high"]
+
+
+@pytest.mark.parametrize("relation", sorted({cell.name.rsplit("/", 1)[1] for cell in meetings()}))
+def test_every_relation_has_words(relation: str) -> None:
+    words = relation_in_words(relation)
+    assert "{}" not in words
+    assert "-" not in words
+
+
+def page_state(*batches: DoneBatch) -> GridState:
+    return GridState(
+        plan=grid_plan(),
+        cells=tally(grid_plan(), batches, ABLE),
+        started="2026-01-01T00:00:00+00:00",
+        seconds=65.0,
+        batches=len(batches),
+        machine={"machine": "2 cores"},
+    )
+
+
+def test_pages_say_what_broke_and_let_no_text_of_a_cluster_out() -> None:
+    hostile = race(TYPE, "dangling-type", doubts=["x: <script>alert(1)</script>"])
+    html = render_grid_html(page_state(done(OLD, hostile), done(NEW, race(TABLE, acknowledged=1))))
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert" in html
+    assert 'href="#cassandra:5.0.9.barrier.add-column-of-type.drop-type"' in html
+    assert 'id="cassandra:5.0.9.barrier.add-column-of-type.drop-type"' in html
+    text = render_grid_markdown(page_state(done(OLD, hostile)))
+    assert "dangling-type" in text
+    assert "1/1" in text
+
+
+def test_a_grid_of_which_nothing_was_raced_has_a_page() -> None:
+    assert "Nothing was raced yet" in render_grid_html(page_state())
+    assert render_grid_markdown(page_state()).endswith("\n")
