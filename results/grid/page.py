@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from schemaquake.results.grid.plan import GridPlan
@@ -133,7 +134,7 @@ def _page(state: GridState) -> _Page:
         headline=headline_of(state.cells),
         command=plan.command,
         facts=[
-            ("Started", state.started),
+            ("Started", f"{datetime.fromisoformat(state.started):%Y-%m-%d %H:%M} UTC"),
             ("Clusters", f"{counted(state.batches, 'batch', 'batches')}, {length_of_time(state.seconds)}"),
             ("Tries of each cell", f"{plan.tries} wanted"),
             ("Seed", str(plan.seed)),
@@ -179,7 +180,7 @@ def _table(state: GridState, system: str, mode: str) -> _Table:
     return _Table(
         title=f"{system_name(system)}, mode {mode}",
         anchor=prefix,
-        summary=", ".join(f"{states[name]} {_WORDS[name]}" for name in WORST_FIRST if states[name]),
+        summary=", ".join(f"{states[name]} {name}" for name in WORST_FIRST if states[name]),
         columns=columns,
         rows=[(name, [views.get((name, other)) for other in columns]) for name in names],
         pairs=[view for view in views.values() if view.figure or view.loud],

@@ -50,7 +50,9 @@ def test_what_a_poisoned_cluster_did_not_race_is_raced_on_another() -> None:
 
 
 def test_statements_that_poisoned_a_cluster_come_last() -> None:
-    cells = [f"{name}/{n}/keyspace" for n, name in enumerate(["good", "bad", "fine", "well", "bad", "bad", "bad", "bad"])]
+    cells = [
+        f"{name}/{n}/keyspace" for n, name in enumerate(["good", "bad", "fine", "well", "bad", "bad", "bad", "bad"])
+    ]
     wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=8), {OLD: cells})
     first = wanted.next()
     assert first is not None
