@@ -50,7 +50,7 @@ def describe_cause(cause: Cause) -> str:
     fault = "" if cause.fault is None else f" during {joined(cause.fault.split('+'))}"
     parts = [_describe_shape(shape) for shape in cause.statements]
     if len(parts) == 1:
-        again = " meets itself" if cause.statements[0].several else ""
+        again = ", twice or more at once" if cause.statements[0].several else ""
         return f"{parts[0]}{again}{fault}"
     return f"{parts[0]} meets {joined(parts[1:])}{fault}"
 

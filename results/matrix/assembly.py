@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from schemaquake.results.findings.tracking import TrackedFinding, track_findings
 from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
 from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, is_racing
@@ -44,8 +45,21 @@ def matrix_of(
         seconds=round(seconds, 1),
         command=plan.command,
         machine=machine,
+        findings=_findings(schedule),
         notes=(*_loud(controls), *notes, *_wide(schedule)),
     )
+
+
+def _findings(schedule: Schedule) -> tuple[TrackedFinding, ...]:
+    """Track the findings of all runs but the controls, whose statements never met. A run shared by several rows counts once."""
+    judged = {
+        run.judged.run: run.judged
+        for key, runs in schedule.runs.items()
+        if key.condition != CONTROL
+        for run in runs
+        if run.judged is not None
+    }
+    return track_findings(judged.values(), schedule.plan.systems)
 
 
 def _laid_out(

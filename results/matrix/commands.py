@@ -194,7 +194,7 @@ def _carry_out(
     judge_again_only: bool,
 ) -> ExitCode:
     from schemaquake.results.matrix import machine  # noqa: PLC0415 - as above
-    from schemaquake.results.matrix.display import overview  # noqa: PLC0415
+    from schemaquake.results.matrix.display import findings_table, overview  # noqa: PLC0415
     from schemaquake.results.matrix.judging_again import judge_again  # noqa: PLC0415
     from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
     from schemaquake.results.matrix.session import Session  # noqa: PLC0415
@@ -217,6 +217,8 @@ def _carry_out(
     if as_json:
         print_json({**matrix.to_json(), "folder": str(folder.path), "page": str(folder.path / "matrix.html")})
     console = stderr()
+    if matrix.findings:
+        console.print(findings_table(matrix))
     console.print(overview(matrix))
     for note in matrix.notes:
         console.print(note, markup=False, style="bold red" if note.startswith("A CONTROL") else "yellow")

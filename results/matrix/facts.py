@@ -19,6 +19,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt
 from schemaquake.harness.model.verdict_upgrade import upgrade_doubt
+from schemaquake.results.findings.tracking import JudgedRun
 from schemaquake.results.report.material import Race, anomalies_of, races_of
 from schemaquake.results.runs.execution import FinishedRun
 from schemaquake.results.store.store import Store, read_table
@@ -86,6 +87,8 @@ class RunFacts:
     doubts: tuple[Doubt, ...] = ()
     """Doubts of checkers that judge the run as a whole."""
     findings: tuple[Finding, ...] = ()
+    judged: JudgedRun | None = None
+    """The run's anomalies by cause, and what it tried; None for a run that never began, and in matrices of 0.1."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -109,14 +112,17 @@ class RunFacts:
             "at_large": list(self.at_large),
             "doubts": [doubt.to_json() for doubt in self.doubts],
             "findings": [[one.workload, one.anomaly, one.evidence.to_json()] for one in self.findings],
+            "judged": None if self.judged is None else self.judged.to_json(),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunFacts:
         """Parse what `to_json` returned."""
+        judged = document.get("judged")
         return cls(
             **{
                 **document,
+                "judged": None if judged is None else JudgedRun.from_json(judged),
                 "races": tuple(_race(race) for race in document["races"]),
                 "at_large": tuple(document["at_large"]),
                 "doubts": tuple(_read_doubt(doubt) for doubt in document["doubts"]),
@@ -163,6 +169,7 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> RunFacts:
         at_large=tuple(sorted({one.type for one in at_large})),
         doubts=doubts_at_large(summary),
         findings=_findings(finished, raced, by_keyspace, at_large, folder),
+        judged=replace(summary.judged(), run=folder),
     )
 
 

@@ -23,6 +23,7 @@ from schemaquake.results.matrix.summary import control_of, controls_in_words, ef
 from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.report.findings import Reference
 from schemaquake.results.report.markdown import code_block, code_span, escaped
+from schemaquake.results.report.tracked import render_tracked_markdown
 from schemaquake.results.summary.cell import Cell
 from schemaquake.results.wording import joined
 
@@ -50,6 +51,7 @@ def render_matrix_markdown(matrix: Matrix, *, title: str = "Schema changes, vers
         *_notes(matrix),
         _table(("", ""), [(f"**{escaped(name)}**", escaped(value)) for name, value in _facts(matrix)]),
         code_block(matrix.command, "sh"),
+        *render_tracked_markdown(matrix.findings, matrix.systems),
         "## The matrix",
         _LEGEND,
         _overview(matrix, groups),

@@ -18,6 +18,7 @@ from schemaquake.results.matrix.summary import control_of, controls_in_words, ef
 from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.report.findings import Reference, references_of
 from schemaquake.results.report.html import render
+from schemaquake.results.report.tracked import TrackedView, tracked_view
 from schemaquake.results.summary.cell import Cell, Evidence
 from schemaquake.results.wording import counted, joined, length_of_time, system_name
 
@@ -181,6 +182,7 @@ class _Page:
     control_groups: Sequence[_Group]
     eras: Sequence[EraView]
     documents: Mapping[str, str]
+    findings: Sequence[TrackedView]
 
 
 def _page(matrix: Matrix) -> _Page:
@@ -213,6 +215,7 @@ def _page(matrix: Matrix) -> _Page:
         control_groups=_groups(matrix, matrix.control_rows, matrix.controls, anchors),
         eras=eras_of(matrix, anchors),
         documents=DOCUMENTS,
+        findings=[tracked_view(finding) for finding in matrix.findings],
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from schemaquake.results.findings.tracking import TrackedFinding
 from schemaquake.results.summary.cell import Cell, condition_name, document_of, mode_and_nemeses
 
 __all__ = ["Matrix", "Row"]
@@ -73,6 +74,8 @@ class Matrix:
     """The `schemaquake matrix …` command that created the matrix."""
     machine: Mapping[str, str] = field(default_factory=dict)
     """Properties of the machine, as in environment.json."""
+    findings: tuple[TrackedFinding, ...] = ()
+    """The causes that the runs found, controls left out; empty in a matrix of 0.1."""
     notes: tuple[str, ...] = ()
     """Notes shown before the cells: exhausted budgets, controls that were not quiet."""
 
@@ -86,13 +89,18 @@ class Matrix:
 
     def to_json(self) -> dict[str, Any]:
         """Return the matrix as one JSON document."""
-        return document_of(self) | {
-            "rows": [row.to_json() for row in self.rows],
-            "cells": [cell.to_json() for cell in self.cells],
-            "control_rows": [row.to_json() for row in self.control_rows],
-            "controls": [cell.to_json() for cell in self.controls],
-            "machine": dict(self.machine),
-        }
+        return (
+            {"findings": [finding.to_json() for finding in self.findings]}
+            | document_of(replace(self, findings=()))
+            | {
+                "findings": [finding.to_json() for finding in self.findings],
+                "rows": [row.to_json() for row in self.rows],
+                "cells": [cell.to_json() for cell in self.cells],
+                "control_rows": [row.to_json() for row in self.control_rows],
+                "controls": [cell.to_json() for cell in self.controls],
+                "machine": dict(self.machine),
+            }
+        )
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Matrix:
@@ -106,5 +114,6 @@ class Matrix:
                 "control_rows": tuple(Row.from_json(row) for row in document["control_rows"]),
                 "controls": tuple(Cell.from_json(cell) for cell in document["controls"]),
                 "notes": tuple(document["notes"]),
+                "findings": tuple(map(TrackedFinding.from_json, document.get("findings", ()))),
             }
         )

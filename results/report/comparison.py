@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, prominence_of
+from schemaquake.results.findings.tracking import TrackedFinding, track_findings
 from schemaquake.results.mode import mode_of
 from schemaquake.results.report.findings import report_findings, summarise_workloads
 from schemaquake.results.report.html import render
@@ -19,6 +20,7 @@ from schemaquake.results.report.markdown import code_block, code_span, escaped, 
 from schemaquake.results.report.material import Material, Race
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.reproduce import command_line
+from schemaquake.results.report.tracked import render_tracked_markdown, tracked_view
 from schemaquake.results.summary.cell import WORST_FIRST, Cell, CellState, describe_standing, standing_of, wilson
 from schemaquake.results.summary.run_summary import KindSummary, RunSummary
 from schemaquake.results.wording import counted, joined, nemesis_names, shortened, system_name, verdict_name
@@ -103,6 +105,7 @@ class Comparison:
     anomalies: Mapping[str, Mapping[str, int]]
     """Anomaly type → system → number of races (or anomalies, if the run has no races)."""
     titles: Mapping[str, str]
+    findings: tuple[TrackedFinding, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
         """Return one sentence per system: `Cassandra 5.0.9: 7 of 8 kinds of race break`."""
@@ -138,6 +141,7 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as the document of `--json`, with one object per cell."""
         return {
+            "findings": [finding.to_json() for finding in self.findings],
             "headline": self.headline(),
             "systems": list(self.systems),
             "cells": [
@@ -180,7 +184,13 @@ def compare(runs: Sequence[ComparedRun]) -> Comparison:
         some = next(iter(by_system.values()))[0].cell
         cells = {system: _added(replace(some, system=system), by_system.get(system, ())) for system in systems}
         rows.append(Row(workload=workload, condition=condition, cells=cells))
-    return Comparison(systems=systems, rows=tuple(rows), anomalies=_by_anomaly(rows, systems), titles=_titles(runs))
+    return Comparison(
+        systems=systems,
+        rows=tuple(rows),
+        anomalies=_by_anomaly(rows, systems),
+        titles=_titles(runs),
+        findings=track_findings([run.summary.judged() for run in runs if run.summary is not None], systems),
+    )
 
 
 def _condition(plan: Mapping[str, Any]) -> str:
@@ -335,6 +345,7 @@ def render_comparison_html(comparison: Comparison, *, title: str = "Comparison")
         title=title,
         system_name=system_name,
         explained=EXPLAINED,
+        findings=[tracked_view(finding) for finding in comparison.findings],
     )
 
 
@@ -346,7 +357,13 @@ def render_comparison_markdown(comparison: Comparison, *, title: str = "Comparis
         condition = f" ({escaped(row.condition)})" if row.condition else ""
         cells = [_markdown_cell(row.cells[system]) for system in comparison.systems]
         lines.append(f"| {code_span(row.workload)}{condition} | {' | '.join(cells)} |")
-    parts = [f"# {escaped(title)}", escaped(comparison.headline()), "\n".join(lines)]
+    parts = [
+        f"# {escaped(title)}",
+        escaped(comparison.headline()),
+        *render_tracked_markdown(comparison.findings, comparison.systems),
+        "## Race by race",
+        "\n".join(lines),
+    ]
     for row in comparison.rows:
         for system, compared in row.cells.items():
             if compared.cell.state == "broke" and compared.example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
@@ -9,11 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.results.findings.description import describe_standing, title_of
+from schemaquake.results.findings.tracking import TrackedFinding
 from schemaquake.results.report.comparison import EXPLAINED, ComparedCell, Comparison, Example
+from schemaquake.results.report.tracked import describe_sighting
 from schemaquake.results.summary.cell import CellState
 from schemaquake.results.wording import system_name
 
-__all__ = ["print_comparison", "render_comparison_table"]
+__all__ = ["print_comparison", "render_comparison_table", "render_findings_table"]
 
 _KINDS_MOST: Final = 3
 _COLOURS: Final[dict[CellState, str]] = {
@@ -26,13 +30,28 @@ _COLOURS: Final[dict[CellState, str]] = {
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print the table, the shortest recipe of every cell that broke, and the headline."""
+    """Print the findings, the table, the shortest recipe of every cell that broke, and the headline."""
+    if comparison.findings:
+        console.print(render_findings_table(comparison.findings, comparison.systems))
     console.print(render_comparison_table(comparison))
     for row in comparison.rows:
         for system, compared in row.cells.items():
             if compared.cell.state == "broke" and compared.example is not None:
                 console.print(_statements(f"{row.workload} on {system_name(system)}", compared, compared.example))
     console.print(Text(comparison.headline(), style="bold"))
+
+
+def render_findings_table(findings: Sequence[TrackedFinding], systems: Sequence[str]) -> Table:
+    """Build a table with one row per finding and one column per system."""
+    table = Table(show_lines=True)
+    table.add_column("finding")
+    for system in systems:
+        table.add_column(Text(system_name(system)))
+    for tracked in findings:
+        name = Text(title_of(tracked.example), style="bold")
+        name.append(f"\n{tracked.example.id}, {describe_standing(tracked.example)}", style="not bold dim")
+        table.add_row(name, *(Text(describe_sighting(one)) for one in tracked.sightings))
+    return table
 
 
 def render_comparison_table(comparison: Comparison) -> Table:

@@ -72,6 +72,7 @@ class ComparedRuns:
     def document(self) -> dict[str, Any]:
         """Return the comparison as `--json` prints it."""
         return {
+            "findings": [finding.to_json() for finding in self.comparison.findings],
             "headline": self.comparison.headline(),
             "page": str(self.page),
             "runs": [

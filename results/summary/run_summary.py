@@ -14,6 +14,7 @@ from typing import Any, Final
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Doubt, Validity
 from schemaquake.results.findings.finding import Finding
+from schemaquake.results.findings.tracking import JudgedRace, JudgedRun
 
 __all__ = [
     "SUMMARY_SCHEMA",
@@ -146,6 +147,20 @@ class RunSummary:
         """The races added up by workload, in order of name."""
         names = sorted({race.workload for race in self.races})
         return tuple(_kind(name, [race for race in self.races if race.workload == name]) for name in names)
+
+    def judged(self) -> JudgedRun:
+        """Return what tracking a finding over several runs needs of this one."""
+        return JudgedRun(
+            system=self.system,
+            run=self.run,
+            valid=self.valid is True,
+            workloads=self.workloads,
+            nemeses=self.nemeses,
+            findings=self.findings,
+            races=tuple(
+                JudgedRace(race.statements, broken=bool(race.anomalies), decided=race.decided) for race in self.races
+            ),
+        )
 
     def reasons(self) -> tuple[str, ...]:
         """Return the reasons why the run, or a check that counts, is undecided."""

@@ -75,7 +75,7 @@ def test_a_finding_is_known_on_its_designs_with_its_symptoms_and_its_fault() -> 
     ("one", "words"),
     [
         (cause("drop-type(A)", "create-table(B uses A)"), "DROP TYPE A meets CREATE TABLE B with type A"),
-        (cause("create-table(A) 2+"), "CREATE TABLE A meets itself"),
+        (cause("create-table(A) 2+"), "CREATE TABLE A, twice or more at once"),
         (cause("drop-index(A)", fault="clock+kill"), "DROP INDEX A during clock and kill"),
         (
             cause("drop-column(A at B)", "create-index(C at B on A)"),
