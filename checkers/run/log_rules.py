@@ -8,21 +8,40 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-__all__ = ["LogRule", "Meaning", "find_rule", "list_patterns_below_warning", "load_log_rules"]
+__all__ = ["LogRule", "Meaning", "Place", "find_rule", "list_patterns_below_warning", "load_log_rules"]
 
 Meaning: TypeAlias = Literal["damning", "environment", "noise", "noted"]
+Place: TypeAlias = Literal["lead", "causes", "anywhere"]
+"""Where a pattern must stand: in the message and the first exception that says anything; there or in any exception that
+caused it; or anywhere, frames of the stack included."""
 
 _LOUD: Final = frozenset({"WARN", "ERROR", "FATAL"})
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
 _EXCEPTION: Final = re.compile(r"\b[\w.$]*(Exception|Error|Throwable)\b")
 _NATIVE_NAME: Final = re.compile(r"\b[a-z_]\w*::[a-z]\w*_\w+")
 """The form of exception names of servers in C++; it is not known which of these are usual."""
+
+
+_PLACES: Final[Mapping[Meaning, Place]] = {
+    "damning": "anywhere",
+    "environment": "causes",
+    "noise": "lead",  # an EOFException below another error does not explain that error
+    "noted": "causes",
+}
+_FRAME: Final = re.compile(r"\s*(?:at |\.\.\. \d+)")
+_CAUSE: Final = re.compile(r"\s*(?:Caused by|Suppressed): ")
+_WRAPPER: Final = re.compile(
+    r"(?:Caused by: )?(?:[\w.$]*\b(?:RuntimeException|ExecutionException|CompletionException|InvocationTargetException|"
+    r"UncheckedExecutionException|UncheckedIOException|UndeclaredThrowableException|FSReadError|FSWriteError|"
+    r"DecoderException|EncoderException)(?::\s*|$))+(?:null)?\s*"
+)
+"""An exception without a message of its own, which only carries another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +55,11 @@ class LogRule:
     levels: frozenset[str] = _LOUD
     since_boot: int = 0
     unless: frozenset[str] = frozenset()
+    under: frozenset[str] = frozenset()
+    where: Place = "anywhere"
+    thread: re.Pattern[str] | None = None
+    most: int | None = None
+    within_s: float = 0
     tickets: tuple[str, ...] = ()
 
 
@@ -64,10 +88,22 @@ def load_log_rules() -> Sequence[LogRule]:
                 levels=frozenset(entry.get("levels", _LOUD)),
                 since_boot=entry.get("since_boot", 0),
                 unless=frozenset(entry.get("unless", ())),
+                under=frozenset(entry.get("under", ())),
+                where=_place(name, entry),
+                thread=re.compile(entry["thread"]) if "thread" in entry else None,
+                most=entry.get("most"),
+                within_s=entry.get("within_s", 0),
                 tickets=tuple(entry.get("tickets", ())),
             )
         )
     return rules
+
+
+def _place(name: str, entry: Mapping[str, Any]) -> Place:
+    where: Place = entry.get("where", _PLACES[entry["means"]])
+    if where not in get_args(Place):
+        raise ValueError(f"log rule {name} stands {where!r}, not one of {', '.join(get_args(Place))}")
+    return where
 
 
 def list_patterns_below_warning() -> Sequence[str]:
@@ -75,16 +111,54 @@ def list_patterns_below_warning() -> Sequence[str]:
     return [rule.pattern.pattern for rule in load_log_rules() if not rule.levels <= _LOUD]
 
 
-def find_rule(text: str, *, level: str, boot: int, nemeses: Collection[str]) -> LogRule | None:
-    """Find the rule that decides an entry, from its message and stack; None: the entry means nothing.
+def find_rule(
+    text: str,
+    *,
+    level: str,
+    boot: int,
+    nemeses: Collection[str],
+    thread: str | None = None,
+    restarted: bool = True,
+) -> LogRule | None:
+    """Find the rule that decides an entry, from its message (the first line) and stack; None: the entry means nothing.
 
-    `nemeses` are the kinds of faults of the run, `boot` counts the node's starts from 0.
+    `nemeses` are the kinds of faults of the run, `boot` counts the node's starts from 0, `restarted` tells if any node was
+    started again in the run.
     """
+    places = _Places(text)
+    circumstances = {*nemeses, *(("fault",) if nemeses else ()), *(("restart",) if restarted else ())}
     for rule in load_log_rules():
-        if level in rule.levels and boot >= rule.since_boot and rule.pattern.search(text):
+        if (
+            level in rule.levels
+            and boot >= rule.since_boot
+            and (rule.thread is None or thread is None or rule.thread.search(thread))
+            and (not rule.under or rule.under & circumstances)
+            and rule.pattern.search(places[rule.where])
+        ):
             if rule.unless.isdisjoint(nemeses):
                 return rule
             return None
     if level in _GRAVE and _EXCEPTION.search(text) and not _NATIVE_NAME.search(text):
         return UNEXPECTED
     return None
+
+
+class _Places:
+    """The parts of an entry in which patterns are looked for."""
+
+    def __init__(self, text: str) -> None:
+        message, *stack = text.split("\n")
+        exceptions = [line for line in stack if not _FRAME.match(line)]
+        lead = [message]
+        for line in exceptions:
+            if _CAUSE.match(line) and not _WRAPPER.fullmatch(lead[-1]):
+                break
+            lead.append(line)
+        self._texts: Mapping[Place, str] = {
+            "lead": "\n".join(lead),
+            "causes": "\n".join([message, *exceptions]),
+            "anywhere": text,
+        }
+
+    def __getitem__(self, place: Place) -> str:
+        return self._texts[place]

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -36,6 +37,8 @@ NOTED: Final = tuple(list_patterns_below_warning())
 """The patterns of entries below WARN that the logs should keep."""
 
 _ENTRIES_PER_CLOCK_CHECK: Final = 1024
+_ENTRIES_PER_CHANGE: Final = 20
+"""Pulls that one schema change may bring about on one node, with its peers' answers and tries again."""
 _LIMITS: Final = replace(LIMITS, suspects=4)
 
 
@@ -50,6 +53,7 @@ class _Entry:
     level: str
     message: str
     stack: str
+    thread: str | None = None
 
     @property
     def text(self) -> str:
@@ -77,15 +81,23 @@ class NodeLog:
             return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no log of any node"))
         groups: dict[str, tuple[LogRule, list[_Entry]]] = {}
         # A server may log the same entry a hundred thousand times.
-        decided: dict[tuple[str, str, int], LogRule | None] = {}
+        decided: dict[tuple[str, str, int, str | None], LogRule | None] = {}
+        restarted = any(start.phase != "boot" for start in evidence.notes.starts) or not evidence.notes.starts
         for number, entry in enumerate(entries):
             if number % _ENTRIES_PER_CLOCK_CHECK == 0 and time.monotonic() > deadline:
                 text = f"the time limit of {limit_s:g} s passed after {number} of {len(entries)} entries"
                 tally.doubt(Doubt("time", text))
                 break
-            entry_key = (entry.text, entry.level, entry.boot)
+            entry_key = (entry.text, entry.level, entry.boot, entry.thread)
             if entry_key not in decided:
-                decided[entry_key] = find_rule(entry.text, level=entry.level, boot=entry.boot, nemeses=nemeses)
+                decided[entry_key] = find_rule(
+                    entry.text,
+                    level=entry.level,
+                    boot=entry.boot,
+                    nemeses=nemeses,
+                    thread=entry.thread,
+                    restarted=restarted,
+                )
             rule = decided[entry_key]
             if rule is not None:
                 groups.setdefault(_find_group(rule, entry), (rule, []))[1].append(entry)
@@ -93,10 +105,10 @@ class NodeLog:
         mentions = evidence.derive(Mentions)
         for rule, group in groups.values():
             if rule.means == "damning":
-                trusted = [entry for entry in group if rule is not UNEXPECTED or entry.node not in failed]
+                trusted = _select_proofs(rule, group, failed, len(evidence.changes.all))
                 if trusted:
                     tally.add(_report_rule(rule, trusted, mentions))
-                if len(trusted) < len(group):
+                if rule is UNEXPECTED and len(trusted) < len(group):
                     tally.doubt(_report_doubt(group, failed))
         return tally.verdict(entries=len(entries), by_rule=_count_by_rule(groups.values()))
 
@@ -123,6 +135,7 @@ def _parse_entry(row: Mapping[str, JSON]) -> _Entry:
         level=row["level"],
         message=row["message"],
         stack=row["stack"] or "",
+        thread=row["thread"],
     )
 
 
@@ -139,6 +152,36 @@ def _count_by_rule(groups: Iterable[tuple[LogRule, Sequence[_Entry]]]) -> Mappin
     for rule, group in groups:
         counts[rule.name] += len(group)
     return dict(sorted(counts.items()))
+
+
+def _select_proofs(rule: LogRule, group: Sequence[_Entry], failed: Collection[str], changes: int) -> Sequence[_Entry]:
+    """Select the entries of a damning rule that prove something, where the run has so many schema changes.
+
+    `failed` are the nodes whose machine failed: an unexpected exception there is no proof.
+    """
+    if rule.most is not None:
+        return _find_storm(rule, group, changes)
+    return [entry for entry in group if rule is not UNEXPECTED or entry.node not in failed]
+
+
+def _find_storm(rule: LogRule, group: Sequence[_Entry], changes: int) -> Sequence[_Entry]:
+    """Return the entries of the nodes on which more than `rule.most` fell within `rule.within_s`; changes explain some."""
+    assert rule.most is not None
+    most = rule.most + _ENTRIES_PER_CHANGE * changes
+    storms: list[_Entry] = []
+    for node in sorted({entry.node for entry in group}):
+        of_node = [entry for entry in group if entry.node == node]
+        times = sorted(time for entry in of_node if (time := _read_time(entry.timestamp)) is not None)
+        if any(last - first <= rule.within_s for first, last in zip(times, times[most:], strict=False)):
+            storms += of_node
+    return storms
+
+
+def _read_time(timestamp: str | None) -> float | None:
+    """Read the time of an entry in seconds, as its node wrote it; null if it wrote none."""
+    if timestamp is None:
+        return None
+    return datetime.fromisoformat(timestamp.replace(",", ".").rstrip("Z")).replace(tzinfo=UTC).timestamp()
 
 
 def _report_doubt(group: Sequence[_Entry], failed: Iterable[str]) -> Doubt:

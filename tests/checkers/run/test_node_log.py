@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import pyarrow as pa
 import pytest
 from histories import judged
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from schemaquake.checkers.run.log_rules import find_rule, load_log_rules
 from schemaquake.checkers.run.node_log import NOTED, NodeLog
+from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 # A line that servers of some version write, for every rule; after a bar, the stack.
@@ -39,6 +41,7 @@ SAMPLES: Final = {
     "exceptions::configuration_exception (no such type)",
     "malformed-sstable": "ERROR shard 1:comp: sstables::malformed_sstable_exception (index: wrong size in sstable /d/k/t-1/me-3gc-big-Index.db)",
     "changed-at-once": 'WARN shard 0:stmt: Failed to execute DDL statement "DROP TABLE k.t" due to concurrent group 0 modification. Retrying.',
+    "schema-pull-storm": "DEBUG MigrationStage:1: Pulling schema from endpoint /10.0.0.2:7000",
     "out-of-memory": "ERROR x: failed | java.lang.OutOfMemoryError: Java heap space",
     "no-space": "ERROR x: failed | java.io.IOException: No space left on device",
     "too-many-files": "ERROR x: failed | java.io.IOException: Too many open files",
@@ -72,7 +75,7 @@ SAMPLES: Final = {
     "refused-statement": "ERROR x: failed | AlreadyExistsException: Cannot add already existing table t",
 }
 RULES: Final = {rule.name: rule for rule in load_log_rules()}
-DAMNING: Final = sorted(name for name, rule in RULES.items() if rule.means == "damning")
+DAMNING: Final = sorted(name for name, rule in RULES.items() if rule.means == "damning" and rule.most is None)
 FORGIVEN: Final = sorted(name for name, rule in RULES.items() if rule.means in {"noise", "noted"})
 ACKED: Final = ("@1 p0 n1 invoke create-table k.t a:int*", "@2 p0 n1 ok")
 
@@ -159,6 +162,73 @@ def test_entries_below_warning_are_asked_for_where_a_rule_needs_them() -> None:
     assert wanted == set(NOTED)
     assert NodeLog.noted == NOTED
     assert RULES["migration-forked"].pattern.pattern in NOTED
+
+
+# ── where a rule must stand ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("stack", "rule"),
+    [
+        pytest.param("java.io.EOFException", "connection-lost", id="the first exception"),
+        pytest.param("java.lang.RuntimeException: java.io.EOFException", "connection-lost", id="carried by another"),
+        pytest.param("java.lang.RuntimeException\n\tat a.B.c(B.java:1)\nCaused by: java.io.EOFException: null", "connection-lost", id="carried as a cause"),
+        pytest.param("java.lang.AssertionError: bad\n\tat a.B.c(B.java:1)\nCaused by: java.io.EOFException", "unexpected-exception", id="below another error"),
+        pytest.param("java.lang.RuntimeException: it broke\nCaused by: java.lang.InterruptedException", "unexpected-exception", id="below a message"),
+        pytest.param("java.lang.IllegalStateException: bad\n\tat a.EOFException.of(B.java:1)", "unexpected-exception", id="in a frame"),
+        pytest.param("java.lang.IllegalStateException: bad\nSuppressed: java.io.EOFException", "unexpected-exception", id="suppressed"),
+        pytest.param("java.lang.IllegalStateException: bad\nCaused by: x.InvalidRequestException: Unknown type k.u", "unknown-type", id="damage below another error"),
+        pytest.param("java.lang.IllegalStateException: bad\nCaused by: java.io.IOException: No space left on device", "no-space", id="the machine below another error"),
+    ],
+)  # fmt: skip
+def test_noise_forgives_an_error_only_in_its_first_exception_that_says_anything(stack: str, rule: str) -> None:
+    found = find_rule(f"Exception in thread Thread[x]\n{stack}", level="ERROR", boot=0, nemeses=())
+    assert found is not None
+    assert found.name == rule
+
+
+def test_a_rule_of_one_thread_forgives_no_other() -> None:
+    entry = "ERROR {}: swap | java.lang.AssertionError: bad"
+    assert verdict([f"n1 boot0 {entry.format('main')}"]).valid is True
+    assert verdict([f"n1 boot0 {entry.format('MutationStage-1')}"]).valid is False
+
+
+def test_noise_that_only_faults_and_restarts_make_is_unexpected_without_them() -> None:
+    broken = "n1 boot0 ERROR Stream: Streaming error occurred on session | java.lang.IllegalStateException: no"
+    fault = '-- info fault-begins {"id": 0, "nemesis": "kill", "nodes": ["n1"]}'
+    planned = '-- info run-planned {"logs": ["n1"]}'
+    assert verdict([broken], [planned, started("n1")]).valid is False
+    assert verdict([broken], [planned, started("n1"), fault]).valid is True
+    again = verdict([broken, f"n1 boot1 {NOTHING_MUCH}"], [planned, started("n1"), started("n1", "restart")])
+    assert again.valid is True
+
+
+def pulls(count: int, *, every_ms: int, node: str = "n1") -> Records:
+    """Entries of one node that pulls schemas, one after another."""
+    records = judged(ACKED, (), [line("schema-pull-storm", node)] * count)
+    times = [
+        f"2026-11-21 09:{n * every_ms // 60_000:02}:{n * every_ms / 1000 % 60:06.3f}".replace(".", ",")
+        for n in range(count)
+    ]
+    position = records.logs.schema.get_field_index("timestamp")
+    logs = records.logs.set_column(position, records.logs.schema.field(position), pa.array(times, pa.string()))
+    return Records(records.history, records.observations, logs)
+
+
+@pytest.mark.parametrize(
+    ("count", "every_ms", "valid"),
+    [
+        pytest.param(1000, 10, False, id="a storm"),
+        pytest.param(122, 10, False, id="just one"),
+        pytest.param(120, 10, True, id="just none"),
+        pytest.param(1000, 200, True, id="slowly"),
+    ],
+)
+def test_many_pulls_of_schemas_in_a_short_time_are_a_storm(count: int, every_ms: int, *, valid: bool) -> None:
+    """One change explains 20 pulls, and 100 are always fine."""
+    judgement = NodeLog().check(pulls(count, every_ms=every_ms), limit_s=5)
+    assert judgement.valid is valid
+    assert judgement.figures["by_rule"] == {"schema-pull-storm": count}
 
 
 # ── what no rule knows ───────────────────────────────────────────────────────────────────────────────────────────────
