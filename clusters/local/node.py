@@ -98,8 +98,10 @@ def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
 
 
 def drop_data(folder: Path) -> bool:
-    """Delete what only a server needs from a node's folder, and return True if there was any."""
-    found = [path for name in _SERVER_FOLDERS if (path := folder / name).exists()]
+    """Delete what only a server needs from a node's folder, and return True if there was any. No link is followed."""
+    if folder.is_symlink():
+        return False
+    found = [path for name in _SERVER_FOLDERS if (path := folder / name).exists() and not path.is_symlink()]
     for path in found:
         shutil.rmtree(path, ignore_errors=True)
     return bool(found)

@@ -14,6 +14,7 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Cluster, Fencing, Guarded, LedgerHealer, Provider
 from schemaquake.harness.registry import load
+from schemaquake.harness.run_folder import own_folder
 from schemaquake.harness.run_process import still_running
 
 __all__ = ["Mended", "close_ledger", "close_operations", "heal", "heal_ledger", "heal_open"]
@@ -30,9 +31,10 @@ class Mended:
 def heal(folder: Path) -> Sequence[str]:
     """Undo every open fault and end every left-over process of the run; idempotent. Returns a sentence for each thing done.
 
-    Raises HistoryError if `folder` is not a run's, PlanError if the run is still going on, HealError if something resists.
+    Raises HistoryError if `folder` is not one that a run made, or a link, PlanError if the run is still going on, HealError if something resists.
     """
     plan = Plan.read(folder)
+    folder = own_folder(folder)
     pid = still_running(folder)
     if pid is not None:
         raise PlanError(

@@ -20,10 +20,12 @@ from typing import Any, Final
 
 import orjson
 
+import schemaquake
 from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.protocols import Provider
 from schemaquake.harness.registry import load
+from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
 
 __all__ = ["Outcome", "execute", "read_outcome"]
@@ -87,6 +89,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     if len(set(plan.workloads)) != len(plan.workloads):
         raise PlanError("a workload is named twice")
     plan.check_options()
+    mark_folder(folder, schemaquake.__version__)
     (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
     if plan.cluster_file is not None:
         # The folder alone suffices to heal this run.

@@ -33,6 +33,7 @@ from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
 from schemaquake.results.store.atomic import replacing, write_bytes
 from schemaquake.results.store.node_logs import read_logs
@@ -57,6 +58,7 @@ FILES: Final[Mapping[str, str]] = {
     "analysis": "tables made from the history: operations, rates, latencies, races, schema timeline",
     "outcome.json": "whether the run was completed, and if not, why",
     "harness.jsonl": "the harness' own log",
+    MARK: "the mark of a folder that a run made; `schemaquake heal` ends and deletes nothing without it",
     "process.json": "the process that carries out the run, while it runs",
     "report.html": "the report",
     "report.md": "the same in Markdown",
@@ -203,6 +205,7 @@ class Store:
         pid = still_running(self.folder)
         if pid is not None:
             raise PlanError(f"{self.folder} is still being written (process {pid}). Recover it when the run has ended.")
+        refuse_links(self.folder.resolve() if self.folder.name == _LATEST else self.folder)
         journals = self.path("journals")
         if not (journals / STARTED).exists() and self.path("history.parquet").exists():
             if places := self.damage():

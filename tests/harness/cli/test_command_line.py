@@ -14,6 +14,7 @@ from plugins import distribution, on_path
 from schemaquake.harness.cli.command_line import _run, application
 from schemaquake.harness.errors import ExitCode
 from schemaquake.harness.registry import names
+from schemaquake.harness.run_folder import mark_folder
 
 RUN = ["run", "--system", "cassandra:5.0.9", "--workload", "create-table"]
 
@@ -231,6 +232,7 @@ def test_the_exit_code_reaches_the_shell():
 def test_a_heal_of_nothing_says_so(tmp_path, scripted):
     plan = {"system": "cassandra:5.0.9", "workloads": ["create-table"]}
     (tmp_path / "plan.json").write_bytes(orjson.dumps(plan))
+    mark_folder(tmp_path, "0.2")
     ran = process("heal", str(tmp_path))
     assert ran.returncode == 0
     assert ran.stderr == "nothing was left to heal\n"

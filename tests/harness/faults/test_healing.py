@@ -13,6 +13,7 @@ from schemaquake.harness.faults.healing import heal, heal_ledger
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger, read_ledger
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.run_folder import MARK, mark_folder
 from schemaquake.harness.run_process import process_start_time
 
 
@@ -20,6 +21,7 @@ from schemaquake.harness.run_process import process_start_time
 def folder(tmp_path, scripted):
     plan = Plan(system="words:1.0", cluster="scripted", workloads=("scripted",))
     (tmp_path / "plan.json").write_bytes(orjson.dumps(plan.to_json()))
+    mark_folder(tmp_path, "0.2")
     return tmp_path
 
 
@@ -111,3 +113,47 @@ def test_a_cluster_that_ends_with_its_runs_is_healed_from_a_folder(folder):
     (folder / "cluster.toml").write_text('provider = "scripted"')
     with pytest.raises(PlanError, match="schemaquake heal RUN"):
         heal_ledger(folder / FILE_NAME, folder / "cluster.toml")
+
+
+# ── folders that are not to be trusted ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_folder_that_no_run_made_is_left_alone(folder):
+    (folder / MARK).unlink()
+    with pytest.raises(HistoryError, match="no run made it"):
+        heal(folder)
+    assert calls(folder) == []
+
+
+def test_a_run_of_0_1_has_no_mark_and_is_healed(folder):
+    (folder / MARK).unlink()
+    (folder / "process.json").write_bytes(b'{"pid": 4194000, "start_time": "1"}')
+    assert heal(folder) == ["the scripted cluster was swept"]
+
+
+@pytest.mark.parametrize(
+    "place", ["nodes", "nodes/n1", "nodes/n1/data", "journals", "ledger.jsonl", "analysis/verdicts"]
+)
+def test_a_link_inside_a_run_is_not_followed(folder, tmp_path_factory, place):
+    precious = tmp_path_factory.mktemp("elsewhere")
+    (precious / "data").mkdir()
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    (folder / place).symlink_to(precious)
+    with pytest.raises(HistoryError, match="is a link to"):
+        heal(folder)
+    assert calls(folder) == []
+    assert (precious / "data").is_dir()
+
+
+def test_a_link_to_a_run_is_not_followed_but_the_one_that_the_harness_makes_is(folder, tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    run = folder.rename(runs / "20260101T000000Z-run")
+    (runs / "mine").symlink_to(run.name)
+    with pytest.raises(HistoryError, match="is a link to"):
+        heal(runs / "mine")
+    (runs / "latest").symlink_to(run)
+    with pytest.raises(HistoryError, match="is a link to"):
+        heal(runs / "latest")
+    (runs / "latest").unlink()
+    (runs / "latest").symlink_to(run.name)
+    assert heal(runs / "latest") == ["the scripted cluster was swept"]
