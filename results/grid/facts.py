@@ -61,7 +61,7 @@ class RaceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFacts:
-    """What one batch showed. `run` is the run's folder, relative to the grid's folder."""
+    """The results of one batch. `run` is the run's folder, relative to the grid's folder."""
 
     run: str | None
     completed: bool

@@ -28,7 +28,7 @@ Place = tuple[str, Mode]
 
 
 class GridSchedule:
-    """What is known, what is running, and what is wanted next."""
+    """The races that are known, running, and wanted next."""
 
     def __init__(self, plan: GridPlan, cells: Mapping[str, Sequence[str]]) -> None:
         """Begin with nothing known. `cells` maps each system to the names of the cells that it can be raced by."""

@@ -18,7 +18,7 @@ from told_by_eras import told
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.protocols import Context, Phase, Workload
-from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
 from schemaquake.harness.model.steps import Invoke, Note
 
 __all__ = ["perfect_run"]
@@ -64,11 +64,14 @@ class _Run:
         self._events: list[dict[str, Any]] = []
         self._observations: list[dict[str, Any]] = []
         self._samples = 0
+        self._logs: list[dict[str, Any]] = []
 
     def boot(self, phase: str) -> None:
         for node in NODES:
             value = {"phase": phase, "served": True, "seconds": 1.0, "exit_code": None, "first_error": None}
             self._event(self._now, NEMESIS, "info", "node-start", node, None, value)
+            first = {"level": "INFO", "thread": "main", "message": "Starting", "timestamp": None, "stack": None}
+            self._logs.append({"node": node, "boot": int(phase != "boot"), "line": 1, **first})
         self._now += 1
 
     def phase(self, done: list[Done]) -> None:
@@ -94,6 +97,7 @@ class _Run:
         return Records.of(
             pa.Table.from_pylist(history, schema=HISTORY),
             pa.Table.from_pylist(self._observations, schema=OBSERVATIONS),
+            pa.Table.from_pylist(self._logs, schema=LOGS),
         )
 
     def _carry_out(self, one: Done, step: Invoke) -> None:

@@ -63,7 +63,7 @@ def test_a_canary_that_a_node_has_lost_is_the_damage_of_the_last_race(line: str)
         for row in records.observations.to_pylist()
         if (row["node"], row["keyspace"], row["name"]) != ("n2", "sq_canary", "create_table_003")
     ]
-    verdict = judged(Records.of(records.history, pa.Table.from_pylist(rows, schema=OBSERVATIONS)))
+    verdict = judged(Records.of(records.history, pa.Table.from_pylist(rows, schema=OBSERVATIONS), records.logs))
     assert verdict.valid is False
     assert {key for anomaly in verdict.anomalies for key in anomaly.objects} == {"sq_canary.create_table_003"}
     table = races(records.history, pair(records.history), verdict.anomalies).to_pylist()
