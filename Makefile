@@ -60,6 +60,9 @@ format: .venv/installed ## put the code into the one shape
 bench: setup ## how fast it records, analyses, boots and races, in one table
 	$(BIN)/python -m benchmarks
 
+soak: test-setup ## ten minutes of killed harnesses and guards, full disks and held locks on hosts behind SSH (MINUTES=60)
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),10)
+
 matrix: setup ## the same races on five versions from 1.0 to 6.0, one page (all fifteen: schemaquake matrix)
 	$(BIN)/schemaquake fetch $(QUICK_SYSTEMS)
 	$(BIN)/schemaquake matrix --quick || [ $$? -eq 1 ]  # 1: something broke, which is what it is looking for

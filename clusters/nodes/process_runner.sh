@@ -34,10 +34,12 @@ supervise() {
     group=$(id -g "$user") || exit 1
     set -- setpriv --reuid "$user" --regid "$group" --init-groups -- "$@"
   fi
+  # A server whose disk is full may not take what it prints being refused for a reason to end.
+  echo 2> /dev/null > "$console" || console=/dev/null
   "$@" < /dev/null > "$console" 2>&1 &
   server=$!
-  echo "$server $(started "$server")" > "$folder/pid.new"
-  mv -f "$folder/pid.new" "$folder/pid"
+  look_up "$server"
+  printf '%-10s %-20s\n' "$server" "$began" 1<> "$folder/pid"
   wait "$server"
   code=$?
   echo "$code" > "$folder/ended.new"
@@ -64,13 +66,15 @@ start() {
     sleep 0.05
   done
   [ -z "$(running)" ] || return 0
-  rm -f "$folder/pid" "$folder/ended"
+  # The pid is written over in place: on a disk that is full there is no room for another file.
+  rm -f "$folder/ended"
+  before=$(cat "$folder/pid" 2> /dev/null)
   setsid sh "$0" supervise "$folder" "$@" < /dev/null > "$folder/supervisor" 2>&1 9<&- &
   supervisor=$!
   look_up "$supervisor"
-  until [ -r "$folder/pid" ]; do
+  until [ "$(cat "$folder/pid" 2> /dev/null)" != "$before" ]; do
     if [ -z "$began" ] || [ "$(started "$supervisor")" != "$began" ]; then
-      [ ! -r "$folder/pid" ] || break
+      [ "$(cat "$folder/pid" 2> /dev/null)" = "$before" ] || break
       complain "the server was not started: $(cat "$folder/supervisor")"
     fi
     sleep 0.05

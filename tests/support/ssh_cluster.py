@@ -8,6 +8,8 @@ The document is all that the killed harness and whoever comes after it share, ap
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from schemaquake.clusters.nodes.node import deployed_node
 from schemaquake.clusters.nodes.service import process
 from schemaquake.clusters.ssh.transport import SshTransport
 from schemaquake.clusters.systems.system import parse_system
-from schemaquake.harness.faults.executor import FaultExecutor
+from schemaquake.harness.faults.executor import FaultExecutor, FaultFailed
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.protocols import Fault
 from schemaquake.harness.registry import load
@@ -106,14 +108,33 @@ def main(path):
     """Says `arming`, then what came of it; heals when a line comes in, and says what came of that."""
     document = json.loads(Path(path).read_text(encoding="utf-8"))
     ledger = Ledger(Path(document["folder"]) / FILE_NAME)
-    executor = FaultExecutor(build(document), ledger, note=lambda f, value: say({"note": f, "value": value}))
+    cluster = build(document)
+    if document.get("suspends"):
+        cluster.arm = suspending(cluster.arm)
+    executor = FaultExecutor(cluster, ledger, note=lambda f, value: say({"note": f, "value": value}))
     say("arming")
     faults = faults_of(document)
-    for fault in faults:
-        executor.inject(nemesis_of(document, fault.nemesis), fault)
+    try:
+        for fault in faults:
+            executor.inject(nemesis_of(document, fault.nemesis), fault)
+    except FaultFailed as error:
+        say({"failed": str(error)})
+        sys.stdin.readline()
+        return
     say("injected")
     sys.stdin.readline()
     say({"healed": [executor.heal(fault.id) for fault in faults], "failures": executor.failures})
+
+
+def suspending(arm):
+    """An arming after which the harness freezes, until somebody wakes it."""
+
+    def arm_and_freeze(fault, undo):
+        arm(fault, undo)
+        say("armed")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    return arm_and_freeze
 
 
 def say(what):

@@ -1,8 +1,8 @@
 """A server that stands in for Cassandra where only its process matters: it answers OPTIONS, logs, and ends when told.
 
-    python stand_in_server.py ADDRESS PORT LOG [stubborn|broken|mute]
+    python stand_in_server.py ADDRESS PORT LOG [stubborn|broken|mute|slow:SECONDS]
 
-stubborn: SIGTERM does not end it. broken: it ends at once, with an error in its log. mute: it never listens.
+slow: it takes that long to end. stubborn: SIGTERM does not end it. broken: it ends at once, with an error in its log. mute: it never listens.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def main(address: str, port: str, log: str, how: str = "") -> None:
             file.write(f"INFO  [main] 2026-01-01 09:00:00,123 Server.java:1 - {text}\n")
 
     def end(*_: object) -> None:
+        time.sleep(float(how.removeprefix("slow:")) if how.startswith("slow:") else 0)
         say("shutting down")
         sys.exit(0)
 

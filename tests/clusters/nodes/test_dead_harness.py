@@ -233,6 +233,8 @@ def field_in(hosts, document, folder):
     finally:
         field.mend()
         cluster = build(document)
+        for number in {number for numbers in field.guards().values() for number in numbers}:
+            cluster._guards.fire(number)
         cluster.end_guards()
         for node in cluster.nodes:
             node.resume()
