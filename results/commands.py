@@ -1,4 +1,4 @@
-"""Commands: run, demo, check, report, recover — from a plan to a page.
+"""Commands: run, demo, check, report, recover, findings — from a plan to a page.
 
 Progress goes to standard error; standard output belongs to `--json`. Exit codes as in `schemaquake.harness.errors.ExitCode`.
 """
@@ -66,6 +66,7 @@ def register(app: typer.Typer) -> None:
     app.command("check")(_check)
     app.command("report")(_report)
     app.command("recover")(_recover)
+    app.command("findings")(_findings)
 
 
 def _run(
@@ -331,6 +332,23 @@ def _recover(
         print_json(finished.document())
     print_summary(finished, stderr())
     raise typer.Exit(finished.exit_code)
+
+
+def _findings(
+    runs: Annotated[list[Path], typer.Argument(help="runs' folders, or folders of runs")],
+    *,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """List the findings of several runs: which versions each affects, on which it was not seen, n of m, first and last."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.runs.tracking import print_tracked, track_runs  # noqa: PLC0415 - as above
+
+    tracked = track_runs(runs)
+    if as_json:
+        print_json(tracked.to_json())
+    print_tracked(tracked, stderr())
+    raise typer.Exit(ExitCode.VALID)
 
 
 def _concurrency(text: str | None, nodes: int) -> int | None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -69,13 +69,15 @@ def group_anomalies(
     if not anomalies and not ground.races:
         return Grouped()
     changes = read_changes(operations)
+    contested = _contested(changes, ground)
     run = _Run(
         anomalies=anomalies,
         attributions=attribute_all(anomalies, ground, operations),
         ground=ground,
         changes=changes,
         indices=frozenset(one.index for one in changes),
-        shapes=_shapes(changes, ground),
+        contested=contested,
+        shapes={keyspace: make_shapes(statements) for keyspace, statements in contested.items()},
         faults=chronicle_of(history).faults,
         design=read_design(system),
         decided=_decided_races(verdict, races),
@@ -101,15 +103,17 @@ class _Run:
     """Indices of the changes."""
     faults: Sequence[FaultWindow]
     design: tuple[str, str]
+    contested: Mapping[str, tuple[Statement, ...]]
+    """Keyspace → the race's contested statements."""
     shapes: Mapping[str, tuple[Shape, ...]]
-    """Keyspace → shapes of the race's contested statements."""
+    """Keyspace → their shapes."""
     decided: frozenset[str]
     """Keyspaces of races in which an operation was acknowledged and every check decided."""
     started: datetime | None
 
     def sides(self, keyspace: str) -> tuple[Statement, ...]:
         """Return the contested statements of a race."""
-        return _contested(self.changes, keyspace, self.ground.races[keyspace])
+        return self.contested.get(keyspace, ())
 
     def cause(self, statements: Sequence[Statement], worst: Anomaly) -> Cause:
         """Make the cause of these statements; of the worst anomaly if there are none."""
@@ -145,10 +149,17 @@ class _Draft:
 # ── anomalies of races ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _contested(changes: Iterable[Statement], keyspace: str, note: Mapping[str, Any]) -> tuple[Statement, ...]:
-    """Select the statements that a race's note lists as its sides, of those that were invoked."""
-    texts = {text for side in note.get("sides") or () for text in side}
-    return tuple(one for one in changes if one.text in texts and keyspace_of(one.key) == keyspace)
+def _contested(changes: Iterable[Statement], ground: Ground) -> dict[str, tuple[Statement, ...]]:
+    """Select for each race the statements that its note lists as its sides, of those that were invoked."""
+    texts = {
+        keyspace: {text for side in note.get("sides") or () for text in side} for keyspace, note in ground.races.items()
+    }
+    contested: dict[str, list[Statement]] = {keyspace: [] for keyspace in ground.races}
+    for one in changes:
+        keyspace = keyspace_of(one.key)
+        if keyspace is not None and one.text in texts.get(keyspace, ()):
+            contested[keyspace].append(one)
+    return {keyspace: tuple(some) for keyspace, some in contested.items()}
 
 
 def _of_races(run: _Run) -> Iterator[_Draft]:
@@ -176,10 +187,6 @@ def _named_by_worst(run: _Run, places: Sequence[int], sides: Sequence[Statement]
     named = {op for place in places if run.anomalies[place].type == worst for op in run.anomalies[place].ops}
     chosen = tuple(one for one in sides if one.index in named)
     return chosen if len(chosen) > 1 else ()
-
-
-def _shapes(changes: Sequence[Statement], ground: Ground) -> dict[str, tuple[Shape, ...]]:
-    return {keyspace: make_shapes(_contested(changes, keyspace, note)) for keyspace, note in ground.races.items()}
 
 
 # ── anomalies outside of races ───────────────────────────────────────────────────────────────────────────────────────

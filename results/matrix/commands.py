@@ -194,10 +194,11 @@ def _carry_out(
     judge_again_only: bool,
 ) -> ExitCode:
     from schemaquake.results.matrix import machine  # noqa: PLC0415 - as above
-    from schemaquake.results.matrix.display import findings_table, overview  # noqa: PLC0415
+    from schemaquake.results.matrix.display import overview  # noqa: PLC0415
     from schemaquake.results.matrix.judging_again import judge_again  # noqa: PLC0415
     from schemaquake.results.matrix.matrix_folder import MatrixFolder  # noqa: PLC0415
     from schemaquake.results.matrix.session import Session  # noqa: PLC0415
+    from schemaquake.results.runs.tracking import findings_table  # noqa: PLC0415
 
     if jobs is not None and jobs < 1:
         raise PlanError(f"--jobs must be at least 1, not {jobs}")
@@ -218,7 +219,7 @@ def _carry_out(
         print_json({**matrix.to_json(), "folder": str(folder.path), "page": str(folder.path / "matrix.html")})
     console = stderr()
     if matrix.findings:
-        console.print(findings_table(matrix))
+        console.print(findings_table(matrix.findings))
     console.print(overview(matrix))
     for note in matrix.notes:
         console.print(note, markup=False, style="bold red" if note.startswith("A CONTROL") else "yellow")

@@ -13,8 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from schemaquake.harness.console import stderr
-from schemaquake.results.findings.description import describe_standing, title_of
-from schemaquake.results.findings.tracking import SightingState, TrackedFinding
 from schemaquake.results.matrix.matrix_folder import Done
 from schemaquake.results.matrix.matrix_plan import Unit
 from schemaquake.results.matrix.schedule import Schedule
@@ -145,21 +143,6 @@ def overview(matrix: Matrix) -> Table:
             mode = f" ({row.condition})" if len(modes) > 1 or row in matrix.control_rows else ""
             table.add_row(row.workload + mode, *(_cell_text(matrix.cell(row, system)) for system in matrix.systems))
     return table
-
-
-def findings_table(matrix: Matrix) -> Table:
-    """Build a table with one row per finding: the systems that it affects, and those on which it was tried and not seen."""
-    table = Table("finding", "affected", "not seen", box=None, header_style="dim")
-    for tracked in matrix.findings:
-        name = Text(title_of(tracked.example), style="bold")
-        name.append(f"\n{tracked.example.id}, {describe_standing(tracked.example)}", style="not bold dim")
-        table.add_row(name, Text(_systems_in(tracked, "affected")), Text(_systems_in(tracked, "held")))
-    return table
-
-
-def _systems_in(tracked: TrackedFinding, state: SightingState) -> str:
-    some = [one for one in tracked.sightings if one.state == state]
-    return ", ".join(f"{system_name(one.system)} ({one.rate.broken} of {one.rate.tried})" for one in some) or "–"
 
 
 def _cell_text(cell: Cell) -> Text:

@@ -101,7 +101,7 @@ def test_help_is_an_answer(schemaquake, argv):
 
 COMMANDS = [
     *("crash-table", "doctor", "fetch", "image", "list", "heal", "matrix"),
-    *("demo", "run", "check", "report", "recover", "shrink"),
+    *("demo", "run", "check", "report", "recover", "shrink", "findings", "grid"),
 ]
 
 

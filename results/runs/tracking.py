@@ -1,0 +1,108 @@
+"""Tracking runs: the findings of several runs' folders as one table, by version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.findings.description import describe_standing, title_of
+from schemaquake.results.findings.tracking import SightingState, TrackedFinding, track_findings
+from schemaquake.results.store.store import Store
+from schemaquake.results.summary.summarise import read_summary
+from schemaquake.results.wording import counted, system_name
+
+__all__ = ["TrackedRuns", "describe_systems", "findings_table", "print_tracked", "track_runs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedRuns:
+    """The findings of several runs. `unread` are the folders that have no verdict, each with the reason."""
+
+    systems: tuple[str, ...]
+    runs: tuple[str, ...]
+    findings: tuple[TrackedFinding, ...]
+    unread: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of `--json`."""
+        return {
+            "findings": [finding.to_json() for finding in self.findings],
+            "systems": list(self.systems),
+            "runs": list(self.runs),
+            "unread": [{"run": run, "reason": reason} for run, reason in self.unread],
+        }
+
+
+def track_runs(paths: Iterable[Path]) -> TrackedRuns:
+    """Read the summaries of runs' folders, and of the runs in other folders. A run that cannot be read is listed, not left out.
+
+    Raises PlanError if there is no run at all.
+    """
+    judged, unread = [], []
+    for folder in _folders(paths):
+        try:
+            judged.append(read_summary(Store(folder)).judged())
+        except HistoryError as error:
+            unread.append((folder.name, str(error)))
+    if not judged and not unread:
+        raise PlanError("there is no run: name runs' folders, or the folder in which they are")
+    systems = tuple(dict.fromkeys(run.system for run in judged))
+    return TrackedRuns(
+        systems=systems,
+        runs=tuple(run.run for run in judged),
+        findings=track_findings(judged, systems),
+        unread=tuple(unread),
+    )
+
+
+def _folders(paths: Iterable[Path]) -> Sequence[Path]:
+    """List the runs' folders, each once: links such as `latest` name a run that is there anyway."""
+    found = [
+        folder for path in paths for folder in ([path] if _is_run(path) else sorted(filter(_is_run, _inside(path))))
+    ]
+    return list({folder.resolve(): folder for folder in reversed(found)})[::-1]
+
+
+def _inside(path: Path) -> Iterable[Path]:
+    return path.iterdir() if path.is_dir() else ()
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "plan.json").is_file()
+
+
+def print_tracked(tracked: TrackedRuns, console: Console) -> None:
+    """Print one row per finding, and the runs that could not be read."""
+    console.print(findings_table(tracked.findings))
+    console.print(f"{counted(len(tracked.findings), 'finding')} in {counted(len(tracked.runs), 'run')}", markup=False)
+    for run, reason in tracked.unread:
+        console.print(f"not read: {run}: {reason}", markup=False, style="yellow")
+
+
+def findings_table(findings: Iterable[TrackedFinding]) -> Table:
+    """Build a table with one row per finding: the systems that it affects, and those on which it was tried and not seen."""
+    table = Table("finding", "affected", "not seen", "first and last seen", box=None, header_style="dim")
+    for tracked in findings:
+        name = Text(title_of(tracked.example), style="bold")
+        name.append(f"\n{tracked.example.id}, {describe_standing(tracked.example)}", style="not bold dim")
+        seen = dict.fromkeys(time[:10] for time in (tracked.first_seen, tracked.last_seen) if time)
+        table.add_row(
+            name,
+            Text(describe_systems(tracked, "affected")),
+            Text(describe_systems(tracked, "held")),
+            Text(" to ".join(seen) or "–"),
+        )
+    return table
+
+
+def describe_systems(tracked: TrackedFinding, state: SightingState) -> str:
+    """List the systems in that state with their counts: `Cassandra 5.0.9 (3 of 3)`."""
+    some = [one for one in tracked.sightings if one.state == state]
+    return ", ".join(f"{system_name(one.system)} ({one.rate.broken} of {one.rate.tried})" for one in some) or "–"

@@ -1,0 +1,55 @@
+"""The findings of a folder of runs: each run once, and what cannot be read is said."""
+
+from __future__ import annotations
+
+import io
+import shutil
+
+import pytest
+from recorded import laid_out
+from rich.console import Console
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.results.findings.finding import Rate
+from schemaquake.results.runs.execution import conclude
+from schemaquake.results.runs.tracking import print_tracked, track_runs
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    run = laid_out(tmp_path_factory.mktemp("tracked"))
+    conclude(run, engine="local")
+    folder = run.parent
+    shutil.copytree(run, folder / "20261122T101054Z-drop-type-cassandra-5.0.9")
+    unjudged = folder / "20261123T101054Z-drop-type-cassandra-5.0.9"
+    shutil.copytree(run, unjudged)
+    for name in ("summary.json", "verdict.json"):
+        (unjudged / name).unlink()
+    (folder / "latest").unlink(missing_ok=True)
+    (folder / "latest").symlink_to(run.name)
+    (folder / "no-run").mkdir()
+    return folder
+
+
+def test_runs_are_counted_once_and_what_has_no_verdict_is_named(runs):
+    tracked = track_runs([runs, runs / "latest"])
+    assert len(tracked.runs) == 2
+    assert [name for name, _ in tracked.unread] == ["20261123T101054Z-drop-type-cassandra-5.0.9"]
+    found = {finding.example.id: finding for finding in tracked.findings}["SQ-E3ZATWYL"]
+    assert found.on("cassandra:5.0.9").rate == Rate(2, 2, "race")
+    assert len(found.on("cassandra:5.0.9").runs) == 2
+    document = tracked.to_json()
+    assert next(iter(document)) == "findings"
+    assert document["findings"][0]["sightings"][0]["rate"]["broken"] == 2
+
+
+def test_the_table_names_versions_and_what_was_not_read(runs):
+    output = io.StringIO()
+    print_tracked(track_runs([runs]), Console(file=output, width=200))
+    assert "Cassandra 5.0.9 (2 of 2)" in output.getvalue()
+    assert "not read: 20261123T101054Z" in output.getvalue()
+
+
+def test_a_folder_without_runs_is_refused(tmp_path):
+    with pytest.raises(PlanError, match="there is no run"):
+        track_runs([tmp_path, tmp_path / "absent"])
