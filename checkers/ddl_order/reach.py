@@ -21,7 +21,7 @@ import orjson
 
 from schemaquake.checkers.ddl_order.model import model_change
 from schemaquake.checkers.ddl_order.variables import ABSENT, UNSET, ColumnValue, Value, Variable
-from schemaquake.checkers.ddl_order.vocabulary import read_vocabulary
+from schemaquake.checkers.ddl_order.vocabulary import Vocabulary, read_vocabulary
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live
@@ -111,6 +111,7 @@ class Reaches:
                 if change is not None:
                     effects = [effect for one in change.alternatives for effect in one.effects]
                     results = {e.variable: r for e in effects if (r := _result(e.variable, e.becomes)) is not None}
+                    results |= _in_views(results, vocabulary)
                     self._add(
                         keyspace, Reach(operation, operation.invoked, ends_of(operation, evidence.notes), results)
                     )
@@ -172,8 +173,18 @@ def ends_of(operation: PairedOperation, notes: Notes) -> int | None:
     for death in notes.deaths:
         if death.time > operation.invoked:
             ended[death.node] = min(death.time, ended.get(death.node, death.time))
-    nodes = {start.node for start in notes.starts if start.time <= operation.invoked} | {operation.node}
+    nodes = {start.node for start in notes.starts} | {operation.node}
     return max(ended[str(node)] for node in nodes) if nodes <= ended.keys() else None
+
+
+def _in_views(results: Mapping[Variable, Value], vocabulary: Vocabulary) -> Mapping[Variable, Value]:
+    """Return what a change of a table's columns does to its views, which have all of them."""
+    return {
+        variable._replace(name=view): value
+        for variable, value in results.items()
+        for view, bases in vocabulary.views.items()
+        if variable.kind == "column" and variable.name in bases
+    }
 
 
 def _result(variable: Variable, becomes: Any) -> Value | None:
