@@ -100,8 +100,8 @@ def test_help_is_an_answer(schemaquake, argv):
 
 
 COMMANDS = [
-    *("crash-table", "doctor", "fetch", "image", "list", "heal", "matrix"),
-    *("demo", "run", "check", "report", "recover", "shrink", "findings", "grid"),
+    *("crash-table", "doctor", "fetch", "grid", "image", "list", "heal", "matrix"),
+    *("demo", "run", "check", "report", "recover", "findings", "shrink"),
 ]
 
 
