@@ -275,7 +275,31 @@ def _reproducer(material: Material, finding: Finding, recipe: Recipe | None) -> 
         return Reproducer(rate=Rate(int(shrunk["broken"]), int(shrunk["tried"]), "run"), shrunk=True)
     if recipe is None or not recipe.raced or not finding.races:
         return None
-    return Reproducer(rate=finding.rate, shrunk=False)
+    return Reproducer(rate=_rate_of_equal_races(material, finding), shrunk=False)
+
+
+def _rate_of_equal_races(material: Material, finding: Finding) -> Rate:
+    """Count the finding's races that had the statements of its first one, and the races with these that held."""
+    races = {race.keyspace: race for race in races_of(material.races)}
+    first = races.get(finding.races[0])
+    if first is None:
+        return Rate(1, 1, "race")
+    grouped, statements_of_first = material.grouped, _statements_of(first)
+    equal = [
+        race.keyspace
+        for race in races.values()
+        if _statements_of(race) == statements_of_first
+        and grouped.contested.get(race.keyspace) == grouped.contested.get(first.keyspace)
+    ]
+    broken = sum(keyspace in finding.races for keyspace in equal)
+    held = sum(keyspace in grouped.decided and not races[keyspace].broken for keyspace in equal)
+    return Rate(broken, broken + held, "race")
+
+
+def _statements_of(race: Race) -> tuple[tuple[str, ...], ...]:
+    """Return the race's statements by side, without its keyspace and numbers, in which repetitions differ."""
+    sides = (tuple(re.sub(r"\d+", "0", text.replace(race.keyspace, "")) for text in side) for side in race.sides)
+    return tuple(sorted(sides))
 
 
 def _is_shrunk_from(shrunk: Mapping[str, Any], finding: Finding) -> bool:

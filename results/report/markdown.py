@@ -132,7 +132,7 @@ def _finding(reported: ReportedFinding) -> list[str]:
     parts = [f"### {code_span(reported.id)} {escaped(reported.title)}: {escaped(reported.how_often)}{standing}"]
     if worst.worst:
         parts.append(worst.worst)  # trusted Markdown from the project's catalogue
-    parts.append(_table(("Symptom", "", "How often", "Follows from"), map(_symptom_row, reported.symptoms)))
+    parts.append(_table(("Symptom", "", "How often", "Known to follow from"), map(_symptom_row, reported.symptoms)))
     first = worst.anomalies[0]
     if first.explanation:
         parts.append(code_block(first.explanation))

@@ -14,8 +14,10 @@ from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.report.findings import report_findings
+from schemaquake.results.report.markdown import render_report_markdown
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.recipe import Recipe, recipe_of
+from schemaquake.results.report.ticket import render_ticket
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.statements import statements
 
@@ -173,3 +175,60 @@ def test_an_operation_without_words_is_given_by_name():
 def test_statements_of_a_keyspace_are_those_of_no_other():
     keys = {one.key for one in statements(broken_run().operations, keyspaces=["sq_drop_type_001"])}
     assert keys == {"sq_drop_type_001", "sq_drop_type_001.u", "sq_drop_type_001.x"}
+
+
+def test_a_reproducer_counts_the_races_that_had_its_very_statements():
+    run = broken_run()
+    rows = run.races.to_pylist()
+    (same, *_) = [row for row in rows if row["workload"] == "create-table"]
+    for row in rows:
+        if row["workload"] == "create-table" and row is not same:
+            row["sides"] = [["CREATE TABLE other (a int, PRIMARY KEY (a))"], *row["sides"][1:]]
+    varied = replace(run, races=pa.Table.from_pylist(rows, schema=RACES))
+    by_type = {finding.types[0]: finding for finding in report_findings(varied)}
+    finding = by_type["lost-rows"]
+    assert len(finding.races) > 1
+    assert finding.reproducer is not None
+    assert (finding.reproducer.rate.broken, finding.reproducer.rate.tried) == (1, 1)
+    assert not finding.reproducer.shrunk
+
+
+def test_a_shrunk_scenario_is_the_reproducer_with_its_own_rate():
+    run = broken_run()
+    (first, *_) = report_findings(run)
+    shrunk = {
+        "anomaly": first.types[0],
+        "broken": 3,
+        "tried": 4,
+        "scenario": {"races": [{"keyspace": first.races[0].keyspace}]},
+    }
+    (again, other, *_) = report_findings(replace(run, shrunk=shrunk))
+    assert again.reproducer is not None
+    assert (again.reproducer.shrunk, again.reproducer.rate.broken, again.reproducer.rate.tried) == (True, 3, 4)
+    assert other.reproducer is not None
+    assert not other.reproducer.shrunk
+
+
+def test_statements_of_a_longer_history_are_involved_and_no_reproducer():
+    material = asked(*BASE, ("n1", DROP, 1.0, 1.2, "ok"), ("n2", ALTER, 1.1, 1.3, "ok"))
+    lost = Anomaly(type="lost-column", title="t", objects=("k.t",), ops=(2, 3))
+    verdict = Verdict(valid=False, checker="all", anomalies=(lost,))
+    (finding,) = report_findings(replace(material, verdict=verdict))
+    assert finding.reproducer is None
+    assert finding.recipe is not None
+    assert not finding.recipe.raced
+    text = render_report_markdown(replace(material, verdict=verdict))
+    assert "Statements involved; nobody has run just these:" in text
+    assert "Reproducer" not in text
+    assert "never run alone" in render_ticket(material, finding)
+
+
+def test_a_ticket_has_steps_frequency_and_asks_about_known_tickets():
+    run = broken_run()
+    (first, *_) = report_findings(run)
+    text = render_ticket(run, first)
+    assert text.startswith(
+        r"**\[Cassandra 5.0.9\] A node does not start any more: DROP TYPE A meets CREATE TABLE B with type A**"
+    )
+    for part in ("### Steps", "DROP TYPE sq_drop_type_000.u;", "5 of 5 races", "### Reported before?", "SQ-E3ZATWYL"):
+        assert part in text
