@@ -15,7 +15,7 @@ ALONE := cluster|spark|browser
 WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? 2 * cores : 8)))
 SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-long test-setup coverage lint lock sbom audit format bench matrix clean
+.PHONY: help setup demo test test-fast test-long test-setup coverage lint lock sbom audit mutants format bench matrix clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,9 @@ test-setup:  # what tests need of the system is installed beside the virtual env
 
 coverage: test-setup ## which lines the tests of one process reach; they take twice as long so
 	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --cov --cov-report=term $(PYTEST_FLAGS)
+
+mutants: .venv/installed ## do tests notice a changed line of a checker? Hours; MODULES="checkers/run/faults.py" LIMIT_S=3600
+	$(BIN)/python scripts/mutants.py $(if $(LIMIT_S),--limit-s $(LIMIT_S)) $(MODULES)
 
 test-fast: .venv/installed ## the tests that need neither Java nor root nor a browser
 	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" $(PYTEST_FLAGS)

@@ -13,10 +13,11 @@ from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict
 
 
-def judged(*notes: tuple[str, dict[str, Any]]) -> Verdict:
+def judged(*notes: tuple[str, dict[str, Any]], invoked: tuple[str, ...] = ()) -> Verdict:
     rows = [
-        {"index": i, "time": i, "process": -1, "type": "info", "f": f, "value": orjson.dumps(value).decode()}
+        {"index": i, "time": i, "process": -1, "type": kind, "f": f, "value": orjson.dumps(value).decode()}
         for i, (f, value) in enumerate(notes)
+        for kind in ["invoke" if f in invoked else "info"]
     ]
     return Faults().check(Records.of(pa.Table.from_pylist(rows, schema=HISTORY)), limit_s=1)
 
@@ -93,3 +94,29 @@ def test_some_skipped_faults_do_not_matter_but_all_of_them_do():
     skipped = ("fault-skipped", note(1, reason="n1 is down"))
     assert judged(*SEEN, skipped).valid is True
     assert judged(skipped).valid == "unknown"
+
+
+def test_a_fault_that_began_and_could_not_be_healed_is_one_fault():
+    failed = ("fault-failed", note(0, stage="heal", error="no"))
+    verdict = judged(("faults-planned", {"count": 1, "ids": [0]}), SEEN[0], failed, SEEN[1])
+    assert len(verdict.doubts) == 1
+
+
+def test_it_never_vouches_for_the_cluster():
+    """A run whose faults all happened may still have nothing that was judged."""
+    assert Faults().vouches is False
+
+
+def operation(number: int) -> tuple[str, dict[str, Any]]:
+    return "decommission", {"operation": number, "nodes": ["n3"], "becomes": {"n3": "left"}}
+
+
+@pytest.mark.parametrize(
+    ("planned", "begun", "skipped", "doubts"),
+    [(3, 1, 2, 0), (3, 1, 1, 1), (3, 1, 0, 1), (3, 0, 3, 1), (5, 2, 1, 1), (5, 2, 3, 0)],
+)
+def test_every_planned_operation_on_the_topology_has_begun_or_been_skipped(planned, begun, skipped, doubts):
+    notes = [("faults-planned", {"count": 0, "operations": planned})]
+    notes += [operation(number) for number in range(begun)]
+    notes += [("operation-skipped", {"nemesis": "decommission", "nodes": ["n3"], "reason": "no time"})] * skipped
+    assert len(judged(*notes, invoked=("decommission",)).doubts) == doubts
