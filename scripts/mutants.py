@@ -204,7 +204,9 @@ def _lies_in(place: tuple[int, int], node: ast.expr) -> bool:
 def read_score(session: Path, module: str, known: Mapping[str, Any]) -> Score:
     """Read what became of the mutants of a module."""
     argued = {
-        Survivor(module, entry["before"], entry["after"]) for entry in known["argued"] if entry["module"] == module
+        Survivor(module, entry["before"], entry["after"])
+        for entry in known.get("argued", ())
+        if entry["module"] == module
     }
     with sqlite3.connect(session) as database:
         total = database.execute("select count(*) from mutation_specs").fetchone()[0]
