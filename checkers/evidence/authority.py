@@ -13,6 +13,7 @@ its memory where the disk cannot be read, decides, and readings are judged as th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ from schemaquake.checkers.evidence.option_values import can_be
 from schemaquake.checkers.evidence.statements import Statement, parse_statement
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["Judged", "StaleObject", "judge_by_authority"]
+__all__ = ["Judged", "StaleObject", "describe_difference", "judge_by_authority"]
 
 _Key: TypeAlias = tuple[str, str, str]
 """(kind, keyspace, name); the name of a keyspace is ""."""
@@ -153,7 +154,7 @@ def _differences(schema: NodeSchema, memory: _Memory) -> Iterator[StaleObject]:
         elif statement is None:
             found = ("is still there", ())
         else:
-            found = _difference(key, schema, statement)
+            found = describe_difference(key, schema, statement)
         if found is not None:
             yield StaleObject(
                 phase=schema.phase,
@@ -183,12 +184,22 @@ def _owners(schema: NodeSchema, key: _Key) -> Sequence[Table]:
     return [table for (keyspace, _), table in schema.tables.items() if keyspace == key[1] and key[2] in table.indexes]
 
 
-def _difference(key: _Key, schema: NodeSchema, statement: Statement) -> _Difference | None:
-    """Describe how the copy differs from the statement; None if it does not."""
+def describe_difference(
+    key: tuple[str, str, str], schema: NodeSchema, statement: Statement
+) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    """Describe how the object on the node's disk differs from the statement by which memory shows it; None if it does not.
+
+    `key` is (kind, keyspace, name), the name of a keyspace being "". Returns the text and the parts of a `StaleObject`. What only
+    one of the two shows is not compared.
+    """
     place, wanted = key[1:], statement.definition
+    if (statement.keyspace or key[1], statement.name) != place:
+        return f"is described under the name {statement.keyspace}.{statement.name}", ()
     match key[0]:
         case "keyspace":
-            return _differs_in("replication", schema.keyspaces[key[1]], wanted)
+            # A statement that spells other options of a keyspace spells its replication, too.
+            replication = {"replication": wanted.get("replication", "none")} if wanted else {}
+            return _differs_in("replication", schema.keyspaces[key[1]], {**wanted, **replication})
         case "table":
             return _table_difference(schema.tables[place], wanted)
         case "view":
@@ -208,8 +219,7 @@ def _difference(key: _Key, schema: NodeSchema, statement: Statement) -> _Differe
         case "aggregate":
             return _differs_in("routine", _plain(schema.aggregates[place].definition), _plain(wanted))
         case _:
-            tables = [table.name for table in _owners(schema, key)]
-            return None if tables == [wanted["table"]] else (f"is on {' and '.join(tables)}", ())
+            return _index_difference(key[2], _owners(schema, key), wanted)
 
 
 _KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
@@ -224,9 +234,45 @@ def _table_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | 
     declared = [
         (name, _spelled(column["type"]), *_place(column["kind"], column["position"]))
         for name, column in wanted["columns"].items()
+        # A statement for restoring a table may declare dropped columns too, so as to drop them again.
+        if name in table.columns or name not in table.dropped_columns
     ]
-    options = _differs_in("option", table.options, wanted["options"])
-    return _parts_difference("column", sorted(shown), sorted(declared)) or options
+    return (
+        _parts_difference("column", sorted(shown), sorted(declared))
+        or _order_difference(table, wanted)
+        or _id_difference(table, wanted)
+        or _differs_in("option", table.options, wanted["options"])
+    )
+
+
+def _id_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | None:
+    shown = wanted["options"].get("id")
+    if shown is None or table.id is None:
+        return None
+    spelled = f"{shown:032x}" if isinstance(shown, int) else str(shown).replace("-", "")
+    return None if spelled == table.id else (f"has the id {table.id}", ())
+
+
+def _order_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | None:
+    """Compare the order of clustering columns, where both sides tell it."""
+    declared = wanted["options"].get("clustering_order") or {}
+    shown = {name: column.get("order") for name, column in table.definition["columns"].items() if column.get("order")}
+    if not declared or not shown:
+        return None
+    other = sorted(name for name in declared.keys() | shown.keys() if declared.get(name) != shown.get(name))
+    return (f"has another order of {' and '.join(other)}", tuple(("column", name) for name in other)) if other else None
+
+
+def _index_difference(name: str, owners: Sequence[Table], wanted: Mapping[str, Any]) -> _Difference | None:
+    if [table.name for table in owners] != [wanted["table"]]:
+        return f"is on {' and '.join(table.name for table in owners)}", ()
+    target = owners[0].indexes[name].get("target")
+    return None if _target(target) == _target(wanted["target"]) else (f"is on {target}", ())
+
+
+def _target(written: Any) -> str:
+    """Spell the target of an index without quotes and spaces."""
+    return re.sub(r'[\s"]', "", str(written))
 
 
 def _place(kind: str, position: int) -> tuple[str, int]:
@@ -257,8 +303,12 @@ def _list_other_values(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> l
     return [
         name
         for name, value in wanted.items()
-        if name in shown and shown[name] is not None and not (can_be(shown[name], value) or can_be(value, shown[name]))
+        if name in shown and shown[name] is not None and not _are_alike(shown[name], value)
     ]
+
+
+def _are_alike(shown: JSON, described: JSON) -> bool:
+    return can_be(shown, described) and can_be(described, shown)
 
 
 def _plain(definition: Mapping[str, Any]) -> Mapping[str, Any]:

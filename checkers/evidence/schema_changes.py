@@ -18,7 +18,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation, operations
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import keyspace_of, plain
 
-__all__ = ["SchemaChanges", "SchemaObject", "can_follow", "target"]
+__all__ = ["SchemaChanges", "SchemaObject", "can_follow", "certainly_applied", "target"]
 
 _KIND_OF: Final = {
     "alter-keyspace": "keyspace",
@@ -58,6 +58,13 @@ def target(operation: PairedOperation) -> SchemaObject:
 def can_follow(later: PairedOperation, earlier: PairedOperation) -> bool:
     """Tell if `later` may have taken effect after `earlier`, by real time."""
     return not later.entirely_before(earlier)
+
+
+def certainly_applied(operation: PairedOperation) -> bool:
+    """Tell if an operation was acknowledged, and is known to be no no-op where it said IF [NOT] EXISTS."""
+    answer = operation.value if isinstance(operation.value, dict) else {}
+    guarded = operation.argument.get("if_not_exists") or operation.argument.get("if_exists")
+    return operation.acknowledged and (not guarded or answer.get("applied") is True)
 
 
 class SchemaChanges:

@@ -21,6 +21,8 @@ _TOKEN: Final = re.compile(
              | (?P<word>[^\s(){}<>,;:='".\[\]]+(?:\.\d+)?) | (?P<mark>[(){}<>,;:=.\[\]]) )""",
     re.VERBOSE | re.DOTALL,
 )
+_COMMENT: Final = re.compile(r"\A\s*/\*.*?\*/", re.DOTALL)
+"""A warning before the statement of a table that it cannot spell in full."""
 _OPENING: Final = frozenset("({<[")
 _CLOSING: Final = frozenset(")}>]")
 
@@ -58,7 +60,7 @@ class _NotUnderstoodError(Exception):
 def _tokens(text: str) -> list[str] | None:
     found: list[str] = []
     position = 0
-    text = text.rstrip()
+    text = _COMMENT.sub(" ", text).rstrip()
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
@@ -344,8 +346,8 @@ def _value(reader: _Reader) -> JSON:
     lexeme = reader.take()
     if lexeme in "{[":
         return _collection(reader, "}" if lexeme == "{" else "]")
-    if lexeme.startswith("'"):
-        return lexeme[1:-1].replace("''", "'")
+    if lexeme[0] in "'\"":  # 1.1 is told with texts as JSON has them
+        return lexeme[1:-1].replace(lexeme[0] * 2, lexeme[0])
     if lexeme.lower() in {"true", "false"}:
         return lexeme.lower() == "true"
     if re.fullmatch(r"[+-]?\d+", lexeme):

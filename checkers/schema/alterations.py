@@ -18,7 +18,13 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Sighting
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be
-from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, can_follow, target
+from schemaquake.checkers.evidence.schema_changes import (
+    SchemaChanges,
+    SchemaObject,
+    can_follow,
+    certainly_applied,
+    target,
+)
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, names, seconds, where
@@ -122,7 +128,7 @@ class _Registers:
         return [
             _Setting(operation, value)
             for operation, value in self._writes[attribute]
-            if value is not _UNREAD and _certainly_applied(operation)
+            if value is not _UNREAD and certainly_applied(operation)
         ]
 
     def overwriters(self, attribute: _Attribute, source: PairedOperation) -> Iterator[tuple[PairedOperation, JSON]]:
@@ -145,13 +151,6 @@ class _Registers:
     def writers(self, attribute: _Attribute) -> Sequence[PairedOperation]:
         """Return all possible operations on this attribute."""
         return [operation for operation, _ in self._writes[attribute]]
-
-
-def _certainly_applied(operation: PairedOperation) -> bool:
-    """Tell if an operation was acknowledged, and is known to be no no-op where it said IF [NOT] EXISTS."""
-    answer = operation.value if isinstance(operation.value, dict) else {}
-    guarded = operation.argument.get("if_not_exists") or operation.argument.get("if_exists")
-    return operation.acknowledged and (not guarded or answer.get("applied") is True)
 
 
 def _writes(operation: PairedOperation) -> Iterator[tuple[_Attribute, JSON]]:
@@ -197,8 +196,13 @@ def _reading(schema: NodeSchema, attribute: _Attribute) -> JSON:
     if table is None or table.residue:
         return _UNREAD
     if attribute.aspect == "option":
-        return table.options.get(attribute.name, _UNREAD)
+        return table.options.get(attribute.name, None if _lists_option(schema, attribute.name) else _UNREAD)
     return _presence(attribute.name in table.columns)
+
+
+def _lists_option(schema: NodeSchema, name: str) -> bool:
+    """Tell if this system lists the option under that name: then a table without it has none."""
+    return any(name in table.options for table in schema.tables.values())
 
 
 def _presence(present: bool) -> str:

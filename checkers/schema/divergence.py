@@ -3,7 +3,8 @@
 Judges each node's final reading against the others' and against itself. Equal versions are never enough: up to 5.0 a
 version is a digest of what is on disk, and a coordinator may have something else in memory.
 Finds: `schema-disagreement` (versions differ), `hidden-divergence` (versions are equal, schemas are not),
-`memory-disk-divergence` (a node serves another schema than the one it has on disk). Where one log decides for the whole
+`memory-disk-divergence` (a node serves another schema than the one it has on disk), `changed-by-restart` (all agreed on
+an object, no change followed, and after the restart it is another: `schemaquake.checkers.schema.restarts`). Where one log decides for the whole
 cluster, the disk is a copy for clients (`schemaquake.checkers.evidence.authority`): there one that differs is a
 `stale-schema-copy`, and neither of the latter two.
 Source: the 0.7 document, "Concurrency"; the 1.1 document, schema disagreement; CEP-21; CASSANDRA-15843, CASSANDRA-18291.
@@ -19,16 +20,19 @@ from typing import Any, Final, Literal
 import orjson
 
 from schemaquake.checkers.ddl_order.reach import Facts, Reaches, facts_of_columns, facts_of_memory, facts_of_row
+from schemaquake.checkers.evidence.authority import describe_difference
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema, Table
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
+from schemaquake.checkers.evidence.statements import parse_statement
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.restarts import find_changes_by_restart
 from schemaquake.checkers.schema.stale_copies import find_stale_copies
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -51,6 +55,7 @@ class Divergence:
         "hidden-divergence",
         "memory-disk-divergence",
         "stale-schema-copy",
+        "changed-by-restart",
     )
     vouches: bool = True
 
@@ -69,6 +74,7 @@ def _find(case: Evidence) -> Findings:
     yield from _forgotten(case)
     yield from find_stale_copies(case)
     yield from _unread_memories(case)
+    yield from find_changes_by_restart(case, {(s.phase, s.node): (_disk(s), _memory(s)) for s in case.shown.schemas})
 
 
 def _unread_memories(case: Evidence) -> Iterator[Doubt]:
@@ -317,7 +323,7 @@ def _spelled(statement: str) -> str:
 # ── one node's memory and its own disk ───────────────────────────────────────────────────────────────────────────────
 
 
-def _forgotten(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
+def _forgotten(case: Evidence) -> Findings:
     reaches = case.derive(Reaches)
     # A kind in no node's memory is one that this system does not show there; nothing follows from its absence.
     kinds = frozenset(kind for schema in case.shown.schemas for kind, _, _ in (*schema.live, *schema.refusals))
@@ -334,6 +340,7 @@ def _forgotten(case: Evidence) -> Iterator[Anomaly | Doubt | None]:
                 yield Doubt("undecided", doubt, (subject.key,))
             else:
                 found.setdefault((subject, text), {}).setdefault(schema.phase, {})[schema.node] = evidence
+        yield from _not_understood(schema)
     for subject, text in sorted(found):
         yield _forgotten_anomaly(case, subject, text, found[subject, text])
     yield from [None] * len(judged - {subject for subject, _ in found})
@@ -358,11 +365,37 @@ def _own_differences(
                     live.evidence if live else schema.refusals.get(subject),
                     (None, facts_of_columns(())),
                 )
-    for kind, tables in (("table", schema.tables), ("view", schema.views)):
-        for key, table in tables.items():
-            live = schema.live.get((kind, *key))
-            if live is not None and not table.headless:
-                yield from _columns_apart(SchemaObject(kind, *key), table, live)
+    for subject in sorted(memory & disk):
+        yield from _contents_apart(schema, subject, schema.live[subject])
+
+
+def _contents_apart(
+    schema: NodeSchema, subject: SchemaObject, live: Live
+) -> Iterator[tuple[SchemaObject, str, JSON, Sequence[Facts | None]]]:
+    """Compare everything that both sides show of an object."""
+    tables = {"table": schema.tables, "view": schema.views}.get(subject.kind, {})
+    table = tables.get((subject.keyspace, subject.name))
+    if table is not None and (columns := list(_columns_apart(subject, table, live))):
+        yield from columns
+        return
+    statement = None if live.statement is None else parse_statement(subject.kind, live.statement)
+    difference = None if statement is None else describe_difference(subject, schema, statement)
+    if difference is not None:
+        text, parts = difference
+        stored = None if subject.kind == "index" else schema.stored().get(subject)
+        evidence = {"memory": live.statement, "disk": stored}
+        shown = (facts_of_memory(subject, live) or {}, facts_of_row(subject, stored) or {})
+        sides = [{part: side[part] for part in parts if part in side} for side in shown]
+        yield subject, f"that {text} on disk", evidence, sides
+
+
+def _not_understood(schema: NodeSchema) -> Iterator[Doubt]:
+    """Yield a doubt for each object whose description from memory cannot be compared with anything."""
+    for key, live in schema.live.items():
+        subject = SchemaObject(*key)
+        if live.columns is None and (live.statement is None or parse_statement(subject.kind, live.statement) is None):
+            text = f"the description of {subject.kind} {subject.key} in {schema.node}'s memory is not understood"
+            yield Doubt("unread", text, (subject.key,))
 
 
 def _halves(schema: NodeSchema) -> set[SchemaObject]:

@@ -15,6 +15,8 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 | log | null, null | | `{"changes": [[id, epoch, description], …], "cut": bool}`: the newest entries of the log of changes that the node keeps, oldest first, and whether there may be older ones; `{"error": words}` where it refuses to tell; final readings only |
 | data-directory | ks, t | table id, 32 hex digits; null up to 2.0 | `{"live": bool, "snapshots": [name, …]}`: one row a directory on the node's disk |
 
+A clustering column has its `"order"` too, `asc` or `desc`, from 3.0 on.
+
 A headless table (a row of columns or options without the other half) is observed as it is: a `table` row whose id is
 null and whose options are `{}` (columns without a tables row) or whose columns are `{}` (a tables row without columns).
 An id that is null beside options is one that this line does not tell (1.2 and 2.0 compute it from the table's names);

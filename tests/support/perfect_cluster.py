@@ -10,19 +10,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import orjson
 import pyarrow as pa
+from described import described
 from hypothesis import strategies as st
 
 from schemaquake.checkers.evidence.cql_types import user_types
 from schemaquake.harness.ddl import schema_changes as ddl
-from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
 from schemaquake.harness.model.steps import Invoke
 
 NODES = ("n1", "n2", "n3")
 MS = 1_000_000
+EPOCH_MS = 1_795_000_000_000
+"""The wall clock (ms since 1970) at which a run's own clock is 0."""
+_GREGORIAN_MS = 12_219_292_800_000
+DEFAULTS: Mapping[str, Any] = {
+    "bloom_filter_fp_chance": 0.01,
+    "caching": {"keys": "ALL", "rows_per_partition": "NONE"},
+    "comment": "",
+    "compaction": {
+        "class": "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy",
+        "max_threshold": "32",
+        "min_threshold": "4",
+    },
+    "compression": {"chunk_length_in_kb": "16", "class": "org.apache.cassandra.io.compress.LZ4Compressor"},
+    "default_time_to_live": 0,
+    "flags": ["compound"],
+    "gc_grace_seconds": 864000,
+    "speculative_retry": "99p",
+}
+"""The options of a table for which no statement asked."""
+_PACKAGES = {"compaction": "org.apache.cassandra.db.compaction.", "compression": "org.apache.cassandra.io.compress."}
 
 
 @dataclass
@@ -52,6 +73,8 @@ class PerfectCluster:
 
     def __init__(self) -> None:
         self.keyspaces: dict[str, Keyspace] = {}
+        self.now_ms = 0
+        """The time of the next change on the run's own clock; ids and drops of columns carry it."""
         self._ids = 0
 
     def apply(self, change: Invoke) -> bool:
@@ -83,10 +106,10 @@ class PerfectCluster:
         self._ids += 1
         keyspace.tables[value["name"]] = {
             "columns": {column: [cql_type, kind] for column, cql_type, kind in value["columns"]},
-            "options": {"comment": "", "gc_grace_seconds": 864000} | dict(value.get("options") or {}),
+            "options": {**DEFAULTS, **_completed(value.get("options") or {})},
             "indexes": {},
             "dropped": {},
-            "id": f"{self._ids:032x}",
+            "id": self._id(),
         }
         return True
 
@@ -118,7 +141,7 @@ class PerfectCluster:
             return False
         if any(view["base"] == value["name"] for view in keyspace.views.values()):
             return False
-        table["dropped"][column] = table["columns"].pop(column)[0]
+        table["dropped"][column] = (table["columns"].pop(column)[0], EPOCH_MS + self.now_ms)
         return True
 
     def _rename_column(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
@@ -129,14 +152,14 @@ class PerfectCluster:
             return False
         if value["column"] in table["indexes"].values() or keyspace.views:
             return False
-        table["columns"][value["to"]] = table["columns"].pop(value["column"])
+        table["columns"] = _renamed(table["columns"], value["column"], value["to"])
         return True
 
     def _alter_options(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         table = keyspace.tables.get(value["name"])
         if table is None:
             return False
-        table["options"] |= value["options"]
+        table["options"] |= _completed(value["options"])
         return True
 
     def _create_type(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
@@ -156,7 +179,7 @@ class PerfectCluster:
         fields = keyspace.types.get(value["name"])
         if fields is None or value["field"] not in fields or value["to"] in fields:
             return False
-        fields[value["to"]] = fields.pop(value["field"])
+        keyspace.types[value["name"]] = _renamed(fields, value["field"], value["to"])
         return True
 
     def _drop_type(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
@@ -192,8 +215,13 @@ class PerfectCluster:
         if not all(column in table["columns"] for column in value["primary_key"]):
             return False
         self._ids += 1
-        keyspace.views[value["name"]] = {**value, "id": f"{self._ids:032x}"}
+        keyspace.views[value["name"]] = {**value, "id": self._id()}
         return True
+
+    def _id(self) -> str:
+        """A time uuid of this moment."""
+        ticks = (EPOCH_MS + _GREGORIAN_MS + self.now_ms) * 10_000 + self._ids
+        return f"{ticks & 0xFFFFFFFF:08x}{ticks >> 32 & 0xFFFF:04x}1{ticks >> 48:03x}8000{self._ids:012x}"
 
     def _drop_view(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         return keyspace.views.pop(value["name"], None) is not None
@@ -212,10 +240,16 @@ class PerfectCluster:
 
     # ── what a node tells ────────────────────────────────────────────────────────────────────────────────────────────
 
+    @property
+    def version(self) -> str:
+        """A digest of everything."""
+        objects = [[name, _objects(keyspace)] for name, keyspace in sorted(self.keyspaces.items())]
+        return str(uuid5(NAMESPACE_OID, orjson.dumps(objects).decode()))
+
     def rows(self, node: str, phase: str, sample: int, time: int) -> list[dict[str, Any]]:
         """Everything, as one reading of one node."""
         told: list[tuple[str, str | None, str | None, str | None, Any]] = [
-            ("version", None, None, f"{self._ids}", {"epoch": None})
+            ("version", None, None, self.version, {"epoch": None})
         ]
         for name, keyspace in self.keyspaces.items():
             told += _told(name, keyspace)
@@ -236,45 +270,79 @@ class PerfectCluster:
         ]
 
 
+def _renamed(parts: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    return {new if name == old else name: entry for name, entry in parts.items()}
+
+
+def _completed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as schema tables have them: maps with every key that has a default, and classes with their packages."""
+    return {
+        name: _completed_map(name, entry) if isinstance(entry, Mapping) else entry for name, entry in options.items()
+    }
+
+
+def _completed_map(option: str, given: Mapping[str, Any]) -> dict[str, str]:
+    shown = {key: str(entry) for key, entry in given.items()}
+    if "class" in shown and "." not in shown["class"]:
+        shown["class"] = _PACKAGES.get(option, "") + shown["class"]
+    default = DEFAULTS.get(option, {})
+    alike = isinstance(default, Mapping) and shown.get("class", default.get("class")) == default.get("class")
+    return {**default, **shown} if alike else shown
+
+
 def _told(name: str, keyspace: Keyspace) -> list[tuple[str, str | None, str | None, str | None, Any]]:
-    replication = {key: str(entry) for key, entry in keyspace.replication.items()}
-    told: list[tuple[str, str | None, str | None, str | None, Any]] = [
-        ("keyspace", name, None, None, {"replication": replication, "durable_writes": True}),
-        ("live", name, None, None, {"kind": "keyspace", "statement": f"CREATE KEYSPACE {name}"}),
-    ]
-    for table_name, table in keyspace.tables.items():
-        told.append(("table", name, table_name, table["id"], _table(table)))
-        columns = [[column, *rest] for column, rest in table["columns"].items()]
-        text = statement("create-table", {"keyspace": name, "name": table_name, "columns": columns})
-        told.append(("live", name, table_name, None, {"kind": "table", "statement": text}))
-        told += [
-            ("live", name, index, None, {"kind": "index", "statement": f"CREATE INDEX {index}"})
-            for index in table["indexes"]
-        ]
-    for type_name, fields in keyspace.types.items():
-        told.append(("type", name, type_name, None, {"fields": list(map(list, fields.items()))}))
-    told += [("function", name, function, None, value) for function, value in keyspace.functions.items()]
-    told += [("aggregate", name, aggregate, None, value) for aggregate, value in keyspace.aggregates.items()]
-    for view_name, view in keyspace.views.items():
-        base = keyspace.tables[view["base"]]
-        key = view["primary_key"]
-        columns = {c: [t, "partition_key" if c == key[0] else "regular"] for c, (t, _) in base["columns"].items()}
-        definition = _table({**base, "columns": columns, "indexes": {}, "options": {}})
-        definition |= {"base_table_id": base["id"], "base_table_name": view["base"]}
-        told.append(("view", name, view_name, view["id"], definition))
+    told: list[tuple[str, str | None, str | None, str | None, Any]] = []
+    for kind, within, identity, definition in _objects(keyspace):
+        told.append((kind, name, within, identity, definition))
+        for live, live_name, text in described(kind, name, within or "", definition):
+            told.append(("live", name, live_name, None, {"kind": live, "statement": text}))
     return told
+
+
+def _objects(keyspace: Keyspace) -> list[tuple[str, str | None, str | None, Any]]:
+    """(kind, name, id, definition) of everything that is on disk."""
+    replication = {key: str(entry) for key, entry in keyspace.replication.items()}
+    found: list[tuple[str, str | None, str | None, Any]] = [
+        ("keyspace", None, None, {"replication": replication, "durable_writes": True})
+    ]
+    found += [("table", name, table["id"], _table(table)) for name, table in keyspace.tables.items()]
+    found += [
+        ("type", name, None, {"fields": list(map(list, fields.items()))}) for name, fields in keyspace.types.items()
+    ]
+    for kind, routines, parts in (
+        ("function", keyspace.functions, ("arguments", "returns", "body")),
+        ("aggregate", keyspace.aggregates, ("arguments", "state_function", "state_type", "final_function")),
+    ):
+        found += [(kind, name, None, {part: asked.get(part) for part in parts}) for name, asked in routines.items()]
+    found += [("view", name, view["id"], _view(view, keyspace)) for name, view in keyspace.views.items()]
+    return found
+
+
+def _view(view: Mapping[str, Any], keyspace: Keyspace) -> dict[str, Any]:
+    base = keyspace.tables[view["base"]]
+    key = view["primary_key"]
+    kinds = {column: "clustering" if place else "partition_key" for place, column in enumerate(key)}
+    ordered = [*key, *(column for column in base["columns"] if column not in key)]
+    columns = {column: [base["columns"][column][0], kinds.get(column, "regular")] for column in ordered}
+    where = " AND ".join(f"{column} IS NOT NULL" for column in key)
+    options = {name: value for name, value in DEFAULTS.items() if name not in {"flags", "default_time_to_live"}}
+    options |= {"include_all_columns": True, "where_clause": where}
+    definition = _table({"columns": columns, "dropped": {}, "indexes": {}, "options": options})
+    return {**definition, "base_table_id": base["id"], "base_table_name": view["base"]}
 
 
 def _table(table: Mapping[str, Any]) -> dict[str, Any]:
     positions = {"partition_key": 0, "clustering": 0}
-    columns = {}
+    columns: dict[str, dict[str, Any]] = {}
     for column, (cql_type, kind) in table["columns"].items():
         columns[column] = {"type": cql_type, "kind": kind, "position": positions.get(kind, -1)}
+        if kind == "clustering":
+            columns[column]["order"] = "asc"
         if kind in positions:
             positions[kind] += 1
     return {
         "columns": columns,
-        "dropped_columns": {column: {"type": t, "dropped_time": "0"} for column, t in table["dropped"].items()},
+        "dropped_columns": {name: {"type": t, "dropped_time": at} for name, (t, at) in table["dropped"].items()},
         "options": table["options"],
         "indexes": {index: {"kind": "COMPOSITES", "target": column} for index, column in table["indexes"].items()},
     }
@@ -303,6 +371,7 @@ def run(requests: Sequence[Request]) -> Records:
     rows: list[dict[str, Any]] = []
     for number, request in enumerate(requests):
         point = (number + 1) * 100
+        cluster.now_ms = point
         did = request.fate not in {"refused", "never"} and cluster.apply(request.change)
         events += _ends(number, request, point, did=did)
         for bit, node in enumerate(NODES):

@@ -6,7 +6,8 @@ they name are there, and out of whatever takes them away. Nothing a workload doe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -33,13 +34,16 @@ def perfect_run(workload: Workload, context: Context, *, line: str) -> Records:
     run = _Run(line)
     run.boot("boot")
     for phase, label in _PHASES:
-        run.phase(carry_out(workload, phase, context, label=label))
+        with run.phase_of(phase):
+            run.phase(carry_out(workload, phase, context, label=label))
     for label in ("settled", "restarted"):
         if label == "restarted":
             run.boot("restart")
-        run.read(label)
-        for phase in _JUDGING:
-            run.phase(carry_out(workload, phase, context, label=label))
+        run.settle(label)
+        with run.phase_of(f"final-{label}"):
+            run.read(label)
+            for phase in _JUDGING:
+                run.phase(carry_out(workload, phase, context, label=label))
     return run.records()
 
 
@@ -67,12 +71,28 @@ class _Run:
         self._logs: list[dict[str, Any]] = []
 
     def boot(self, phase: str) -> None:
-        for node in NODES:
-            value = {"phase": phase, "served": True, "seconds": 1.0, "exit_code": None, "first_error": None}
-            self._event(self._now, NEMESIS, "info", "node-start", node, None, value)
-            first = {"level": "INFO", "thread": "main", "message": "Starting", "timestamp": None, "stack": None}
-            self._logs.append({"node": node, "boot": int(phase != "boot"), "line": 1, **first})
-        self._now += 1
+        with self.phase_of(phase):
+            for node in NODES:
+                value = {"phase": phase, "served": True, "seconds": 1.0, "exit_code": None, "first_error": None}
+                self._event(self._now, NEMESIS, "info", "node-start", node, None, value)
+                first = {"level": "INFO", "thread": "main", "message": "Starting", "timestamp": None, "stack": None}
+                self._logs.append({"node": node, "boot": int(phase != "boot"), "line": 1, **first})
+            self._now += 1
+
+    @contextmanager
+    def phase_of(self, phase: str) -> Iterator[None]:
+        """Note that a phase of the conductor begins and ends."""
+        self._event(self._now, NEMESIS, "info", "phase", None, None, {"phase": phase, "state": "begins"})
+        yield
+        self._event(self._now, NEMESIS, "info", "phase", None, None, {"phase": phase, "state": "ends"})
+
+    def settle(self, label: str) -> None:
+        """Note that all nodes came to one schema version."""
+        with self.phase_of(f"settle-{label}"):
+            versions = dict.fromkeys(NODES, self._cluster.version)
+            value = {"phase": label, "agreed": True, "seconds": 0.5, "versions": versions}
+            self._event(self._now, NEMESIS, "info", "settle", None, None, value)
+            self._now += 0.5
 
     def phase(self, done: list[Done]) -> None:
         for one in done:
@@ -92,7 +112,7 @@ class _Run:
 
     def records(self) -> Records:
         """Everything, in order of time."""
-        self._events.sort(key=lambda event: event["time"])
+        self._events.sort(key=lambda event: event["time"])  # stable: notes of one moment stay in their order
         history = [{**event, "index": index} for index, event in enumerate(self._events)]
         return Records.of(
             pa.Table.from_pylist(history, schema=HISTORY),
@@ -104,16 +124,17 @@ class _Run:
         worker = one.worker
         ends = self._now + one.ended - 1e-6  # whoever goes on does so afterwards
         self._event(self._now + one.begun, worker.index, "invoke", step.f, worker.node, step.key, step.value)
-        answer = self._answer(step)
+        answer = self._answer(one, step)
         if answer is None:
             error = "InvalidRequest: it cannot be done"
             self._event(ends, worker.index, "fail", step.f, worker.node, step.key, None, error)
         else:
             self._event(ends, worker.index, "ok", step.f, worker.node, step.key, answer)
 
-    def _answer(self, step: Invoke) -> Any | None:
+    def _answer(self, one: Done, step: Invoke) -> Any | None:
         value = step.value
         if step.f in SCHEMA_CHANGES:
+            self._cluster.now_ms = int((self._now + one.ended) * 1000) - 1
             if not self._cluster.apply(step):
                 return None
             self._forget(step.f, value)

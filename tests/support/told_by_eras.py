@@ -68,7 +68,7 @@ def _definition(row: Mapping[str, Any], definition: dict[str, Any], line: str) -
         case "table" if thrift:
             return _thrift_table(definition, line)
         case "table" if line < "3":
-            dropped = {name: {"type": None, "dropped_time": 0} for name in definition["dropped_columns"]}
+            dropped = {name: {**entry, "type": None} for name, entry in definition["dropped_columns"].items()}
             return {**definition, "dropped_columns": dropped if line >= "2.0" else {}}
     return definition
 
@@ -89,7 +89,9 @@ def _memory(row: Mapping[str, Any], definition: Mapping[str, Any], line: str) ->
         yield {"kind": "keyspace", "statement": f"CREATE KEYSPACE {row['keyspace']}"}
     if line == "1.1" and row["kind"] == "table":
         columns = ", ".join(f"{name} {column['type']}" for name, column in definition["columns"].items())
-        yield {"kind": "table", "statement": f"CREATE TABLE {row['keyspace']}.{row['name']} ({columns}) WITH id = 1000"}
+        key = ", ".join(name for name, column in definition["columns"].items() if column["kind"] == "partition_key")
+        text = f"CREATE TABLE {row['keyspace']}.{row['name']} ({columns}, PRIMARY KEY ({key}))"
+        yield {"kind": "table", "statement": f"{text} WITH id = {int(row['id'], 16)}"}
     if line >= "1.2" and row["kind"] in {"table", "view"}:
         columns_told = {name: column["type"] for name, column in definition["columns"].items()}
         yield {"kind": row["kind"], "columns": columns_told}

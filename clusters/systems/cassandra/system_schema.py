@@ -124,14 +124,7 @@ def _tables(query: Query) -> Iterator[Stored]:
     for key in sorted(heads.keys() | columns.keys() | indexes.keys()):
         kind, row = heads.get(key, ("table", {}))
         described: dict[str, JSON] = {
-            "columns": {
-                column["column_name"]: {
-                    "type": column["type"],
-                    "kind": column["kind"],
-                    "position": column["position"],
-                }
-                for column in columns.get(key, ())
-            },
+            "columns": {column["column_name"]: _column(column) for column in columns.get(key, ())},
             "dropped_columns": {
                 column["column_name"]: {"type": column["type"], "dropped_time": column["dropped_ms"]}
                 for column in dropped.get(key, ())
@@ -149,6 +142,14 @@ def _tables(query: Query) -> Iterator[Stored]:
             described |= {"base_table_id": base.hex if base else None, "base_table_name": row.get("base_table_name")}
         identity = row.get("id")
         yield kind, key[0], key[1], identity.hex if identity is not None else None, described
+
+
+def _column(row: Mapping[str, Any]) -> dict[str, JSON]:
+    """Describe a column; `order` (asc, desc) only of a clustering column."""
+    described: dict[str, JSON] = {"type": row["type"], "kind": row["kind"], "position": row["position"]}
+    if row["kind"] == "clustering" and row.get("clustering_order") is not None:
+        described["order"] = row["clustering_order"]
+    return described
 
 
 def _grouped(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:

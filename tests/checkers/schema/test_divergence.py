@@ -130,7 +130,7 @@ def test_dropped_columns_that_differ_are_a_hidden_divergence() -> None:
 MEMORY = (
     "settled n1,n2 table k.t id=1 a:int* c:int",
     "settled n1,n2 keyspace k",
-    "settled n1,n2 live k CREATE KEYSPACE k WITH replication = {'class': 'S', 'replication_factor': '3'}",
+    "settled n1,n2 live k CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': '3'}",
 )
 
 
@@ -190,14 +190,35 @@ def test_columns_in_memory_only_or_on_disk_only_are_found() -> None:
     [
         "CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x, y (z)'",
         "CREATE TABLE k.t (\n    a int,\n    c int,\n    PRIMARY KEY (a)\n)",
-        'CREATE TABLE k.t ("a" int, c int static, PRIMARY KEY ((a)))',
-        "CREATE TABLE IF NOT EXISTS k.t (a int PRIMARY KEY, c frozen<map<int, tuple<int, int>>>)",
+        'CREATE TABLE k.t ("a" int, c  INT, PRIMARY KEY ((a)))',
+        "CREATE TABLE IF NOT EXISTS k.t (a int PRIMARY KEY, c int)",
         "/* Warning: not reproducible */ CREATE TABLE k.t (a int PRIMARY KEY, c int)",
-        "no statement at all",
     ],
 )
 def test_the_same_columns_in_any_spelling_are_no_divergence(statement: str) -> None:
-    assert types([*MEMORY, f"settled n1,n2 live k.t {' '.join(statement.split())}"]) == []
+    found = verdict([*MEMORY, f"settled n1,n2 live k.t {' '.join(statement.split())}"])
+    assert (found.valid, found.anomalies) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("statement", "difference"),
+    [
+        ("CREATE TABLE k.t (a int, c int static, PRIMARY KEY (a))", "another definition of column c"),
+        ("CREATE TABLE k.t (a int PRIMARY KEY, c text)", "another definition of column c"),
+        ("CREATE TABLE k.t (a int, c int, PRIMARY KEY (a, c))", "another definition of column c"),
+        ("CREATE TABLE k.s (a int PRIMARY KEY, c int)", "is described under the name k.s"),
+    ],
+)
+def test_a_definition_in_memory_that_differs_from_the_one_on_disk_is_found(statement: str, difference: str) -> None:
+    found = finding([*MEMORY, f"settled n1,n2 live k.t {statement}"])
+    assert found.type == "memory-disk-divergence"
+    assert difference in found.evidence["difference"]
+
+
+def test_a_description_that_is_not_understood_is_a_doubt() -> None:
+    found = verdict([*MEMORY, "settled n1,n2 live k.t no statement at all"])
+    assert found.valid == "unknown"
+    assert {doubt.kind for doubt in found.doubts} == {"unread"}
 
 
 def test_a_dropped_column_in_a_statement_for_restoring_is_no_divergence() -> None:

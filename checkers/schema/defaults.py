@@ -1,0 +1,271 @@
+"""Defaults: an option that no change set is the same for all tables.
+
+A statement names some options, and the server gives the others their defaults. So two tables whose changes name neither of
+two values cannot have both: one of them was changed by a request that was refused, or by none. Judges the options of every
+table and view on each node's disk and in its memory, and the kinds of indexes.
+Finds: `unasked-option`.
+Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
+
+Only options of tables are compared that were created in this history, whose strategy of compaction and whose replication are
+alike, because defaults depend on them. Options that follow from the columns of a table are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+import orjson
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
+from schemaquake.checkers.evidence.option_values import stored_name
+from schemaquake.checkers.evidence.schema_changes import SchemaObject
+from schemaquake.checkers.evidence.statements import parse_statement
+from schemaquake.checkers.findings.argument import Argument
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing, where
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+
+__all__ = ["Defaults"]
+
+_OF_COLUMNS: Final = frozenset(
+    {
+        *(
+            "column_aliases",
+            "column_type",
+            "comparator",
+            "comparator_type",
+            "default_validation_class",
+            "default_validator",
+        ),
+        *("is_dense", "key_alias", "key_aliases", "key_validation_class", "key_validator", "subcomparator"),
+        *("subcomparator_type", "type", "value_alias", "where_clause", "include_all_columns", "clustering_order"),
+        *("cf_id", "id", "compact_storage"),
+    }
+)
+"""Options that follow from what a table is, not from a default."""
+_BY_MEMORY: Final = "memtable_"
+"""Beginning of the names of options whose defaults up to 1.0 depend on the memory of the node that made the table."""
+
+
+class Defaults:
+    """Options that nobody set are alike."""
+
+    name = "defaults"
+    scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = ("unasked-option",)
+    vouches: bool = True
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every option by which tables can be compared. Unknown without final readings."""
+        return judge(self.name, records, _find, limit_s=limit_s)
+
+
+class _Question(NamedTuple):
+    """One option of things that have the same default for it. `option` is `name` or, within a map, `name.key`."""
+
+    side: str
+    conditions: str
+    option: str
+
+
+@dataclass(slots=True)
+class _Answers:
+    """The values of one option that nobody set, as JSON, with the objects that show them."""
+
+    shown: dict[str, set[SchemaObject]] = field(default_factory=dict)
+
+
+def _find(case: Evidence) -> Findings:
+    parts = PossibleParts(case.changes)
+    found: dict[tuple[_Question, SchemaObject], dict[str, dict[str, tuple[str, str]]]] = {}
+    questions: set[_Question] = set()
+    for schema in case.readings.schemas:
+        for question, answers in _asked(schema, parts).items():
+            questions.add(question)
+            for subject, shown, usual in _apart(answers):
+                found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
+    for question, subject in sorted(found):
+        yield _anomaly(case, question, subject, found[question, subject])
+    yield from [None] * len(questions - {question for question, _ in found})
+
+
+def _apart(answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
+    """Yield each object that differs, its value, and the value of most: of all objects, if no value has the most."""
+    if len(answers.shown) < 2:
+        return
+    ordered = sorted(answers.shown.items(), key=lambda item: (-len(item[1]), item[0]))
+    (usual, most), (next_usual, second) = ordered[:2]
+    for shown, subjects in ordered if len(most) == len(second) else ordered[1:]:
+        for subject in sorted(subjects):
+            yield subject, shown, next_usual if shown == usual else usual
+
+
+# ── options that nobody set ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answers]:
+    """Map each question to its answers, from one node's reading."""
+    asked: dict[_Question, _Answers] = {}
+    for side, told in _told(schema, parts).items():
+        listed = _listed(side, told)
+        for subject, table, options in told:
+            flat = _flat(options)
+            for option in sorted(name for name in listed[subject.kind] if _has_place(name, options)):
+                if _is_default(option, options, subject, parts):
+                    question = _Question(side, _conditions(schema, subject, table, option, options), option)
+                    _answer(asked, question, subject, flat.get(option))
+    for (keyspace, name), table in schema.tables.items():
+        for index, definition in table.indexes.items():
+            subject = SchemaObject("index", keyspace, index)
+            if parts.is_known(subject) and ("table", keyspace, name) not in schema.derived:
+                for side, option, value in _of_index(schema, subject, definition):
+                    _answer(asked, _Question(side, "index", option), subject, value)
+    return asked
+
+
+def _answer(asked: dict[_Question, _Answers], question: _Question, subject: SchemaObject, value: JSON) -> None:
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    asked.setdefault(question, _Answers()).shown.setdefault(text, set()).add(subject)
+
+
+def _told(
+    schema: NodeSchema, parts: PossibleParts
+) -> Mapping[str, Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]]:
+    """Map each side to the options that every table and view of the history has there."""
+    told: dict[str, list[tuple[SchemaObject, Table, Mapping[str, JSON]]]] = {}
+    derived = schema.derived
+    for kind, relations in (("table", schema.tables), ("view", schema.views)):
+        for key, table in relations.items():
+            subject = SchemaObject(kind, *key)
+            if table.has_own_row and (kind, *key) not in derived and parts.is_known(subject):
+                for side, options in _sides(schema, subject, table):
+                    told.setdefault(side, []).append((subject, table, options))
+    return told
+
+
+def _listed(
+    side: str, relations: Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]
+) -> Mapping[str, frozenset[str]]:
+    """Map tables and views to the options that any of them has: one that no view has is no option of views.
+
+    On disk, where both have the same options but for a few that only tables have, tables lack what only views have.
+    """
+    of_kind = {
+        kind: frozenset(name for subject, _, options in relations if subject.kind == kind for name in _flat(options))
+        for kind in ("table", "view")
+    }
+    return {**of_kind, "table": of_kind["table"] | of_kind["view"]} if side == "disk" else of_kind
+
+
+def _has_place(option: str, options: Mapping[str, JSON]) -> bool:
+    """Tell if the object can have that entry: one of a map only where it has the map."""
+    name, _, key = option.partition(".")
+    return not key or isinstance(options.get(name), Mapping)
+
+
+def _of_index(schema: NodeSchema, subject: SchemaObject, index: Mapping[str, JSON]) -> Iterator[tuple[str, str, JSON]]:
+    """Yield (side, option, value): an index is of the kind that the server chooses, for no statement names one."""
+    if index.get("kind") is not None or not schema.follows_log:
+        yield schema.source, "kind", index.get("kind")
+    live = schema.live.get(subject)
+    if live is not None and live.statement is not None:
+        yield "statement", "USING", live.statement.rpartition(")")[2].strip(" ;")
+
+
+def _sides(schema: NodeSchema, subject: SchemaObject, table: Table) -> Iterator[tuple[str, Mapping[str, JSON]]]:
+    yield schema.source, table.options
+    live = schema.live.get(subject)
+    if live is not None and live.statement is not None:
+        statement = parse_statement(subject.kind, live.statement)
+        if statement is not None:
+            yield "statement", statement.definition.get("options") or {}
+
+
+def _conditions(
+    schema: NodeSchema, subject: SchemaObject, table: Table, option: str, options: Mapping[str, JSON]
+) -> str:
+    """Render everything on which the default of an option may depend."""
+    compaction = options.get("compaction") or options.get("compaction_strategy")
+    strategy = compaction.get("class") if isinstance(compaction, Mapping) else compaction
+    if option.partition(".")[0].startswith("compaction") and option.partition(".")[2] in {"", "class"}:
+        strategy = None
+    own = options.get(option.partition(".")[0])
+    # Other keys of a map have defaults that depend on its class.
+    of_class = own.get("class") if isinstance(own, Mapping) and option.partition(".")[2] not in {"", "class"} else None
+    replication = (schema.keyspaces.get(subject.keyspace) or {}).get("replication")
+    counts = any("counter" in column.type for column in table.columns.values())
+    return orjson.dumps([strategy, of_class, replication, counts], option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """Return the options with the entries of maps apart, as `name.key`, without those that follow from the columns."""
+    flat: dict[str, JSON] = {}
+    for name, value in options.items():
+        if name in _OF_COLUMNS or name.startswith(_BY_MEMORY):
+            continue
+        if isinstance(value, Mapping):
+            flat[name] = "a map"
+            flat |= {f"{name}.{key}": entry for key, entry in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _is_default(option: str, options: Mapping[str, JSON], subject: SchemaObject, parts: PossibleParts) -> bool:
+    """Tell if no change that may have been the last set this option of the object."""
+    name, _, key = option.partition(".")
+    values = [value.value for value in parts.values(Part(subject, "option", name)) if value.value is not DEFAULT]
+    if not values:
+        return True
+    # Keys that a map does not name have defaults too, which depend on its class.
+    if not key or not isinstance(options.get(name), Mapping):
+        return False
+    named = {stored_name(str(one)) for value in values if isinstance(value, Mapping) for one in value}
+    return key not in named
+
+
+# ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _anomaly(
+    case: Evidence,
+    question: _Question,
+    subject: SchemaObject,
+    readings: Mapping[str, Mapping[str, tuple[str, str]]],
+) -> Anomaly:
+    operations = [
+        operation
+        for operation in case.changes.all
+        if operation.key == subject.key and (operation.f.startswith(("create-", "alter-")))
+    ][-LIMITS.suspects :]
+    shown = sorted({value for nodes in readings.values() for value, _ in nodes.values()})
+    usual = sorted({value for nodes in readings.values() for _, value in nodes.values()})
+    place = "in memory" if question.side in {"statement", "memory"} else "on disk"
+    return anomaly(
+        "unasked-option",
+        objects=[subject.key],
+        nodes=[node for nodes in readings.values() for node in nodes],
+        ops=[operation.index for operation in operations],
+        evidence={"option": question.option, "place": place, "readings": _readings(readings)},
+        explanation=Argument(
+            operations,
+            f"no change that can have happened sets {question.option} of {subject.kind} {subject.key}, and others that "
+            f"were created alike, and not changed since, have {listing(usual)}.",
+            f"{where(readings, 'has', 'have')} it as {listing(shown)} {place}.",
+        ),
+    )
+
+
+def _readings(readings: Mapping[str, Mapping[str, tuple[str, str]]]) -> JSON:
+    return {
+        phase: {node: {"shown": shown, "others": usual} for node, (shown, usual) in nodes.items()}
+        for phase, nodes in readings.items()
+    }

@@ -1,0 +1,183 @@
+"""Possible parts: the definitions that each part of an object can have after the changes that may have happened.
+
+A part is a column, a field, an option, or the whole of a function, an aggregate, an index, a view or a replication. Every possible
+change that sets it is a write. A write is superseded if a change that certainly took effect after it set the same part,
+or created or dropped the whole object; any other write may be the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, certainly_applied, target
+from schemaquake.harness.model.operation import JSON
+
+__all__ = ["ABSENT", "DEFAULT", "Part", "PossibleParts", "PossibleValue", "RenamedFrom"]
+
+ABSENT: Final = "absent"
+"""The value that a change gives a column or field which is not there after it."""
+DEFAULT: Final = {"default": True}
+"""The value of an option that a CREATE TABLE does not name."""
+_WHOLE: Final = "whole"
+
+
+class Part(NamedTuple):
+    """One part of an object: `aspect` is column, field, option or whole; `name` is that of the column, field or option, else ""."""
+
+    subject: SchemaObject
+    aspect: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedFrom:
+    """The value of a column or field that got its name by a rename: the one that the part had under its old name."""
+
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class PossibleValue:
+    """One value of a part, and the change that gives it.
+
+    `origin` is the change that made the part, and the name that it had then: those of this value, unless it was renamed.
+    """
+
+    operation: PairedOperation
+    value: Any
+    origin: tuple[PairedOperation, str]
+
+
+@dataclass(slots=True)
+class _Life:
+    """The possible changes of one object as a whole; `settled` is the latest begin (ns) of a certain CREATE or DROP of it."""
+
+    creates: list[PairedOperation] = field(default_factory=list)
+    settled: int = -1
+
+
+class PossibleParts:
+    """The possible values of every part of every object that the history's changes created."""
+
+    def __init__(self, changes: SchemaChanges) -> None:
+        """Collect the writes of every part."""
+        self._changes = changes
+        self._writes: dict[Part, list[PossibleValue]] = {}
+        self._lives: dict[SchemaObject, _Life] = {}
+        names: dict[tuple[SchemaObject, str], set[str]] = {}
+        for operation in changes.possible:
+            for part, value in _written(operation):
+                self._writes.setdefault(part, []).append(PossibleValue(operation, value, (operation, part.name)))
+                names.setdefault((part.subject, part.aspect), set()).add(part.name)
+        for subject in changes.objects:
+            life = self._lives[subject] = _Life(list(changes.creates(subject)))
+            for create in life.creates:
+                self._leave_out(create, subject, names)
+            ends = (*life.creates, *changes.drops(subject))
+            life.settled = max((end.invoked for end in ends if certainly_applied(end)), default=-1)
+
+    def _leave_out(
+        self, create: PairedOperation, subject: SchemaObject, names: Mapping[tuple[SchemaObject, str], set[str]]
+    ) -> None:
+        """Add that a CREATE makes its object without the columns, fields and options that only other changes name."""
+        declared = {part for part, _ in _written(create)}
+        for aspect, value in (("column", ABSENT), ("field", ABSENT), ("option", DEFAULT)):
+            for name in names.get((subject, aspect), ()):
+                part = Part(subject, aspect, name)
+                if part not in declared:
+                    self._writes.setdefault(part, []).append(PossibleValue(create, value, (create, name)))
+
+    def is_known(self, subject: SchemaObject) -> bool:
+        """Tell if everything that this object may contain was asked for in the history: it, or its keyspace, was created in it.
+
+        A statement in free text may have done anything.
+        """
+        life = self._lives.get(subject)
+        if life is None or not life.creates or self._changes.texts(subject.keyspace):
+            return False
+        keyspace = self._lives.get(SchemaObject("keyspace", subject.keyspace, ""))
+        births = (*life.creates, *(keyspace.creates if keyspace is not None else ()))
+        return any(certainly_applied(create) for create in births)
+
+    def values(self, part: Part) -> Sequence[PossibleValue]:
+        """Return the values that the part can have, without those that are superseded; renames are followed."""
+        writes = self._writes.get(part, ())
+        certain = (write.operation.invoked for write in writes if certainly_applied(write.operation))
+        life = self._lives.get(part.subject)
+        settled = max((*certain, -1 if life is None else life.settled), default=-1)
+        return list(self._followed((write for write in writes if not _before(write.operation, settled)), {part}))
+
+    def all_values(self, part: Part) -> Sequence[PossibleValue]:
+        """Return every value that the part may ever have had; renames are followed."""
+        return list(self._followed(self._writes.get(part, ()), {part}))
+
+    def _followed(self, writes: Iterable[PossibleValue], seen: set[Part]) -> Iterator[PossibleValue]:
+        for write in writes:
+            if not isinstance(write.value, RenamedFrom):
+                yield write
+            elif write.value.part not in seen:
+                # The old name may have had any of its values when it was renamed.
+                old = self._followed(self._writes.get(write.value.part, ()), seen | {write.value.part})
+                yield from (replace(one, operation=write.operation) for one in old if one.value != ABSENT)
+
+    def operations(self, subject: SchemaObject) -> Sequence[PairedOperation]:
+        """Return the possible changes of this object that set anything of it."""
+        return self._changes.on(subject)
+
+
+def _before(operation: PairedOperation, time: int) -> bool:
+    """Tell if an operation had certainly ended before that time (ns)."""
+    return operation.type != "info" and operation.completed is not None and operation.completed < time
+
+
+def _written(operation: PairedOperation) -> Iterator[tuple[Part, JSON | RenamedFrom]]:
+    """List the parts that one change sets, with their values."""
+    subject, argument = target(operation), operation.argument
+    match operation.f:
+        case "create-table":
+            yield from ((Part(subject, "column", name), value) for name, value in _columns(argument["columns"]))
+            yield from _options(subject, argument.get("options") or {})
+        case "alter-options":
+            yield from _options(subject, argument["options"])
+        case "add-column":
+            name, cql_type = argument["column"]
+            static = cql_type.lower().endswith(" static")
+            text = cql_type[: -len(" static")] if static else cql_type
+            column = {"type": text, "kind": "static" if static else "regular", "position": -1}
+            yield Part(subject, "column", name), column
+        case "drop-column":
+            yield Part(subject, "column", argument["column"]), ABSENT
+        case "create-type":
+            yield from ((Part(subject, "field", name), {"type": cql_type}) for name, cql_type in argument["fields"])
+        case "add-field":
+            yield Part(subject, "field", argument["field"][0]), {"type": argument["field"][1]}
+        case "rename-column" | "rename-field":
+            aspect = operation.f.removeprefix("rename-")
+            old = Part(subject, aspect, argument[aspect])
+            yield old, ABSENT
+            yield Part(subject, aspect, argument["to"]), RenamedFrom(old)
+        case "create-keyspace" | "alter-keyspace":
+            yield Part(subject, _WHOLE), {"replication": argument["replication"]}
+        case "create-function" | "create-aggregate" | "create-index" | "create-view":
+            yield Part(subject, _WHOLE), {key: v for key, v in argument.items() if key not in _NAMES}
+
+
+def _options(subject: SchemaObject, options: Mapping[str, JSON]) -> Iterator[tuple[Part, JSON]]:
+    return ((Part(subject, "option", name.lower()), value) for name, value in options.items())
+
+
+_NAMES: Final = frozenset({"keyspace", "name", "if_not_exists"})
+
+
+def _columns(declared: Iterable[Sequence[str]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    positions = {"partition_key": 0, "clustering": 0}
+    for name, cql_type, kind in declared:
+        column: dict[str, Any] = {"type": cql_type, "kind": kind, "position": positions.get(kind, -1)}
+        if kind == "clustering":
+            column["order"] = "asc"
+        if kind in positions:
+            positions[kind] += 1
+        yield name, column

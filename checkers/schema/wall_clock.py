@@ -1,0 +1,69 @@
+"""Wall clock: the time of day at which a change can have happened, from the times that nodes themselves recorded.
+
+A run's own clock counts from its start, and nothing says when that was. But an id that is a time uuid (RFC 4122, version 1) carries the
+time of day at which its table was created, and the CREATE has a time on the run's clock: together they set the one against the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied
+
+__all__ = ["WallClock"]
+
+_HEX_DIGITS: Final = 32
+_GREGORIAN_MS: Final = 12_219_292_800_000
+"""From the beginning of the Gregorian calendar, from which time uuids count, to 1970."""
+_TICKS_A_MS: Final = 10_000
+_NS_A_MS: Final = 1_000_000
+
+
+class WallClock:
+    """The time of day (ms since 1970) at which the run's clock was 0, within bounds; unknown without any time uuid."""
+
+    def __init__(self, case: Evidence) -> None:
+        """Derive the bounds from the ids of tables that were certainly created once."""
+        self._case = case
+        self._earliest: float | None = None
+        self._latest: float | None = None
+        for schema in case.readings.schemas:
+            for (keyspace, name), table in schema.tables.items():
+                creates = case.changes.creates(SchemaObject("table", keyspace, name))
+                created = _time_of(table.id)
+                if created is not None and len(creates) == 1 and certainly_applied(creates[0]):
+                    self._learn(created, creates[0])
+
+    def _learn(self, created: float, create: PairedOperation) -> None:
+        completed = create.completed or create.invoked
+        earliest, latest = created - completed / _NS_A_MS, created - create.invoked / _NS_A_MS
+        self._earliest = earliest if self._earliest is None else min(self._earliest, earliest)
+        self._latest = latest if self._latest is None else max(self._latest, latest)
+
+    def fits(self, operation: PairedOperation, time_ms: int, *, spread_ms: int) -> bool:
+        """Tell if the operation can have had this time of day, by clocks that are at most `spread_ms` apart.
+
+        A statement that names its own time has that one. While a fault was in place any clock may have been wrong.
+        """
+        timestamp = operation.argument.get("timestamp")
+        if timestamp is not None:
+            return time_ms == int(timestamp) // 1000
+        if self._earliest is None or self._latest is None:
+            return True
+        if self._case.notes.active(operation.invoked, operation.completed):
+            return True
+        begins = self._earliest + operation.invoked / _NS_A_MS - spread_ms
+        if time_ms < begins:
+            return False
+        answered = operation.completed if operation.type == "ok" else None
+        return answered is None or time_ms <= self._latest + answered / _NS_A_MS + spread_ms
+
+
+def _time_of(identity: str | None) -> float | None:
+    """Return the time (ms since 1970) in a time uuid's hexadecimal digits; None for any other id."""
+    if identity is None or len(identity) != _HEX_DIGITS or identity[12] != "1" or identity[16] not in "89ab":
+        return None
+    ticks = int(identity[13:16] + identity[8:12] + identity[:8], 16)
+    return ticks / _TICKS_A_MS - _GREGORIAN_MS

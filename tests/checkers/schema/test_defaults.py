@@ -1,0 +1,90 @@
+"""Defaults: an option that no change set is the same for all tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from histories import judged
+
+from schemaquake.checkers.schema.defaults import Defaults
+from schemaquake.harness.model.verdict import Anomaly
+
+KEYSPACE = ("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok")
+TABLES = tuple(
+    line
+    for number, name in enumerate("rst")
+    for line in (
+        f"@{3 + number} p{number} n1 invoke create-table k.{name} a:int* c:int",
+        f"@{10 + number} p{number} n1 ok",
+    )
+)
+SIZE_TIERED = {"class": "SizeTieredCompactionStrategy", "max_threshold": "32", "min_threshold": "4"}
+OPTIONS = {"comment": "", "gc_grace_seconds": 864000, "compaction": SIZE_TIERED}
+ALTER = ('@20 p7 n2 invoke alter-options k.t {"options": {"gc_grace_seconds": 5}}',)
+
+
+def found(history: Sequence[str], **options: dict[str, Any]) -> list[Anomaly]:
+    shown = [
+        f"settled n1,n2 table k.{name} id={number} "
+        + orjson.dumps({"options": {**OPTIONS, **options.get(name, {})}})
+        .decode()
+        .replace("{", '{"columns": {"a": {"type": "int", "kind": "partition_key", "position": 0}}, ', 1)
+        for number, name in enumerate("rst", 1)
+    ]
+    verdict = Defaults().check(judged([*KEYSPACE, *TABLES, *history], ["settled n1,n2 keyspace k", *shown]), limit_s=5)
+    assert verdict.valid is not bool(verdict.anomalies)
+    return list(verdict.anomalies)
+
+
+def test_tables_with_the_same_defaults_are_sound() -> None:
+    assert found([]) == []
+
+
+def test_an_option_that_nobody_set_is_found_although_all_nodes_agree() -> None:
+    (one,) = found([], t={"gc_grace_seconds": 5})
+    assert (one.type, one.objects, one.nodes) == ("unasked-option", ("k.t",), ("n1", "n2"))
+    assert one.evidence["option"] == "gc_grace_seconds"
+    assert one.evidence["readings"]["settled"]["n1"] == {"shown": "5", "others": "864000"}
+
+
+def test_a_refused_option_that_is_set_is_found_and_an_unanswered_one_is_not() -> None:
+    assert found([*ALTER, "@21 p7 n2 fail InvalidRequest: no"], t={"gc_grace_seconds": 5})
+    for answer in ("@21 p7 n2 info Timeout", "@21 p7 n2 ok"):
+        assert found([*ALTER, answer], t={"gc_grace_seconds": 5}) == []
+
+
+def test_an_option_of_a_former_life_is_found() -> None:
+    again = (
+        "@22 p7 n2 invoke drop-table k.t",
+        "@23 p7 n2 ok",
+        "@24 p7 n2 invoke create-table k.t a:int*",
+        "@25 p7 n2 ok",
+    )
+    assert found([*ALTER, "@21 p7 n2 ok", *again], t={"gc_grace_seconds": 5})
+    assert found([*ALTER, "@21 p7 n2 ok", *again]) == []
+
+
+def test_entries_of_a_map_are_options_too() -> None:
+    for entry in ({"max_threshold": "64"}, {"more": "1"}, {"class": "com.example.SizeTieredCompactionStrategy"}):
+        assert found([], t={"compaction": {**SIZE_TIERED, **entry}})
+    lacking = {name: value for name, value in SIZE_TIERED.items() if name != "max_threshold"}
+    assert found([], t={"compaction": lacking})
+
+
+def test_entries_that_no_statement_names_have_the_defaults_of_their_class() -> None:
+    leveled = {"class": "LeveledCompactionStrategy", "sstable_size_in_mb": "160"}
+    alter = ['@20 p7 n2 invoke alter-options k.t {"options": {"compaction": {"class": "LeveledCompactionStrategy"}}}']
+    history = [*alter, "@21 p7 n2 ok"]
+    # The defaults of other options depend on the strategy, too.
+    assert found(history, t={"compaction": leveled, "bloom_filter_fp_chance": 0.1}) == []
+
+
+def test_what_follows_from_the_columns_is_not_compared() -> None:
+    assert found([], t={"comparator": "CompositeType", "memtable_throughput_in_mb": 64}) == []
+
+
+def test_two_tables_that_differ_are_both_named_for_nothing_says_which_is_wrong() -> None:
+    both = found([*ALTER, "@24 p7 n2 info Timeout"], r={"gc_grace_seconds": 6}, s={"gc_grace_seconds": 7})
+    assert {one.objects for one in both} == {("k.r",), ("k.s",)}

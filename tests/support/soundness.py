@@ -1,0 +1,70 @@
+"""Soundness: clean runs, and whether a run with one falsified fact is still called valid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from crew_at_work import FEATURES
+from lies import CleanRun, Lie
+from perfect_races import perfect_run
+from racing_context import racing_context
+
+from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.results.judging.judge import judge
+from schemaquake.workloads.races.scenario import Scenario
+
+__all__ = ["RUNS", "Judge", "clean_run"]
+
+SCENARIO = Path(__file__).parents[1] / "soundness" / "rich.json"
+RECORDED = Path(__file__).parents[1] / "recorded" / "clean"
+RUNS: Sequence[str] = ("perfect", "cassandra-5.0.9", "cassandra-6.0-alpha2", "cassandra-1.1.12")
+
+
+def clean_run(name: str) -> CleanRun:
+    """The run of a perfect cluster, or one that a real cluster left."""
+    if name == "perfect":
+        context = racing_context(
+            seed=1,
+            nodes=("n1", "n2", "n3"),
+            isolated=(),
+            mode="single",
+            races=1,
+            replication_factor=3,
+            features=FEATURES,
+            options={"scenario": str(SCENARIO)},
+        )
+        return CleanRun(perfect_run(Scenario(), context, line="5.0"), retold=True)
+    tables = {"history": HISTORY, "observations": OBSERVATIONS, "logs": LOGS}
+    read = {table: pq.read_table(RECORDED / name / f"{table}.parquet").cast(schema) for table, schema in tables.items()}
+    return CleanRun(Records(**read))
+
+
+class Judge:
+    """Judges lies as a run is judged, by every checker.
+
+    One that says False makes the verdict on the whole run False (`schemaquake.results.engines.combination`). So the checker
+    that caught the last lie of a class is asked first, alone; only if it finds nothing, all are.
+    """
+
+    def __init__(self) -> None:
+        self._caught_by: dict[str, str] = {}
+
+    def valid(self, lie: Lie) -> bool | str:
+        """The verdict on the run with that lie: True, False or "unknown"."""
+        records = lie.tell()
+        first = self._caught_by.get(lie.kind)
+        if first is not None and judge(records, checkers=[first], engine="local").valid is False:
+            return False
+        verdict = judge(records, engine="local")
+        for part in verdict.parts:
+            if part.valid is False:
+                self._caught_by[lie.kind] = part.checker
+        return verdict.valid
+
+
+def doubts(verdict: Verdict) -> Mapping[str, str]:
+    """The reasons of an undecided verdict, by checker."""
+    return {str(doubt.checker): doubt.text for doubt in verdict.doubts}
