@@ -152,7 +152,8 @@ class _Draft:
 def _contested(changes: Iterable[Statement], ground: Ground) -> dict[str, tuple[Statement, ...]]:
     """Select for each race the statements that its note lists as its sides, of those that were invoked."""
     texts = {
-        keyspace: {text for side in note.get("sides") or () for text in side} for keyspace, note in ground.races.items()
+        keyspace: {text for side in _sides(note) for text in side if isinstance(text, str)}
+        for keyspace, note in ground.races.items()
     }
     contested: dict[str, list[Statement]] = {keyspace: [] for keyspace in ground.races}
     for one in changes:
@@ -162,13 +163,19 @@ def _contested(changes: Iterable[Statement], ground: Ground) -> dict[str, tuple[
     return {keyspace: tuple(some) for keyspace, some in contested.items()}
 
 
+def _sides(note: Mapping[str, Any]) -> list[list[Any]]:
+    """Return the sides of a race's note; a workload from elsewhere may note them in another form, or none."""
+    sides = note.get("sides")
+    return [side for side in sides if isinstance(side, list)] if isinstance(sides, list) else []
+
+
 def _of_races(run: _Run) -> Iterator[_Draft]:
     """Draft one finding for each race that broke, in the order in which they began."""
     for keyspace, note in run.ground.races.items():
         places = [place for place, one in enumerate(run.attributions) if keyspace in one.races]
         if places:
             sides = run.sides(keyspace)
-            is_long = any(len(side) > 1 for side in note.get("sides") or ())
+            is_long = any(len(side) > 1 for side in _sides(note))
             met = (_named_by_worst(run, places, sides) if is_long else ()) or sides
             cause = run.cause(met, run.anomalies[_worst(run, places)])
             times = tuple(one.invoked for one in met)

@@ -121,9 +121,10 @@ def _part(definition: Mapping[str, Any]) -> str | None:
 
 def _types(definition: Mapping[str, Any]) -> Iterator[str]:
     """List the texts of all types in a definition."""
-    entries: list[Any] = [definition.get("column"), definition.get("field")]
-    entries += [*(definition.get("columns") or ()), *(definition.get("fields") or ())]
-    entries += [entry if isinstance(entry, list) else [None, entry] for entry in definition.get("arguments") or ()]
+    several = {name: definition.get(name) for name in ("columns", "fields", "arguments")}
+    listed = {name: entries if isinstance(entries, list) else [] for name, entries in several.items()}
+    entries: list[Any] = [definition.get("column"), definition.get("field"), *listed["columns"], *listed["fields"]]
+    entries += [entry if isinstance(entry, list) else [None, entry] for entry in listed["arguments"]]
     entries += [[None, definition.get("returns")], [None, definition.get("state_type")]]
     for entry in entries:
         if isinstance(entry, list | tuple) and len(entry) > 1 and isinstance(entry[1], str):

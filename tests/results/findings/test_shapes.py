@@ -118,3 +118,21 @@ def test_a_shape_is_read_back(text: str) -> None:
 def test_other_texts_are_no_shapes(text: str) -> None:
     with pytest.raises(ValueError, match="not the shape"):
         parse_shape(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        1,
+        [],
+        {"columns": 1},
+        {"columns": [None, 1, "x", [], [1], [None, 3]]},
+        {"arguments": {"a": "u"}},
+        {"column": []},
+        {"table": 1, "base": None, "state_function": ["f"]},
+    ],
+    ids=map(str, range(8)),
+)
+def test_a_definition_in_another_form_has_a_shape_without_relations(value: object) -> None:
+    assert shapes(Invoke("create-index", "ks.i", value)) == ["create-index(A)"]  # type: ignore[arg-type]
