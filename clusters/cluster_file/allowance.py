@@ -13,6 +13,7 @@ from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.clusters.systems import server_options
 from schemaquake.harness.errors import FaultNotAllowed, PlanError
 from schemaquake.harness.faults.executor import compose
+from schemaquake.harness.faults.owners_limits import most_down
 from schemaquake.harness.faults.requests import requested_faults
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import AllowedByOptions, Nemesis, Shortenable
@@ -64,7 +65,7 @@ def check_plan(plan: Plan, file: ClusterFile) -> None:
     Raises FaultNotAllowed with every refusal, a line each; PlanError for a plan that is made for another cluster.
     """
     _refuse(PlanError, _contradictions(plan, file))
-    _refuse(FaultNotAllowed, (*_not_allowed(plan, file), *_overlong_faults(plan, file)))
+    _refuse(FaultNotAllowed, (*_not_allowed(plan, file), *_overlong_faults(plan, file), *_too_many_down(plan, file)))
 
 
 def _refuse(error: type[PlanError], sentences: Iterator[str] | Sequence[str]) -> None:
@@ -104,6 +105,32 @@ def _not_allowed(plan: Plan, file: ClusterFile) -> Iterator[str]:
     for need in asked(plan):
         if need.word not in file.allow:
             yield f'{need.by} needs "{need.word}", which the cluster file does not allow: add it to allow, or {need.instead}'
+
+
+def _too_many_down(plan: Plan, file: ClusterFile) -> Iterator[str]:
+    """Find faults and restarts that would take down more nodes at once than the owner allows."""
+    limit = file.max_nodes_down
+    if limit is None:
+        return
+    nemeses = {nemesis.name: nemesis for nemesis in _nemeses(plan)}
+    context = plan.context(frozenset())
+    requested = [
+        (load("nemeses", request.nemesis), request.fault(id=-1 - number, ends_s=context.time_limit_s))
+        for number, request in enumerate(requested_faults(plan))
+    ]
+    planned = [(nemeses[fault.nemesis], fault) for fault in compose(list(nemeses.values()), context)]
+    down = most_down([*planned, *requested])
+    if len(down) > limit:
+        yield (
+            f"the plan takes down {len(down)} nodes at once ({', '.join(sorted(down))}), and max_nodes_down is {limit}: raise "
+            "that in the cluster file, name fewer nemeses, or choose smaller targets (schemaquake list options)"
+        )
+    restarted = {"none": 0, "rolling": 1, "together": plan.nodes}[plan.restart]
+    if restarted > limit:
+        yield (
+            f"--restart {plan.restart} takes down {restarted} of the nodes at once, and max_nodes_down is {limit}: say "
+            f"--restart {'rolling' if limit else 'none'}"
+        )
 
 
 def _overlong_faults(plan: Plan, file: ClusterFile) -> Iterator[str]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from schemaquake.clusters.cluster_file.credentials import Credentials
@@ -38,6 +38,7 @@ __all__ = [
     "Service",
     "Ssh",
     "SshAccess",
+    "StopIf",
     "Systemd",
     "Tls",
     "Word",
@@ -207,6 +208,29 @@ class Docker(_Table):
     """The engine's socket, for example unix:///run/docker.sock; None: the docker command's default."""
 
 
+class StopIf(_Table):
+    """A condition under which every fault is undone at once, and the run ends: a command, or a number read in CQL."""
+
+    command: Argv | None = None
+    """Run on this machine: exit code 0 says stop, 1 says go on, anything else says stop."""
+    cql: Text | None = None
+    """A SELECT whose first cell is a number, asked of every node."""
+    above: float | None = None
+    below: float | None = None
+    every_seconds: Annotated[float, Field(ge=0.1, le=60)] = 1.0
+    timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+
+    @model_validator(mode="after")
+    def _check_form(self) -> StopIf:
+        if (self.command is None) == (self.cql is None):
+            raise ValueError('a condition is either command = ["…"] or cql = "SELECT …"; write one of them')
+        if self.cql is not None and (self.above is None) == (self.below is None):
+            raise ValueError("a number needs one bound; write above = 1000 or below = 1")
+        if self.command is not None and (self.above, self.below) != (None, None):
+            raise ValueError("a command says by its exit code whether to stop; leave out above and below")
+        return self
+
+
 class NodeTable(_Table):
     """One node of a cluster that exists already."""
 
@@ -246,6 +270,11 @@ class ClusterFile(_Table):
     keyspace_prefix: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")] = "sq"
     allow: tuple[Word, ...] = ()
     max_fault_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    max_nodes_down: Annotated[int, Field(ge=0)] | None = None
+    """The most nodes that faults may take down, or cut off from a majority, at once; None: no limit."""
+    stop_if: tuple[StopIf, ...] = ()
+    consent_file: NodePath | None = None
+    """A file of root's on each node, without which it is not disturbed; it may hold words of `allow`. None: none is asked for."""
     cql_port: Port = 9042
     credentials: Credentials | None = None
     tls: Tls | None = None

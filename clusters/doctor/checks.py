@@ -1,9 +1,9 @@
 """Checks: what every node of a deployed cluster must have before a run, and what each kind of fault needs besides.
 
-    access    reachable · host key · root · tools
+    access    reachable · host key · root · consent · tools
     server    service · logs · data · CQL · version · ring · schema agreement · prefix
     room      disk space · clock offset
-    faults    packet filter (partition) · packet loss (packets) · clock (clock) · error injection (errors)
+    faults    clock (clock), and what each installed nemesis asks a node for (`OwnLack`), under the word that allows it
 
 Checks change nothing; a packet filter is tried in a chain that no packet passes, which is removed again.
 """
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -21,12 +22,14 @@ from schemaquake.clusters.cql.protocol import answers_cql
 from schemaquake.clusters.doctor.examination import Check, JointCheck, Seen
 from schemaquake.clusters.doctor.probe import NodeProbe
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.nodes.stop_conditions import consent_lack
 from schemaquake.clusters.ssh.login import HostKeyRefused
 from schemaquake.clusters.systems.system import parse_system
-from schemaquake.harness.model.protocols import Executed
-from schemaquake.harness.registry import load
+from schemaquake.harness.model.protocols import Executed, OwnLack
+from schemaquake.harness.model.traits import nemesis_traits
+from schemaquake.harness.registry import load_all
 
-__all__ = ["CHECKS", "checks_for"]
+__all__ = ["all_checks", "checks_for"]
 
 _TOOLS: Final = ("sh", "setsid", "base64", "stat", "find", "wc", "tail", "date", "df", "kill")
 """The commands that guards, services and readings of a node use."""
@@ -247,14 +250,29 @@ class _Alone:
         return None
 
 
-def _nemesis(name: str) -> Any:
+def _lack_of(nemesis: OwnLack) -> Callable[[NodeProbe], Seen]:
     """Make the check that asks the nemesis itself, so that the doctor finds what a run would."""
 
     def look(probe: NodeProbe) -> Seen:
-        missing = load("nemeses", name).missing(_Alone(probe))
+        alone: Any = _Alone(probe)
+        missing = nemesis.missing(alone)
         return Seen(True) if missing is None else Seen(False, missing)
 
     return look
+
+
+def _checks_of_nemeses() -> Iterator[Check[NodeProbe]]:
+    """Make a check for every installed nemesis that knows what it may lack on a node."""
+    for name, nemesis in load_all("nemeses").items():
+        traits = nemesis_traits(nemesis)
+        if isinstance(nemesis, OwnLack) and traits.allowed_by is not None:
+            yield Check(
+                name=traits.checked_as or name,
+                look=_lack_of(nemesis),
+                after=("root", "CQL") if traits.checks_server else ("root",),
+                allowances=frozenset({traits.allowed_by}),
+                of_a_running_server=traits.checks_server,
+            )
 
 
 def _clock(probe: NodeProbe) -> Seen:
@@ -288,42 +306,49 @@ def _first_line(done: Executed) -> str:
     return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.exit_code}").splitlines()[0].rstrip(".")
 
 
-CHECKS: Final[Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]] = (
+def _consent(probe: NodeProbe) -> Seen:
+    """Check the owner's file on the node, where the cluster file asks for one."""
+    path = probe.file.consent_file
+    if path is None:
+        return Seen(True, "not asked for")
+    lack = consent_lack(probe.as_root, path, probe.file.allow if probe.allowances is None else probe.allowances)
+    remedy = f"its owner puts {path} there, of root, empty or with the words of allow that hold for this node"
+    return Seen(True, path) if lack is None else Seen(False, lack, remedy)
+
+
+_ALWAYS: Final[Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]] = (
     Check(name="reachable", look=_reachable),
     Check(name="host key", look=_host_key, after=("reachable",)),
     Check(name="root", look=_root, after=("host key",)),
+    Check(name="consent", look=_consent, after=("root",)),
     Check(name="tools", look=_tools, after=("root",)),
     Check(name="service", look=_service, after=("root",)),
     Check(name="logs", look=_logs, after=("root",)),
     Check(name="data", look=_data, after=("root",)),
     Check(name="disk space", look=_disk_space, after=("tools",)),
     Check(name="clock offset", look=_clock_offset, after=("host key",)),
-    Check(name="packet filter", look=_nemesis("partition"), after=("root",), allowances=frozenset({"partition"})),
-    Check(name="packet loss", look=_nemesis("packet-loss"), after=("root",), allowances=frozenset({"packets"})),
     Check(name="clock", look=_clock, after=("root",), allowances=frozenset({"clock"})),
     Check(name="CQL", look=_cql),
     Check(name="version", look=_version, after=("CQL",)),
     JointCheck(name="ring", look=_ring, after=("CQL",)),
     JointCheck(name="schema agreement", look=_agreement, after=("CQL",)),
     Check(name="prefix", look=_prefix, after=("CQL",)),
-    Check(
-        name="error injection",
-        look=_nemesis("error-injection"),
-        after=("root", "CQL"),
-        allowances=frozenset({"errors"}),
-    ),
 )
-"""All checks, in the order in which they are run and shown."""
+"""The checks that are not a nemesis', in the order in which they are run and shown."""
 
-_OF_A_RUNNING_SERVER: Final = frozenset(
-    {"CQL", "version", "ring", "schema agreement", "prefix", "logs", "data", "error injection"}
-)
-"""The checks that pass only while, or after, the server runs."""
+_OF_A_RUNNING_SERVER: Final = frozenset({"CQL", "version", "ring", "schema agreement", "prefix", "logs", "data"})
+"""Those of them that pass only while, or after, the server runs."""
+
+
+@cache
+def all_checks() -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
+    """Return all checks in the order in which they are run and shown; those of nemeses last, by name."""
+    return (*_ALWAYS, *sorted(_checks_of_nemeses(), key=lambda check: check.name))
 
 
 def checks_for(file: ClusterFile, allowances: Sequence[str]) -> Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]:
     """List the checks for faults of these allowances, without those that need a server the harness has yet to start."""
-    chosen = [check for check in CHECKS if not check.allowances or check.allowances & set(allowances)]
+    chosen = [check for check in all_checks() if not check.allowances or check.allowances & set(allowances)]
     if file.service.kind == "process":
-        return [check for check in chosen if check.name not in _OF_A_RUNNING_SERVER]
+        return [check for check in chosen if check.name not in _OF_A_RUNNING_SERVER and not check.of_a_running_server]
     return chosen

@@ -64,7 +64,8 @@ def refuse_unless_fit(plan: Plan, file: ClusterFile, *, transport_to: TransportT
 
     Raises EnvironmentLacks with everything that is missing, a line each.
     """
-    with _probes(file, plan.system, transport_to) as probes:
+    words = {need.word for need in asked(plan)}
+    with _probes(file, plan.system, transport_to, words) as probes:
         found = examine(probes, required_checks(plan, file))
     if not found.ok:
         missing = "\n".join(f"  {sentence}" for sentence in found.missing)
@@ -78,10 +79,12 @@ def refuse_unless_fit(plan: Plan, file: ClusterFile, *, transport_to: TransportT
 
 
 @contextmanager
-def _probes(file: ClusterFile, system: str | None, transport_to: TransportTo) -> Iterator[Mapping[str, NodeProbe]]:
+def _probes(
+    file: ClusterFile, system: str | None, transport_to: TransportTo, allowances: Collection[str] | None = None
+) -> Iterator[Mapping[str, NodeProbe]]:
     cql = _connector(file, system)
     probes = {
-        name: NodeProbe(name, address, transport_to(file, name), file, cql=cql, system=system)
+        name: NodeProbe(name, address, transport_to(file, name), file, cql=cql, system=system, allowances=allowances)
         for name, address in file.addresses.items()
     }
     try:

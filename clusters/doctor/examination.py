@@ -40,6 +40,8 @@ class Check(Generic[P]):
     """The checks that must have passed before this one is run."""
     allowances: frozenset[str] = frozenset()
     """The words of `allow` that need this check; empty for a check that is always needed."""
+    of_a_running_server: bool = False
+    """It passes only while the node's server runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class JointCheck(Generic[P]):
     look: Callable[[Mapping[str, P]], Mapping[str, Seen]]
     after: tuple[str, ...] = ()
     allowances: frozenset[str] = frozenset()
+    of_a_running_server: bool = False
 
 
 AnyCheck: TypeAlias = Check[P] | JointCheck[P]

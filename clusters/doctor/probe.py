@@ -5,7 +5,7 @@ Answers that several checks need are kept: the first command's, and the server's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -26,14 +26,24 @@ class NodeProbe:
     """One node of a cluster file. `transport` runs commands as the user of the connection."""
 
     def __init__(
-        self, name: str, address: str, transport: Transport, file: ClusterFile, *, cql: CqlConnector, system: str | None
+        self,
+        name: str,
+        address: str,
+        transport: Transport,
+        file: ClusterFile,
+        *,
+        cql: CqlConnector,
+        system: str | None,
+        allowances: Collection[str] | None = None,
     ) -> None:
+        """`allowances` are the words of `allow` that the run needs; None: all that the file has."""
         self.name = name
         self.address = address
         self.transport = transport
         self.file = file
         self.cql = cql
         self.system = system
+        self.allowances = allowances
 
     def run(self, *argv: str) -> Executed:
         """Run a command as the user of the connection. Raises NodeUnreachable."""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from schemaquake.clusters.cluster_file.allowance import check_plan
+from schemaquake.clusters.cluster_file.allowance import asked, check_plan
 from schemaquake.clusters.cluster_file.model import ClusterFile, Process
 from schemaquake.clusters.cluster_file.parse import read_cluster_file, read_cluster_file_of_run
 from schemaquake.clusters.cql.client import CqlConnector
@@ -25,6 +25,7 @@ from schemaquake.clusters.nodes.ledger_healer import heal_by_ledger
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run, run_name, run_of
 from schemaquake.clusters.nodes.service import service_of
+from schemaquake.clusters.nodes.stop_conditions import ConsentCondition, conditions_of
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.ssh.root_transport import RootTransport
 from schemaquake.clusters.ssh.transport import SshTransport
@@ -32,6 +33,7 @@ from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import StopCondition
 
 __all__ = ["SshProvider", "transport_to"]
 
@@ -58,6 +60,7 @@ class SshProvider:
             raise PlanError("--cluster ssh needs a cluster file: use --cluster FILE.toml")
         file = read_cluster_file_of_run(folder)
         check_plan(plan, file)
+        _conditions(file, plan, {})
         facts = refuse_unless_fit(plan, file)
         name_run(folder)
         hosts = ", ".join(f"{name} {file.access(name).host}" for name in file.addresses)
@@ -76,6 +79,7 @@ class SshProvider:
             folder=folder,
             start_timeout_s=plan.start_timeout_s,
             keep_data=plan.keep_data,
+            plan=plan,
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
@@ -98,8 +102,16 @@ class SshProvider:
 
 
 def _cluster(
-    file: ClusterFile, name: str, *, run: str, folder: Path, start_timeout_s: float, keep_data: bool
+    file: ClusterFile,
+    name: str,
+    *,
+    run: str,
+    folder: Path,
+    start_timeout_s: float,
+    keep_data: bool,
+    plan: Plan | None = None,
 ) -> DeployedCluster:
+    """Make the cluster. `plan` is that of a run, during which the owner's conditions are asked; None for a healing."""
     system = parse_system(name)
     if system.cql is None:
         raise PlanError(f"{system} has no CQL: use --cluster local, which also supports Thrift")
@@ -107,7 +119,7 @@ def _cluster(
     nodes = [_node(each, file, system, version, run=run, keeps=folder / "nodes" / each) for each in file.addresses]
     guards = {node.name: Guard(node.transport, state=file.paths.state, run=run, verbs=node.undoing) for node in nodes}
     leases = {node.name: Lease(node.transport, run=run, state=file.paths.state) for node in nodes}
-    cql = CqlConnector(file.addresses, file.cql_port, system.cql, credentials=file.credentials, tls=file.tls)
+    cql = connector_of(file, name)
     return DeployedCluster(
         nodes,
         system,
@@ -121,7 +133,30 @@ def _cluster(
         start_timeout_s=start_timeout_s,
         keep_data=keep_data,
         missing=partial(_missing, nodes),
+        max_nodes_down=file.max_nodes_down,
+        conditions=lambda: (
+            [] if plan is None else _conditions(file, plan, {node.name: node.transport for node in nodes})
+        ),
     )
+
+
+def _conditions(file: ClusterFile, plan: Plan, transports: Mapping[str, Transport]) -> Sequence[StopCondition]:
+    """Make the owner's conditions for this plan. Raises PlanError for CQL that does more than read."""
+    words = {need.word for need in asked(plan)}
+    connector = connector_of(file, plan.system)
+    stated = conditions_of(file.stop_if, connector=connector, nodes=list(file.addresses))
+    if file.consent_file is None or not words:
+        return stated
+    consents = [ConsentCondition(name, each, file.consent_file, words) for name, each in transports.items()]
+    return [*stated, *consents]
+
+
+def connector_of(file: ClusterFile, system: str) -> CqlConnector:
+    """Make the connector to the servers of a cluster file. Raises PlanError for a system without CQL."""
+    cql = parse_system(system).cql
+    if cql is None:
+        raise PlanError(f"{system} has no CQL: use --cluster local, which also supports Thrift")
+    return CqlConnector(file.addresses, file.cql_port, cql, credentials=file.credentials, tls=file.tls)
 
 
 def _node(name: str, file: ClusterFile, system: System, protocol_version: int, *, run: str, keeps: Path) -> ServerNode:

@@ -31,7 +31,7 @@ from schemaquake.harness.errors import ClusterError, NodeUnreachable
 from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
-from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, Undo
+from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, StopCondition, Undo
 from schemaquake.harness.wait import until
 
 __all__ = ["Begins", "DeployedCluster"]
@@ -68,6 +68,8 @@ class DeployedCluster:
         leases: Leases | None = None,
         missing: Callable[[str], str | None] = lambda _: None,
         ends: Callable[[], None] = lambda: None,
+        max_nodes_down: int | None = None,
+        conditions: Callable[[], Sequence[StopCondition]] = lambda: (),
     ) -> None:
         """`folder` is the run's on this machine. `missing` answers as `Cluster.missing` does.
 
@@ -91,6 +93,9 @@ class DeployedCluster:
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
         self._missing = missing
+        self.max_nodes_down = max_nodes_down
+        """The owner's limit (`schemaquake.harness.model.protocols.OwnersLimits`)."""
+        self._conditions = conditions
         self._ends = ends
         self._stopped = False
         self._begun = False
@@ -269,6 +274,10 @@ class DeployedCluster:
         if means == "topology":
             return "nodes of a deployed cluster are neither added nor removed"
         return self._missing(means)
+
+    def stop_conditions(self) -> Sequence[StopCondition]:
+        """Make the owner's conditions, to be asked while faults are on."""
+        return self._conditions()
 
     def arm(self, fault: Fault, undo: Mapping[str, Sequence[Undo]]) -> None:
         """Have the nodes undo this fault by themselves; see `schemaquake.harness.model.protocols.Guarded`."""

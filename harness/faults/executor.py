@@ -33,6 +33,7 @@ from schemaquake.harness.errors import (
 )
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
+from schemaquake.harness.faults.owners_limits import ConditionWatch, nodes_down
 from schemaquake.harness.machine_time import ThreadTasks
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import (
@@ -44,6 +45,7 @@ from schemaquake.harness.model.protocols import (
     Guarded,
     Nemesis,
     Node,
+    OwnersLimits,
     TopologyNemesis,
     Undoable,
 )
@@ -108,6 +110,22 @@ class FaultExecutor:
         self._lock = threading.RLock()
         self._open: dict[int, _Open] = {}
         self._failures: list[str] = []
+        self._halted: str | None = None
+
+    def halt(self, reason: str) -> None:
+        """Inject nothing from now on: the owner's condition says stop. Idempotent; what is in place stays to be healed."""
+        with self._lock:
+            if self._halted is not None:
+                return
+            self._halted = reason
+            self._failures.append(f"stop_if {reason}: every fault was undone")
+            with suppress(JournalError, OSError):  # healing does not wait for room on the disk
+                self._note("faults-halted", {"condition": reason})
+
+    @property
+    def halted(self) -> str | None:
+        """The owner's condition that ended injection; None: none did."""
+        return self._halted
 
     @property
     def failures(self) -> Sequence[str]:
@@ -127,7 +145,7 @@ class FaultExecutor:
         with self._lock:
             if fault.id in self._open:
                 raise ValueError(f"fault {fault.id} is already in place: {self._open[fault.id].fault}")
-            reason = self._obstacle(nemesis, fault)
+            reason = self._obstacle(nemesis, fault) if self._halted is None else f"stop_if {self._halted}"
             entry = self._ledger.plan(fault)
             if reason is not None:
                 self._skip(entry, fault, reason)
@@ -352,6 +370,8 @@ class FaultExecutor:
         """
         if gone := [name for name in fault.nodes if self._is_gone(name)]:
             return f"{', '.join(gone)} is no member of the cluster"
+        if (limit := self._over_limit(nemesis, fault)) is not None:
+            return limit
         disturbed = _disturbs(nemesis)
         rivals = [opened.fault for opened in self._open.values() if _disturbs(opened.nemesis) == disturbed]
         for rival in rivals:
@@ -367,6 +387,17 @@ class FaultExecutor:
             if node.name in fault.nodes and (reason := _not_running(node)) is not None:
                 return reason
         return None
+
+    def _over_limit(self, nemesis: Nemesis, fault: Fault) -> str | None:
+        """Return why the owner's limit of nodes that are down at once keeps this fault from being injected now, or None."""
+        limit = self._cluster.max_nodes_down if isinstance(self._cluster, OwnersLimits) else None
+        own = nodes_down(nemesis, fault)
+        if limit is None or not own:
+            return None
+        down = own.union(*(nodes_down(opened.nemesis, opened.fault) for opened in self._open.values()))
+        if len(down) <= limit:
+            return None
+        return f"{', '.join(sorted(down))} would be down at once, and max_nodes_down is {limit}"
 
 
 def refuse_unguardable(cluster: Cluster, nemesis: Nemesis | TopologyNemesis, faults: Sequence[Fault]) -> None:
@@ -435,10 +466,12 @@ class FaultSchedule:
         tasks: Tasks = _THREADS,
         requested: Sequence[FaultRequest] = (),
         topology: TopologyOperations | None = None,
+        halted: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`nemeses` are registered names or the nemeses themselves; the schedule runs on the clock of `tasks`.
 
         `requested` faults are in place from start to stop. `topology` carries out the operations of topology nemeses.
+        `halted` is called with the reason, from another thread, when a condition of the owner's ends all faults.
 
         Raises PlanError as their schedules do, and as `refuse_unguardable` does.
         """
@@ -467,6 +500,11 @@ class FaultSchedule:
         self._errors: list[Exception] = []
         self._running: list[Task] = []
         self._operating: list[Task] = []
+        self._halted = halted
+        self._stopping = threading.RLock()
+        self._watch = ConditionWatch(
+            cluster.stop_conditions() if isinstance(cluster, OwnersLimits) else (), halt=self._halt
+        )
 
     @property
     def failures(self) -> Sequence[str]:
@@ -478,6 +516,7 @@ class FaultSchedule:
 
         Raises FaultNotAllowed, FaultSkipped and FaultFailed as `FaultExecutor.inject` does for a requested fault.
         """
+        self._watch.start()
         for nemesis, fault in self._requested:
             self.executor.inject(nemesis, fault)
         self._began_ns = self._tasks.clock.now_ns()
@@ -492,8 +531,23 @@ class FaultSchedule:
         """Begin no more faults, wait for the one each nemesis may be working on, and undo everything still in place.
 
         Operations under way are waited for at the end, since a fault may be what holds them up. May be called again, and before `start`. Raises an ExceptionGroup of what could not be undone and of what went
-        wrong in the tasks.
+        wrong in the tasks, or if a condition of the owner's ended the faults.
         """
+        self._watch.end()
+        with self._stopping:  # the owner's condition may end the faults while the phase does
+            self._stop()
+
+    def _halt(self, reason: str) -> None:
+        self.executor.halt(reason)
+        self._halted(reason)
+        with self._stopping:
+            try:
+                self._stop()
+            except ExceptionGroup as group:
+                self._errors += group.exceptions  # the next `stop` raises them
+            self._errors.append(ClusterError(f"stop_if {reason}: every fault was undone, and the run was ended"))
+
+    def _stop(self) -> None:
         for task in (*self._running, *self._operating):
             task.stop()
         for task in self._running:

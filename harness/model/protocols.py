@@ -48,9 +48,12 @@ __all__ = [
     "Nemesis",
     "Node",
     "OwnLack",
+    "OwnersLimits",
     "Phase",
     "Provider",
     "Shortenable",
+    "StopCondition",
+    "TakesDown",
     "TakesOptions",
     "TopologyNemesis",
     "Undo",
@@ -528,6 +531,42 @@ class Guarded(Protocol):
 
         `{"after_s": since arming, "done": [{"argv", "exit_code"}]}`. Raises ClusterError, NodeUnreachable.
         """
+        ...
+
+
+@runtime_checkable
+class TakesDown(Protocol):
+    """A nemesis that says which nodes its faults take down, where these are not those whose process it takes hold of."""
+
+    def down(self, fault: Fault) -> Sequence[str]:
+        """Return the nodes that do not serve, or hear no majority, under this fault."""
+        ...
+
+
+class StopCondition(Protocol):
+    """A condition of the owner's under which every fault is undone at once."""
+
+    name: str
+    every_s: float
+
+    def ask(self) -> str | None:
+        """Return why everything is to be undone now, or None."""
+        ...
+
+    def close(self) -> None:
+        """End the session by which it is asked, if any; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class OwnersLimits(Protocol):
+    """A cluster whose owner limits what a run may do at once, and may end its faults."""
+
+    max_nodes_down: int | None
+    """The most nodes that faults may take down at once; None: no limit."""
+
+    def stop_conditions(self) -> Sequence[StopCondition]:
+        """Return the conditions to be asked while faults are on, not asked yet."""
         ...
 
 

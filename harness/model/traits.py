@@ -50,6 +50,11 @@ class NemesisTraits:
     disturbs: str | None = None
     """The part of a node that it takes hold of: `process`, `packets`, `clock`, or a word of its own; None: its name. Of two
     faults that disturb the same part of one node the second is skipped."""
+    checked_as: str | None = None
+    """The name under which the doctor asks each node of a deployed cluster whether the nemesis lacks anything there
+    (`OwnLack`), such as `packet filter`; None: the nemesis' own name."""
+    checks_server: bool = False
+    """What it lacks is only known while the node's server runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

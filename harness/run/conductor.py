@@ -9,8 +9,10 @@ boot → phases (`schemaquake.harness.run.phases`) → teardown
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +53,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, _interrupt)
     outcome: dict[str, JSON] = {"completed": False, "error": None, "exit_code": int(ExitCode.CRASHED)}
     try:
-        Conductor(Plan.read(folder), folder, progress=_on_stderr).run()
+        Conductor(Plan.read(folder), folder, progress=_on_stderr, halted=_end_at_once).run()
         outcome = {"completed": True, "error": None, "exit_code": 0}
     except KeyboardInterrupt:
         outcome |= {"error": "interrupted; every fault was healed and every node ended", "interrupted": True}
@@ -75,6 +77,11 @@ def _on_stderr(phase: str, limit_s: float | None) -> AbstractContextManager[None
     return progress(phase, limit_s=limit_s)
 
 
+def _end_at_once(_reason: str) -> None:
+    """End the load together with the faults: what the owner's condition protects may suffer from either."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: healing must not be interrupted half-way
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -88,8 +95,17 @@ def _no_progress(_phase: str, _limit_s: float | None) -> AbstractContextManager[
 class Conductor:
     """One run."""
 
-    def __init__(self, plan: Plan, folder: Path, *, progress: Progress = _no_progress) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        folder: Path,
+        *,
+        progress: Progress = _no_progress,
+        halted: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`halted` is called, from another thread, when a condition of the cluster's owner ends the faults."""
         self._plan = plan
+        self._halted = halted
         self._folder = folder
         self._journals = folder / "journals"
         self._provider: Provider = load("clusters", plan.cluster)
@@ -130,6 +146,7 @@ class Conductor:
                 note=notes.write_fault,
                 tasks=runtime,
                 requested=requested_faults(plan),
+                halted=self._halted,
                 topology=TopologyOperations(
                     cluster, roster, ledger, note=notes.write_operation, changed=following.changed
                 ),

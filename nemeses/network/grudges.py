@@ -26,6 +26,7 @@ __all__ = [
     "minority_third",
     "one",
     "one_way",
+    "outside_largest_group",
     "random_links",
     "split",
     "to_json",
@@ -73,6 +74,25 @@ def majorities_ring(nodes: Sequence[str], random: Random) -> Grudge:
         links |= _across(size)
     linked = {frozenset((ring[i], ring[j])) for i, j in links}
     return _cut_links(nodes, [pair for pair in combinations(nodes, 2) if frozenset(pair) not in linked])
+
+
+def outside_largest_group(grudge: Grudge, nodes: Sequence[str]) -> Sequence[str]:
+    """Return the nodes outside the largest group, in which all hear one another both ways, directly or through others."""
+    left, groups = set(nodes), []
+    while left:
+        group, waiting = set(), [min(left)]
+        while waiting:
+            name = waiting.pop()
+            group.add(name)
+            left.discard(name)
+            waiting += [
+                other
+                for other in left
+                if other not in grudge.get(name, frozenset()) and name not in grudge.get(other, frozenset())
+            ]
+        groups.append(group)
+    largest = max(groups, key=len, default=set())
+    return sorted(set(nodes) - largest)
 
 
 def _across(size: int) -> set[tuple[int, int]]:

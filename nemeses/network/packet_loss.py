@@ -40,6 +40,7 @@ class PacketLoss:
     needs = frozenset({"packets"})
     allowed_by = "packets"
     disturbs = "packets"
+    checked_as = "packet loss"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(("one", "all"), "the targets, with commas; one is drawn for each fault")

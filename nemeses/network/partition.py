@@ -17,7 +17,15 @@ from schemaquake.harness.model.options import option
 from schemaquake.harness.model.protocols import Cluster, Context, Fault, Undo
 from schemaquake.nemeses.network import packet_filter
 from schemaquake.nemeses.network.drops import Drop, ports_named, tag_of
-from schemaquake.nemeses.network.grudges import BUILDERS, FEWEST_NODES, Grudge, from_json, split, to_json
+from schemaquake.nemeses.network.grudges import (
+    BUILDERS,
+    FEWEST_NODES,
+    Grudge,
+    from_json,
+    outside_largest_group,
+    split,
+    to_json,
+)
 from schemaquake.nemeses.schedule.options import TargetOptions, configured
 from schemaquake.nemeses.schedule.targets import primaries
 from schemaquake.nemeses.schedule.timetable import spells
@@ -35,6 +43,7 @@ class Partition:
     needs = frozenset({"packets"})
     allowed_by = "partition"
     disturbs = "packets"
+    checked_as = "packet filter"
     options = TargetOptions()
 
     targets: tuple[str, ...] = option(
@@ -78,6 +87,10 @@ class Partition:
                 )
             )
         return faults
+
+    def down(self, fault: Fault) -> Sequence[str]:
+        """Return the nodes outside the largest group whose members all hear one another, directly or through others."""
+        return outside_largest_group(from_json(fault.parameters["grudge"]), fault.nodes)
 
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
         """Install the rules and return them as read back (`schemaquake.nemeses.network.packet_filter.drop`). Raises ClusterError."""

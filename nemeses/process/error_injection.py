@@ -57,6 +57,8 @@ class ErrorInjection:
     name = "error-injection"
     allowed_by = "errors"
     disturbs = "injections"
+    checked_as = "error injection"
+    checks_server = True
     options = InjectionOptions()
 
     targets: tuple[str, ...] = option(("one",), "the targets, with commas; one is drawn for each fault")

@@ -72,6 +72,10 @@ class RollingRestart:
             serving_limit_s=rolling.serving_limit_s,
         )
 
+    def down(self, fault: Fault) -> Sequence[str]:
+        """Return one name: its nodes are restarted one after another."""
+        return [f"one of {', '.join(fault.nodes)}"]
+
     def inject(self, cluster: Cluster, fault: Fault) -> JSON:
         """Take the first server down, read that back, and restart the others in the background. Raises ClusterError."""
         first, *rest = named(cluster, fault.nodes)

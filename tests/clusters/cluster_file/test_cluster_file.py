@@ -196,7 +196,7 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         (2, 'allow has "kill" 2 times; once is enough'),
         (2, "allow[2] cannot be 'fire'; write 'partition', 'packets', 'kill', 'stop', 'pause', 'restart', 'clock', 'errors' or 'topology'"),
         (3, "cql_port must be a whole number; write it like cql_port = 9042"),
-        (4, 'the file has no key "colour"; take it out. Known: provider, system, keyspace_prefix, allow, max_fault_seconds, cql_port, credentials, tls, ssh, become, service, paths, clock, docker, nodes'),
+        (4, 'the file has no key "colour"; take it out. Known: provider, system, keyspace_prefix, allow, max_fault_seconds, max_nodes_down, stop_if, consent_file, cql_port, credentials, tls, ssh, become, service, paths, clock, docker, nodes'),
         (5, 'credentials.password is missing; add password = { env = "CQL_PASSWORD" } or password = { file = "/etc/schemaquake/password" }'),
         (8, 'ssh has no key "usr"; did you mean "user"? Known: host, port, user, key, agent, known_hosts, fingerprint, jump'),
         (9, "ssh.key: a relative path points elsewhere once the file is copied; write it from / or from ~/"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import typer
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.clusters.doctor import checks, doctor
 from schemaquake.clusters.doctor import command as doctor_command
-from schemaquake.clusters.doctor.checks import CHECKS
+from schemaquake.clusters.doctor.checks import all_checks
 from schemaquake.clusters.doctor.doctor import examine_cluster, examine_engine, refuse_unless_fit, required_checks
 from schemaquake.clusters.ssh.login import HostKeyRefused
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NodeUnreachable, PlanError
@@ -137,7 +138,7 @@ def test_a_whole_cluster_lacks_nothing_and_every_check_was_asked_of_every_node(h
     assert examination.missing == []
     assert examination.ok
     document = examination.document()
-    assert list(document["checks"]) == [check.name for check in CHECKS]
+    assert list(document["checks"]) == [check.name for check in all_checks()]
     for seen in document["checks"].values():
         assert {node: each["ok"] for node, each in seen.items()} == dict.fromkeys(ADDRESSES, True)
     assert document["checks"]["version"]["n2"]["said"] == "5.0.9"
@@ -171,7 +172,7 @@ def test_a_filter_that_was_tried_is_taken_away_again(hosts):
 
 def test_only_what_the_faults_need_is_asked(hosts):
     plan = Plan(system="cassandra:5.0.9", workloads=("drop-type",), cluster="ssh", restart="none")
-    everything = {check.name for check in CHECKS}
+    everything = {check.name for check in all_checks()}
     of_faults = {"packet filter", "packet loss", "clock", "error injection"}
     for nemeses, mode, needed in (
         ((), "barrier", set()),
@@ -232,6 +233,12 @@ def spoil(hosts, node, what):  # noqa: C901, PLR0912 - a table
             way.tool("date", 'echo "$(($(/bin/date +%s) + 3)).000000000"')
         case "no date":
             way.tool("date", "echo never")
+        case "no consent":
+            path = Path(__file__)  # any file that is there
+            hosts.said["consent_file"] = str(path)
+            for name, each in hosts.ways.items():
+                each.tool("stat", "echo 0 666" if name == node else "echo 0 644")
+                each.tool("cat", "echo '# yes'; echo partition, packets clock errors kill")
         case "no filter":
             way.tool("iptables", "echo iptables v1.8.11: Permission denied >&2; exit 4")
             way.tool("nft", "echo nft: Operation not permitted >&2; exit 1")
@@ -263,6 +270,7 @@ MISSING = [
     ("no shell", "reachable", "here n2 runs no commands: This account", "give the user a login shell"),
     ("sudo asks", "root", "sudo refused `id`", "NOPASSWD"),
     ("not root", "root", "commands do not run as root", "log in as root"),
+    ("no consent", "consent", "may be written by others than root", "its owner puts"),
     ("no setsid", "tools", "no setsid", "install coreutils, findutils and util-linux"),
     ("no systemd", "service", "systemctl does not work: System has not been booted", 'kind = "commands"'),
     ("no unit", "service", "there is no unit cassandra", "correct [service] unit"),
@@ -312,7 +320,7 @@ def test_what_one_node_lacks_is_told_of_it_with_what_to_do(hosts, what, check, s
 
 
 def test_every_check_can_fail():
-    assert {check for _, check, _, _ in MISSING} | {"host key"} == {check.name for check in CHECKS}
+    assert {check for _, check, _, _ in MISSING} | {"host key"} == {check.name for check in all_checks()}
 
 
 def test_what_stands_on_something_that_is_missing_is_not_asked(hosts):
@@ -320,8 +328,8 @@ def test_what_stands_on_something_that_is_missing_is_not_asked(hosts):
     spoil(hosts, "n3", "no cql")
     document = examined(hosts).document()["checks"]
     assert [name for name, seen in document.items() if seen["n2"]["ok"] is None] == [
-        *("host key", "root", "tools", "service", "logs", "data", "disk space"),
-        *("clock offset", "packet filter", "packet loss", "clock", "error injection"),
+        *("host key", "root", "consent", "tools", "service", "logs", "data", "disk space"),
+        *("clock offset", "clock", "error injection", "packet filter", "packet loss"),
     ]
     assert [name for name, seen in document.items() if seen["n3"]["ok"] is None] == [
         *("version", "ring", "schema agreement", "prefix", "error injection"),
@@ -444,8 +452,8 @@ def test_a_run_is_refused_with_everything_that_is_missing(hosts):
     assert first == "the cluster lacks what this run needs; nothing was touched:"
     assert [line.split(": ")[:2] for line in told] == [
         ["  n3", "disk space"],
-        ["  n1", "packet filter"],
         ["  n2", "clock"],
+        ["  n1", "packet filter"],
     ]
     assert refused.value.exit_code == ExitCode.BAD_ARGUMENTS
     refuse_unless_fit(replace(PLAN, nemeses=("kill",)), hosts.file, transport_to=lambda _f, name: hosts.ways["n1"])
