@@ -31,7 +31,7 @@ sys.path[:0] = [str(TESTS / "support"), str(TESTS / "clusters" / "nodes")]
 
 from ssh_cluster import RUN, STATE, build, document_of  # noqa: E402 - the path is set above
 from ssh_hosts import SshHosts, why_not  # noqa: E402
-from test_dead_harness import Field, field_in, inside, kill, processes  # noqa: E402
+from test_dead_harness import Field, field_in, inside, is_guard, kill, processes  # noqa: E402
 
 from schemaquake.harness.faults.healing import heal_open  # noqa: E402
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger  # noqa: E402
@@ -106,10 +106,7 @@ class Round:
                     self.befall(harness, troubles)
                     self.judge()
                     if self.outcome.fate == "asleep":
-                        os.kill(harness.pid, signal.SIGCONT)
-                        pause_for(self.random.uniform(1, 4))
-                        self.require_whole("after the harness woke")
-                        kill(harness)
+                        self.wake(harness)
                 around.mend()
                 if self.random.random() < 0.5:
                     troubles.close()
@@ -166,6 +163,22 @@ class Round:
                 self.outcome.said = "healed" if harness.poll() == 0 else "died healing"
                 kill(harness)
 
+    def wake(self, harness: subprocess.Popen[str]) -> None:
+        """Let a sleeping harness go on for a while: what it had armed before it slept, it may not inject; what it arms now, it may."""
+        before_s = self.deadline_s
+        os.kill(harness.pid, signal.SIGCONT)
+        ends = time.monotonic() + self.random.uniform(1, 4)
+        while time.monotonic() < ends:
+            pause_for(0.2)
+            self.note_deadlines()
+        if self.deadline_s == before_s:
+            self.require_whole("after the harness woke")
+        kill(harness)
+        while boot_s() < self.deadline_s:
+            self.note_deadlines()
+            pause_for(0.2)
+        self.judge()
+
     def unlock(self, held: ExitStack) -> None:
         held.close()
         self.lock_ends_s = boot_s()
@@ -181,7 +194,7 @@ class Round:
         if self.random.random() > 0.15:
             return
         host = self.random.choice(list(self.hosts.hosts.values()))
-        guards = [pid for pid, _, words in processes(host) if "guard.sh watch" in words or "guard.sh await" in words]
+        guards = [pid for pid, _, words in processes(host) if is_guard(words)]
         if time.monotonic() - killed.get(host.name, 0.0) < APART_S or len(guards) < 2:
             return
         killed[host.name] = time.monotonic()
@@ -200,12 +213,12 @@ class Round:
         return found
 
     def judge(self) -> None:
-        due = max(self.deadline_s, self.lock_ends_s)
+        due = max(self.deadline_s, self.lock_ends_s) or boot_s()  # a harness that never armed anything
         wrong = self.wrong()
         while wrong and boot_s() < due + MARGIN_S:
             pause_for(0.2)
             wrong = self.wrong()
-        self.outcome.late_s = round(boot_s() - due, 2)
+        self.outcome.late_s = max(self.outcome.late_s or 0.0, round(boot_s() - due, 2))
         self.outcome.wrong += [f"{self.outcome.late_s} s late: {text}" for text in wrong]
 
     def require_whole(self, when: str) -> None:

@@ -1,6 +1,6 @@
 """Checks: what every node of a deployed cluster must have before a run, and what each kind of fault needs besides.
 
-    access    reachable · host key · root · consent · tools
+    access    reachable · host key · root · consent · tools · lease
     server    service · logs · data · CQL · version · ring · schema agreement · prefix
     room      disk space · clock offset
     faults    clock (clock), and what each installed nemesis asks a node for (`OwnLack`), under the word that allows it
@@ -22,6 +22,7 @@ from schemaquake.clusters.cql.protocol import answers_cql
 from schemaquake.clusters.doctor.examination import Check, JointCheck, Seen
 from schemaquake.clusters.doctor.probe import NodeProbe
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
+from schemaquake.clusters.nodes.lease import Lease
 from schemaquake.clusters.nodes.stop_conditions import consent_lack
 from schemaquake.clusters.ssh.login import HostKeyRefused
 from schemaquake.clusters.systems.system import parse_system
@@ -31,7 +32,7 @@ from schemaquake.harness.registry import load_all
 
 __all__ = ["all_checks", "checks_for"]
 
-_TOOLS: Final = ("sh", "setsid", "base64", "stat", "find", "wc", "tail", "date", "df", "kill")
+_TOOLS: Final = ("sh", "setsid", "flock", "base64", "stat", "find", "wc", "tail", "date", "df", "kill")
 """The commands that guards, services and readings of a node use."""
 _STATE_MB_MIN: Final = 4
 _DATA_MB_MIN: Final = 512
@@ -76,6 +77,18 @@ def _tools(probe: NodeProbe) -> Seen:
     if lacking:
         return Seen(False, f"no {', '.join(lacking)}", "install coreutils, findutils and util-linux")
     return Seen(True)
+
+
+def _lease(probe: NodeProbe) -> Seen:
+    """Check that no other run holds the host; one that begins now would be refused."""
+    holder = Lease(probe.as_root, run="", state=probe.file.paths.state).holder()
+    if holder is None:
+        return Seen(True)
+    return Seen(
+        False,
+        f"run {holder.run} of {holder.owner} holds it for another {holder.expires_in_s:g} s, longer while it goes on",
+        "wait for its end; if it is dead: schemaquake heal RUN",
+    )
 
 
 # ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -322,6 +335,7 @@ _ALWAYS: Final[Sequence[Check[NodeProbe] | JointCheck[NodeProbe]]] = (
     Check(name="root", look=_root, after=("host key",)),
     Check(name="consent", look=_consent, after=("root",)),
     Check(name="tools", look=_tools, after=("root",)),
+    Check(name="lease", look=_lease, after=("tools",)),
     Check(name="service", look=_service, after=("root",)),
     Check(name="logs", look=_logs, after=("root",)),
     Check(name="data", look=_data, after=("root",)),

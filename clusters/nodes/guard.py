@@ -25,6 +25,7 @@ from threading import RLock
 from typing import Final, TypeAlias, TypeVar
 
 from schemaquake.clusters.nodes.every_node import on_every
+from schemaquake.clusters.nodes.lease import owner_here
 from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.harness.errors import ClusterError, HealError, NodeUnreachable
@@ -138,7 +139,7 @@ class Guard:
         this is not known until `disarm`.
         """
         text = "".join(f"{line}\n" for line in [*self._lines(undo), "end"])
-        told = " ".join(f"{about or 'fault'} {fault_id} of run {self._run_name}".split())
+        told = " ".join(f"{about or 'fault'} {fault_id} of run {self._run_name} ({owner_here()})".split())
         with self._lock:
             self._place()
             argv = ["sh", *self._arguments("arm", fault_id), str(round(100 * after_s)), told]

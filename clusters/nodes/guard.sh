@@ -12,6 +12,8 @@
 #   guard.sh watch  FOLDER [guard|twin|unit]      the guard itself
 #   guard.sh await  FOLDER guard|twin|unit        the guard, begun again
 #
+# The twin's processes are called `twin.sh`, so that nobody ends both by one name.
+#
 # The undo has lines of four kinds, their words quoted for a shell: `undo COMMAND`; `whole COMMAND`, which exits with 0 if
 # nothing of the fault is left; `alone COMMAND`, an undo that nothing can be read back of, whose own exit code counts; and
 # a last line `end`: what was cut off on its way is refused.
@@ -31,6 +33,7 @@ export PATH
 STANDS_WITHIN=3000        # centiseconds
 COMMAND_ENDS_WITHIN=3000  # centiseconds that one command of the undo is waited for; then it goes on beside the next
 ALONE_TRIES=3             # rounds that a command is given of which nothing can be read back
+INJECTION_ENDS_WITHIN=200 # centiseconds that a part of the injection has left when the guard fires
 FIRST_BACK_OFF=50         # centiseconds; doubled after each round
 LAST_BACK_OFF=500
 SILENT_FOR=200            # centiseconds for which who undoes may not show before another does
@@ -39,7 +42,7 @@ NOT_ARMED=75
 NOT_WHOLE=76
 nl='
 '
-commands='' armed=0 deadline=0 about='' unfinished='' up=0
+commands='' armed=0 deadline=0 about='' unfinished='' up=0 state=''
 
 complain() {
   echo "guard: $*" >&2
@@ -76,6 +79,7 @@ arm() {
   { echo "$((deadline - $1)) $deadline" > "$folder/times" && echo "$about" > "$folder/about"; } ||
     abandon "its times could not be written (is the disk full?)"
   printf '%-10s %-20s\n' 0 0 > "$folder/undoing" || abandon "its signature could not be written (is the disk full?)"
+  ln -s ../guard.sh "$folder/twin.sh" || abandon "its twin could not be made"
   touch "$folder/armed" || abandon "its mark could not be made"
   launch
   await_stand
@@ -116,7 +120,7 @@ launch() {
   if [ -d /run/systemd/system ] && systemd-run --quiet --collect --property=KillMode=process \
     --property=Restart=on-failure --property=RestartSec=3 --property=OOMScoreAdjust=-1000 \
     --description="schemaquake guard of $folder" -- \
-    sh -c '[ ! -e "$2" ] || exec sh "$1" watch "$2" unit' sh "$0" "$folder" > /dev/null 2>&1 < /dev/null; then
+    sh -c '[ ! -e "$2" ] || exec sh "$1" watch "$2" unit' sh "${folder%/*}/guard.sh" "$folder" > /dev/null 2>&1 < /dev/null; then
     return
   fi
   command -v setsid > /dev/null || abandon "there is no setsid here (install util-linux)"
@@ -126,7 +130,8 @@ launch() {
 }
 
 launch_one() {
-  setsid sh "$0" watch "$folder" "$1" < /dev/null > /dev/null 2>&1 &
+  if [ "$1" = twin ]; then script=$folder/twin.sh; else script=${folder%/*}/guard.sh; fi
+  setsid sh "$script" watch "$folder" "$1" < /dev/null > /dev/null 2>&1 &
 }
 
 # ── the guard ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,9 +183,13 @@ is_needed() {
   if { read -r pid _ < "$folder/$own"; } 2> /dev/null; then [ "$pid" = $$ ]; fi
 }
 
-# Who undoes may have been killed in the middle.
+# Who undoes may have been killed in the middle, or frozen: who is frozen is killed, or it would go on some time.
 stand_in() {
   find_living "$folder/undoing"
+  case $living$state in
+    '' | "$$"?) ;;
+    *T | *t) kill -KILL "$living" 2> /dev/null ;;
+  esac
   look_at_clock
   if [ -n "$living" ] && [ "$living" != $$ ]; then
     idle_since=
@@ -328,10 +337,17 @@ end_unfinished() {
   unfinished=
 }
 
-# What was let through the fence before we fired may not come after what we undo.
+# What was let through the fence before we fired may not come after what we undo. It has a moment to end by itself.
 end_injections() {
+  look_at_clock
+  gives_up=$((up + INJECTION_ENDS_WITHIN))
   for signed in "$folder"/injecting-*; do
     find_living "$signed"
+    while [ -n "$living" ] && [ "$up" -lt "$gives_up" ]; do
+      nap 0.1
+      look_at_clock
+      find_living "$signed"
+    done
     [ -z "$living" ] || end_all_of "$living"
   done
 }

@@ -8,13 +8,14 @@ look_at_clock() {
 }
 
 # Sets `began` to when the kernel says that a process started, in its ticks; empty if there is none, or only its remains.
-# A process's name may hold anything but ends at the last parenthesis.
+# Sets `state` to its letter. A process's name may hold anything but ends at the last parenthesis.
 look_up() {
-  began=
+  began='' state=''
   { read -r stat < "/proc/$1/stat"; } 2> /dev/null || return 0
   # shellcheck disable=SC2086 # the fields are what is wanted
   set -- ${stat##*) }
-  case ${1:-Z} in Z | X) return 0 ;; esac
+  state=${1:-Z}
+  case $state in Z | X) return 0 ;; esac
   shift 19
   began=$1
 }

@@ -217,6 +217,8 @@ def spoil(hosts, node, what):  # noqa: C901, PLR0912 - a table
             way.tool("id", "echo 1000")
         case "no setsid":
             way.tool("sh", 'case $* in *"command -v"*setsid*) echo setsid ;; *) exec /bin/sh "$@" ;; esac')
+        case "leased":
+            way.tool("sh", 'case $* in "-s -- show "*) printf "r7\\nann@there\\n95\\n" ;; *) exec /bin/sh "$@" ;; esac')
         case "no systemd":
             way.tool("systemctl", "echo System has not been booted with systemd as init system >&2; exit 1")
         case "no unit":
@@ -272,6 +274,7 @@ MISSING = [
     ("not root", "root", "commands do not run as root", "log in as root"),
     ("no consent", "consent", "may be written by others than root", "its owner puts"),
     ("no setsid", "tools", "no setsid", "install coreutils, findutils and util-linux"),
+    ("leased", "lease", "run r7 of ann@there holds it for another 95 s", "wait for its end"),
     ("no systemd", "service", "systemctl does not work: System has not been booted", 'kind = "commands"'),
     ("no unit", "service", "there is no unit cassandra", "correct [service] unit"),
     ("stopped", "service", "the unit cassandra is failed", "systemctl start cassandra"),
@@ -328,7 +331,7 @@ def test_what_stands_on_something_that_is_missing_is_not_asked(hosts):
     spoil(hosts, "n3", "no cql")
     document = examined(hosts).document()["checks"]
     assert [name for name, seen in document.items() if seen["n2"]["ok"] is None] == [
-        *("host key", "root", "consent", "tools", "service", "logs", "data", "disk space"),
+        *("host key", "root", "consent", "tools", "lease", "service", "logs", "data", "disk space"),
         *("clock offset", "clock", "error injection", "packet filter", "packet loss"),
     ]
     assert [name for name, seen in document.items() if seen["n3"]["ok"] is None] == [

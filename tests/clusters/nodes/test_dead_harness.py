@@ -190,7 +190,12 @@ def wrong_with(host):
         yield "its clock is skewed"
     if inside(host, f"{STATE}/{RUN}/clock/skewed").exists():
         yield "the host's clock is skewed"
-    yield from (words for _, _, words in running if "guard.sh watch" in words or "guard.sh await" in words)
+    yield from (words for _, _, words in running if is_guard(words))
+
+
+def is_guard(words):
+    """Whether a process with this command line is a guard or the twin of one."""
+    return any(f"{name} {verb} " in words for name in ("guard.sh", "twin.sh") for verb in ("watch", "await"))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ssh_cluster import RUN, STATE, build, document_of
 from ssh_hosts import SshHosts, why_not
-from test_dead_harness import FAULTS, field_in, inside, kill, processes, said, short
+from test_dead_harness import FAULTS, field_in, inside, is_guard, kill, processes, said, short
 
 from schemaquake.clusters.nodes.lease import Lease, LeaseHeld
 from schemaquake.clusters.ssh.transport import SshTransport
@@ -91,7 +91,7 @@ def locked(host):
 
 
 def guards_on(host):
-    return [pid for pid, _, words in processes(host) if "guard.sh watch" in words or "guard.sh await" in words]
+    return [pid for pid, _, words in processes(host) if is_guard(words)]
 
 
 def expire(field):
