@@ -11,6 +11,10 @@ from hostile_pages import EVIL, LOADING, Page, styles
 from matrices import COMMAND, CONTROL, FOUND, SYSTEMS, hostile_matrix, matrix
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.results.findings.cause import Cause
+from schemaquake.results.findings.finding import Finding, Rate, Symptom
+from schemaquake.results.findings.shapes import parse_shape
+from schemaquake.results.findings.tracking import JudgedRace, JudgedRun, track_findings
 from schemaquake.results.matrix.markdown import render_matrix_markdown
 from schemaquake.results.matrix.page import Anchors, cell_sentence, interval_in_words, render_matrix_html
 from schemaquake.results.matrix.promises import PROMISES
@@ -314,3 +318,29 @@ def test_links_of_the_markdown_lead_to_headings(made: Matrix):
 
 def test_markdown(made: Matrix, golden: Callable[[str, str], None]):
     golden("matrix.md", render_matrix_markdown(made))
+
+
+def test_findings_stand_before_the_matrix_with_the_versions_they_affect():
+    shapes = tuple(map(parse_shape, ("drop-type(A)", "create-table(B uses A)")))
+    symptom = Symptom(type="dangling-type", mechanism=None, anomalies=(0,), races=(), nodes=())
+    broken = Finding(
+        cause=Cause(product="cassandra", era="system_schema", statements=shapes),
+        symptoms=(symptom,),
+        races=("a",),
+        sides=(shapes,),
+        rate=Rate(2, 3, "race"),
+    )
+    held = JudgedRace(tuple(map(str, shapes)), broken=False, decided=True)
+    common = {"run": "r", "valid": False, "workloads": ("drop-type",), "nemeses": ()}
+    runs = [
+        JudgedRun(system="cassandra:5.0.9", findings=(broken,), races=(), **common),
+        JudgedRun(system="cassandra:6.0-alpha2", findings=(), races=(held,), **common),
+    ]
+    found = matrix(findings=track_findings(runs, SYSTEMS))
+    words = Page(render_matrix_html(found)).words
+    assert "A table is created with a type that is being dropped" in words
+    assert "Cassandra 5.0.9 2 of 3 races, 21–94 % Cassandra 6.0-alpha2 0 of 1 race" in words
+    assert words.index("SQ-E3ZATWYL") < words.index("Versions across, anomalies down")
+    text = render_matrix_markdown(found)
+    assert text.index("SQ-E3ZATWYL") < text.index("## The matrix")
+    assert Matrix.from_json(found.to_json()) == found
