@@ -1,0 +1,71 @@
+"""Simulate: the first run of somebody who has neither Java nor root — the same races on two simulated systems, and a page about both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode
+from schemaquake.results.runs.option_lists import named_values, split
+
+__all__ = ["register"]
+
+_SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
+_CLUSTER: Final = "simulated"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("simulate")(_simulate)
+
+
+def _simulate(
+    *,
+    seed: Annotated[int, typer.Option(help="seed of everything: operations, faults, links, clocks, disks")] = 1,
+    system: Annotated[list[str] | None, typer.Option(help="the simulated systems to compare")] = None,
+    workload: Annotated[str, typer.Option(help="one or more, with commas (schemaquake list workloads)")] = "racing-ddl",
+    nemesis: Annotated[str, typer.Option(help="none, or one or more with commas (schemaquake list nemeses)")] = "none",
+    nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
+    time_limit: Annotated[
+        float, typer.Option(help="seconds of virtual time, for faults and for workloads without an end")
+    ] = 60,
+    option: Annotated[
+        list[str] | None, typer.Option("-O", help="name=value, an option of a workload, a nemesis or the simulation")
+    ] = None,
+    runs: Annotated[Path, typer.Option("--runs", help="the parent folder of the runs' folders")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+) -> None:
+    """Run the same races on simulated Cassandra 5.0 and 6.0, in seconds, without Java, and compare both on one page."""
+    configure_logging(verbose=verbose)
+    from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.harness.model.plan import Plan  # noqa: PLC0415 - as above
+    from schemaquake.results.runs.comparing import compare_runs, print_comparison, run_all  # noqa: PLC0415 - as above
+
+    workloads = split(workload)
+    options = named_values(option or [])
+    if workloads == ("racing-ddl",):
+        options = {"races": "3", **options}
+    plans = [
+        Plan(
+            system=name,
+            workloads=workloads,
+            nemeses=() if nemesis == "none" else split(nemesis),
+            cluster=_CLUSTER,
+            nodes=nodes,
+            seed=seed,
+            time_limit_s=time_limit,
+            options=options,
+        )
+        for name in system or _SYSTEMS
+    ]
+    refuse_undeclared(options, workloads=workloads, nemeses=plans[0].nemeses, cluster=_CLUSTER)
+    compared = compare_runs(run_all(plans, runs, engine="local", limit_s=60), runs)
+    if as_json:
+        print_json(compared.document())
+    print_comparison(compared, stderr())
+    raise typer.Exit(ExitCode.VALID if compared.completed else ExitCode.CRASHED)
