@@ -198,7 +198,7 @@ class _Request:
         self._done: Callable[[Any, ServerSaid | None], None] | None = done
         self._way = way
         self._server.requests[self.answer] = None
-        self._limit: Event = heap.at(heap.now_ns + timeout_ns, self._time_out)
+        self._limit: Event = node.kernel.limit(timeout_ns, self._time_out)
         heap.at(heap.now_ns + way.between(50 * _US, 200 * _US), partial(self._arrive, operation))
 
     def _arrive(self, operation: Invoke) -> None:

@@ -122,7 +122,8 @@ class DataPath:
         merged = self._merge(table, answers.answers, chosen)
         if len(contacts) > 1:
             yield from self._repair(node, table, merged, answers.answers, chosen)
-        living = ((key, _living(table, *row)) for key, row in sorted(merged.items(), key=repr))
+        ordered = merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr)
+        living = ((key, _living(table, *row)) for key, row in ordered)
         return [(table, key, cells) for key, cells in living if cells]
 
     def _closest(self, node: Node, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
@@ -205,8 +206,10 @@ class DataPath:
         files = node.disk.tables.get(read.table_id)
         rows: _Rows = {}
         if files is not None:
-            for key, cells in files.rows.items():
-                if read.partition is None or key[0] == read.partition:
+            partitions = files.partitions
+            wanted = partitions.values() if read.partition is None else (partitions.get(read.partition, {}),)
+            for partition in wanted:
+                for key, cells in partition.items():
                     rows[key] = (files.deleted_us.get(key, 0), dict(cells))
         return server.answer(message, rows)
 

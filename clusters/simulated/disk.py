@@ -11,7 +11,10 @@ from typing import Any, TypeAlias
 
 from schemaquake.clusters.simulated.schema.rows import SchemaRows
 
-__all__ = ["Disk", "RowKey", "TableFiles"]
+__all__ = ["Cells", "Disk", "RowKey", "TableFiles"]
+
+Cells: TypeAlias = dict[str, tuple[int, Any]]
+"""Cells of one row: (µs, value), value None for a deleted one."""
 
 RowKey: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Values of the partition key and of the clustering columns."""
@@ -20,14 +23,14 @@ RowKey: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 class TableFiles:
     """The rows of one table, and its folder."""
 
-    __slots__ = ("deleted_us", "id", "keyspace", "name", "rows", "snapshots")
+    __slots__ = ("deleted_us", "id", "keyspace", "name", "partitions", "snapshots")
 
     def __init__(self, keyspace: str, name: str, table_id: str) -> None:
         self.keyspace = keyspace
         self.name = name
         self.id = table_id
-        self.rows: dict[RowKey, dict[str, tuple[int, Any]]] = {}
-        """By key the cells: (µs, value), value None for a deleted one."""
+        self.partitions: dict[tuple[Any, ...], dict[RowKey, Cells]] = {}
+        """By partition key, then by row key."""
         self.deleted_us: dict[RowKey, int] = {}
         self.snapshots: list[str] = []
 
@@ -35,7 +38,12 @@ class TableFiles:
         """Merge cells into a row: the later one stays, of two at one time the deleted or larger one."""
         if deleted_us > self.deleted_us.get(key, 0):
             self.deleted_us[key] = deleted_us
-        row = self.rows.setdefault(key, {})
+        rows = self.partitions.get(key[0])
+        if rows is None:
+            rows = self.partitions[key[0]] = {}
+        row = rows.get(key)
+        if row is None:
+            row = rows[key] = {}
         for name, cell in cells.items():
             held = row.get(name)
             if held is None or cell[0] > held[0] or (cell[0] == held[0] and _rank(cell) > _rank(held)):
@@ -43,9 +51,9 @@ class TableFiles:
 
     def drop(self, snapshot: str) -> None:
         """Delete all rows, of which a snapshot stays."""
-        if self.rows:
+        if self.partitions:
             self.snapshots.append(snapshot)
-        self.rows = {}
+        self.partitions = {}
         self.deleted_us = {}
 
 
@@ -71,7 +79,7 @@ class Disk:
     def directories(self) -> Iterator[tuple[str, str, str | None, bool, list[str]]]:
         """Yield (keyspace, table, id, live, snapshots) of every table."""
         for files in sorted(self.tables.values(), key=lambda each: (each.keyspace, each.name, each.id)):
-            yield files.keyspace, files.name, files.id, bool(files.rows), list(files.snapshots)
+            yield files.keyspace, files.name, files.id, bool(files.partitions), list(files.snapshots)
 
 
 def _rank(cell: tuple[int, Any]) -> tuple[bool, str]:

@@ -6,14 +6,14 @@ A fault can be aimed at a passage.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from schemaquake.clusters.simulated.draws import Draws
-from schemaquake.harness.run.event_heap import EventHeap
+from schemaquake.harness.run.event_heap import Event, EventHeap
 
-__all__ = ["Kernel", "Passage", "rendered"]
+__all__ = ["Kernel", "Passage", "Patience", "rendered"]
 
 
 class Passage(NamedTuple):
@@ -26,10 +26,47 @@ class Passage(NamedTuple):
     """Faults in place on the node, joined by `+`; empty: none."""
 
 
+class Patience:
+    """Limits of one length, of which nearly all are cancelled: only the oldest is in the heap."""
+
+    __slots__ = ("_armed", "_heap", "_length_ns", "_waiting")
+
+    def __init__(self, heap: EventHeap, length_ns: int) -> None:
+        self._heap = heap
+        self._length_ns = length_ns
+        self._waiting: deque[tuple[int, Event]] = deque()
+        self._armed = False
+
+    def begin(self, act: Callable[[], None]) -> Event:
+        """Have `act` happen after that time, unless the event is cancelled."""
+        event = Event(act)
+        ends_ns = self._heap.now_ns + self._length_ns
+        self._waiting.append((ends_ns, event))
+        if not self._armed:
+            self._armed = True
+            self._heap.at(ends_ns, self._end)
+        return event
+
+    def _end(self) -> None:
+        """Carry out what is due, and wait for the next that was not cancelled."""
+        self._armed = False
+        waiting, now_ns = self._waiting, self._heap.now_ns
+        while waiting:
+            ends_ns, event = waiting[0]
+            if event.act is not None and ends_ns > now_ns:
+                self._armed = True
+                self._heap.at(ends_ns, self._end)
+                return
+            waiting.popleft()
+            act, event.act = event.act, None
+            if act is not None:
+                act()
+
+
 class Kernel:
     """The heap, the draws and the books of one run."""
 
-    __slots__ = ("_aims", "_costs", "crashes", "draws", "heap", "passages")
+    __slots__ = ("_aims", "_costs", "_patience", "crashes", "draws", "heap", "passages")
 
     def __init__(self, heap: EventHeap, draws: Draws) -> None:
         self.heap = heap
@@ -38,11 +75,19 @@ class Kernel:
         self.passages: Counter[Passage] = Counter()
         self.crashes: Counter[tuple[str, str]] = Counter()
         """How often a server was (killed, paused, …) while a process stood at a step."""
+        self._patience: dict[int, Patience] = {}
         self._aims: dict[str, list[tuple[int, Callable[[str], None]]]] = {}
 
     def after(self, delay_ns: int, act: Callable[[], None]) -> None:
         """Have `act` happen that much later."""
         self.heap.at(self.heap.now_ns + delay_ns, act)
+
+    def limit(self, length_ns: int, act: Callable[[], None]) -> Event:
+        """Have `act` happen after that time, unless the event is cancelled, which it nearly always is."""
+        patience = self._patience.get(length_ns)
+        if patience is None:
+            patience = self._patience[length_ns] = Patience(self.heap, length_ns)
+        return patience.begin(act)
 
     def aim(self, step: str, passage: int, act: Callable[[str], None]) -> None:
         """Have `act` happen to the node (by name) that comes to `step` as the n-th of all, from 1, before the step's action."""

@@ -195,8 +195,7 @@ class Answers:
         if self.enough or self.in_vain:
             return True
         self._process = process
-        heap = process.node.kernel.heap
-        self._limit = heap.at(heap.now_ns + self._limit_ns, self._end)
+        self._limit = process.node.kernel.limit(self._limit_ns, self._end)
         return False
 
     def receive(self, name: str, body: Any) -> None:

@@ -93,16 +93,15 @@ class Table:
     """The column of each index."""
     base: tuple[str, str] | None = None
     """The base table's id and name; None: it is no view."""
+    partition_key: tuple[str, ...] = field(init=False, compare=False)
+    """The names of the partition key's columns, by position and name."""
+    clustering: tuple[str, ...] = field(init=False, compare=False)
+    """The names of the clustering columns, by position and name."""
 
-    @property
-    def partition_key(self) -> tuple[str, ...]:
-        """The names of the partition key's columns, by position and name."""
-        return self._key("partition_key")
-
-    @property
-    def clustering(self) -> tuple[str, ...]:
-        """The names of the clustering columns, by position and name."""
-        return self._key("clustering")
+    def __post_init__(self) -> None:
+        """Sort out the key, which every row operation needs."""
+        object.__setattr__(self, "partition_key", self._key("partition_key"))
+        object.__setattr__(self, "clustering", self._key("clustering"))
 
     def _key(self, kind: str) -> tuple[str, ...]:
         found = sorted((column.position, name) for name, column in self.columns.items() if column.kind == kind)
