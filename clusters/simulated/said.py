@@ -16,9 +16,11 @@ _JAVA = {
 class ServerSaid(Exception):
     """A refusal or a failure: `error` is the class as drivers name it, the text is the server's."""
 
-    def __init__(self, error: str, text: str) -> None:
+    def __init__(self, error: str, text: str, *, flaw: str = "") -> None:
         super().__init__(text)
         self.error = error
+        self.flaw = flaw
+        """The flaw of a design without which what a load fails on would not be on the disk."""
 
     @property
     def stack(self) -> str:

@@ -443,6 +443,7 @@ class MetadataLog:
         if node.disk.state is None:
             node.disk.state = _Kept()
         kept = _kept(node)
+        node.clock.is_trusted = "wall-clock" in self.flaws
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
         metadata = kept.base

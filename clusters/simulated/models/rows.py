@@ -24,6 +24,11 @@ installs what it *loads* from the rows that it merged. Nothing but the clocks or
 - p5 version = digest of the disk
 - p6 gossip tells the version
 
+Without the flaw `no-order` a free sequencer decides each change after all before it, and applies it on every node before it is
+answered; a node that was down catches up before it serves. Without another flaw what would break is mended where it would
+happen: ids are the same for all who create one table, ALTER writes only what it changes, and a merge refuses rows after which a
+keyspace could not be loaded.
+
 A **pull** asks a node whose version differs for all rows: after a delay, at once if this server is young or has no schema.
 A **start** loads all keyspaces from disk, or dies.
 """
@@ -33,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
@@ -46,7 +52,7 @@ from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
-from schemaquake.clusters.simulated.schema.rows import RowChange
+from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -59,6 +65,9 @@ _PULLS_AT_ONCE: Final = 3
 _PULL_LIMIT_NS: Final = 10 * _S
 
 E1, E2, E3, E4, E5, E6, E7, E8 = numbered("4.0/apply", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8")
+_RACES: Final = frozenset({"type-race", "function-race", "base-race", "target-race", "whole-row"})
+"""Flaws by which a merge takes rows that cannot be loaded."""
+
 P1, P2, P3, P4, P5, P6 = numbered("4.0/merge", "p1", "p2", "p3", "p4", "p5", "p6")
 B1, B2, B3 = numbered("4.0/boot", "b1", "b2", "b3")
 
@@ -70,6 +79,26 @@ class _Pulls:
     under_way: dict[str, int] = field(default_factory=dict)
     again_ns: dict[tuple[str, str], int] = field(default_factory=dict)
     """By version and node the moment before which it is not asked again."""
+    caught_up: bool = False
+    """True once the sequencer applies changes here, too."""
+
+
+class _Order:
+    """The free sequencer of designs without `no-order`: the schema after the last change, and all rows so far."""
+
+    def __init__(self) -> None:
+        self.schema: Schema = {}
+        self.rows: list[RowChange] = []
+        self.nodes: dict[str, Node] = {}
+        """Every node that was ever started."""
+        self._stamp_us = 0
+
+    def stamp_us(self, node: Node) -> int:
+        """Return a timestamp above all that any node has given out, for rows or for schema."""
+        self._stamp_us = (
+            max([self._stamp_us, node.clock.schema_stamp_us(), *(n.clock.last_us for n in self.nodes.values())]) + 1
+        )
+        return self._stamp_us
 
 
 class Rows:
@@ -80,7 +109,10 @@ class Rows:
     def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0) -> None:
         self.flaws = flaws
         self._requests = Requests(ring, self.change)
-        self._writing = Writing(keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws)
+        self._order = None if "no-order" in flaws else _Order()
+        self._writing = Writing(
+            keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
+        )
         self._pull_delay_ns = round(pull_delay_s * _S)
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,14 +124,40 @@ class Rows:
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
         assert node.server is not None
-        return node.server.staged("migration", self._apply(node, f, value))
+        carried_out = self._apply if self._order is None else self._apply_in_order
+        return node.server.staged("migration", carried_out(node, f, value))
+
+    def _apply_in_order(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
+        """Carry out one change on every node at once, after all changes before it."""
+        order = self._order
+        assert order is not None
+        yield E1
+        stamp_us = order.stamp_us(node)
+        after = carry_out(order.schema, f, value, Making(partial(self._new_id, node), stamp_us))
+        if after is order.schema:
+            return False
+        rows = difference(order.schema, after, stamp_us, self._writing)
+        order.schema = after
+        order.rows += rows
+        for each in order.nodes.values():
+            if each.server is not None and each.server.state.caught_up:
+                self._take(each, rows, after)
+        yield E8
+        return True
+
+    def _take(self, node: Node, rows: Sequence[RowChange], schema: Schema) -> None:
+        """Have a node hold these rows, and serve this schema."""
+        assert node.server is not None
+        node.disk.schema.merge(rows)
+        self._install(node, schema)
+        node.server.version = node.disk.schema.version()
 
     def _apply(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         server = node.server
         assert server is not None
         yield E1
         before = server.memory
-        making = Making(partial(_time_id, node), node.clock.schema_stamp_us())
+        making = Making(partial(self._new_id, node), node.clock.schema_stamp_us())
         after = carry_out(before, f, value, making)
         yield E2
         if after is before:
@@ -110,6 +168,10 @@ class Rows:
         yield Sync()
         node.disk.schema.merge(rows)
         yield E5
+        if "computed-memory" not in self.flaws:
+            after = load_keyspaces(
+                node.disk.schema, sorted({row.keyspace for row in rows}), before, partial(_warn, node)
+            )
         self._install(node, after)
         yield E6
         server.version = node.disk.schema.version()
@@ -153,6 +215,7 @@ class Rows:
         assert server is not None
         yield P1
         yield Sync()
+        self._recheck(node, rows)
         node.disk.schema.merge(rows)
         yield P2
         touched = sorted({row.keyspace for row in rows})
@@ -165,6 +228,30 @@ class Rows:
         server.version = node.disk.schema.version()
         yield P6
         server.gossip.tell()
+
+    def _recheck(self, node: Node, rows: Sequence[RowChange]) -> None:
+        """Refuse rows after which a keyspace could not be loaded, in designs that check. Raises ServerSaid."""
+        if self.flaws >= _RACES:
+            return
+        trial = SchemaRows()
+        for keyspace in {row.keyspace: None for row in rows}:
+            trial.merge(node.disk.schema.changes(keyspace))
+        trial.merge(rows)
+        unloadable: list[str] = []
+        try:
+            load_keyspaces(trial, sorted(trial.keyspaces), {}, unloadable.append)
+        except ServerSaid as said:
+            if said.flaw not in self.flaws:
+                raise
+        if unloadable and "base-race" not in self.flaws:
+            raise ServerSaid("InvalidRequest", unloadable[0])
+
+    def _new_id(self, node: Node, keyspace: str, name: str) -> str:
+        """Make a table's id: a time UUID of this node; without that flaw, one that depends on the table's past alone."""
+        if "time-id" in self.flaws:
+            return _time_id(node)
+        past = node.disk.schema.deleted_us(keyspace, ("tables", name))
+        return blake2b(f"{keyspace}.{name}/{past}".encode(), digest_size=16).hexdigest()
 
     def _install(self, node: Node, schema: Schema) -> None:
         """Serve this schema from now on; files of tables that are not in it are dropped."""
@@ -196,7 +283,7 @@ class Rows:
         server = node.server
         assert server is not None
         version = state["version"]
-        if server.phase == "booting" or version == str(server.version):
+        if self._order is not None or server.phase == "booting" or version == str(server.version):
             return
         pulls: _Pulls = server.state
         now_ns = node.kernel.heap.now_ns
@@ -224,6 +311,9 @@ class Rows:
         server = node.server
         assert server is not None
         server.state = _Pulls()
+        node.clock.is_trusted = "wall-clock" in self.flaws
+        if self._order is not None:
+            self._order.nodes[node.name] = node
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
         try:
@@ -233,6 +323,9 @@ class Rows:
         yield B2
         self._install(node, schema)
         server.version = node.disk.schema.version()
+        if self._order is not None:
+            server.state.caught_up = True
+            self._take(node, self._order.rows, self._order.schema)
         yield B3
         server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
@@ -242,8 +335,8 @@ def _warn(node: Node, text: str) -> None:
     node.console.warn("MigrationStage:1", "ViewManager.java:122", text)
 
 
-def _time_id(node: Node, _keyspace: str, _name: str) -> str:
-    """Make a table's id: a time UUID of this node, which no other node makes."""
+def _time_id(node: Node) -> str:
+    """Make a time UUID of this node, which no other node makes."""
     ids = node.kernel.draws.stream("ids", node.name)
     hundreds_ns = node.clock.wall_ns() // 100
     low, middle, high = hundreds_ns & 0xFFFFFFFF, (hundreds_ns >> 32) & 0xFFFF, (hundreds_ns >> 48) & 0x0FFF

@@ -66,6 +66,7 @@ def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn) -> Keyspace | None:
                 raise ServerSaid(
                     "ConfigurationException",
                     f"Unable to find function {name}.{function} referenced by UDA {name}.{aggregate_name}",
+                    flaw="function-race",
                 )
     ids = {table.id for table in tables.values()}
     for view in list(views.values()):
@@ -83,7 +84,7 @@ def _table(keyspace: str, kind: str, name: str, live: _Live) -> Table:
         if path[0] == "columns" and path[1] == name
     }
     if "id" not in head or not any(column.kind == "partition_key" for column in columns.values()):
-        raise ServerSaid("MissingColumns", _HEADLESS.format(table=f"{keyspace}.{name}"))
+        raise ServerSaid("MissingColumns", _HEADLESS.format(table=f"{keyspace}.{name}"), flaw="whole-row")
     dropped = {
         path[2]: (cells["type"][1], cells["dropped_us"][1])
         for path, cells in live.items()
@@ -96,7 +97,8 @@ def _table(keyspace: str, kind: str, name: str, live: _Live) -> Table:
     }
     for index, target in indexes.items():
         if target not in columns:
-            raise ServerSaid("ConfigurationException", f"Unable to parse targets for index {index} ({target})")
+            text = f"Unable to parse targets for index {index} ({target})"
+            raise ServerSaid("ConfigurationException", text, flaw="target-race")
     base = (head["base_table_id"][1], head["base_table_name"][1]) if "base_table_id" in head else None
     options = {option: value for option, (_, value) in head.items() if option not in _NOT_OPTIONS}
     return Table(keyspace, name, head["id"][1], columns, options, dropped, indexes, base)
@@ -121,4 +123,4 @@ def _require_types(keyspace: str, types: Mapping[str, Any], cql_types: Iterable[
     for cql_type in cql_types:
         for used in user_types(cql_type):
             if used not in types:
-                raise ServerSaid("InvalidRequest", f"Unknown type {keyspace}.{used}")
+                raise ServerSaid("InvalidRequest", f"Unknown type {keyspace}.{used}", flaw="type-race")

@@ -24,6 +24,8 @@ class Writing:
     """Every mutation contains its keyspace's row, and so revives it."""
     whole_row: bool = True
     """An ALTER writes the row of its table whole, and so revives it and takes other ALTERs' options back."""
+    rows_unite: bool = True
+    """A CREATE leaves the rows of another CREATE of that name beside its own."""
 
 
 def difference(before: Schema, after: Schema, stamp_us: int, writing: Writing) -> list[RowChange]:
@@ -71,6 +73,9 @@ def _relations(
             continue
         if former is None or former.id != table.id:
             former = Table(table.keyspace, name, table.id, {}, {})
+            if not writing.rows_unite:
+                for part in ("columns", "dropped_columns", "indexes"):
+                    yield (part, name), {}
             yield (kind, name), {"": True, **_head(table)}
         elif writing.whole_row:
             yield (kind, name), {"": True, **_head(table)}

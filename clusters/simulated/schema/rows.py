@@ -74,7 +74,7 @@ class KeyspaceRows:
         if self._live is None:
             live: dict[Path, dict[str, Cell]] = {}
             for path in sorted(self._cells):
-                hidden_us = self._hidden_us(path)
+                hidden_us = self.hidden_us(path)
                 cells = {name: cell for name, cell in sorted(self._cells[path].items()) if cell[0] > hidden_us}
                 if cells:
                     live[path] = cells
@@ -94,7 +94,7 @@ class KeyspaceRows:
         copy._live = self._live
         return copy
 
-    def _hidden_us(self, path: Path) -> int:
+    def hidden_us(self, path: Path) -> int:
         """Return the time up to which cells of a row are hidden by deletions of it or of what contains it."""
         deletions = self._deletions
         if not deletions:
@@ -126,9 +126,15 @@ class SchemaRows:
             self._tables.pop(keyspace, None)
         return list(changed)
 
-    def changes(self) -> list[RowChange]:
-        """Return all rows as changes: the answer to a pull."""
-        return [change for name in sorted(self.keyspaces) for change in self.keyspaces[name].changes(name)]
+    def changes(self, keyspace: str | None = None) -> list[RowChange]:
+        """Return all rows, or those of one keyspace, as changes: the answer to a pull."""
+        names = sorted(self.keyspaces) if keyspace is None else [keyspace] * (keyspace in self.keyspaces)
+        return [change for name in names for change in self.keyspaces[name].changes(name)]
+
+    def deleted_us(self, keyspace: str, path: Path) -> int:
+        """Return the time of the last deletion of a row or of what contains it; 0 if there was none."""
+        rows = self.keyspaces.get(keyspace)
+        return 0 if rows is None else rows.hidden_us(path)
 
     def version(self) -> UUID:
         """Return the digest of all live rows with their timestamps (`SchemaKeyspace.calculateSchemaDigest`)."""

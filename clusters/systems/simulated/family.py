@@ -38,6 +38,8 @@ class Flaw:
     ticket: str
     text: str
     gives: tuple[str, ...]
+    needs: frozenset[str]
+    """Flaws without which it does no harm."""
     systems: frozenset[str]
     """Simulated systems that have it by default."""
 
@@ -88,6 +90,7 @@ def known_flaws() -> Mapping[str, Flaw]:
             ticket=each["ticket"],
             text=each["text"],
             gives=tuple(each["gives"]),
+            needs=frozenset(each.get("needs", ())),
             systems=frozenset(each["systems"]),
         )
         for name, each in _document()["flaw"].items()
@@ -98,7 +101,8 @@ def flaws_of(blueprint: Blueprint, options: Mapping[str, str]) -> frozenset[str]
     """Return the flaws that are switched on, by `-O bugs=…` or `-O bug=…`. Raises PlanError for an unknown one."""
     default = frozenset(flaw.name for flaw in known_flaws().values() if blueprint.name in flaw.systems)
     if "bug" in options:
-        return frozenset({_known(options["bug"])})
+        name = _known(options["bug"])
+        return frozenset({name, *known_flaws()[name].needs})
     flaws = default
     for word in filter(None, options.get("bugs", "default").split(",")):
         match word[0]:
