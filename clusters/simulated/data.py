@@ -53,8 +53,10 @@ class DataPath:
 
     kinds: Final = frozenset({"write", "read"})
 
-    def __init__(self, ring: Ring) -> None:
+    def __init__(self, ring: Ring, *, late_cells_break: bool = False) -> None:
+        """With `late_cells_break` a cell newer than the drop of its column makes its row unreadable."""
         self.ring = ring
+        self._late_cells_break = late_cells_break
 
     # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,7 +203,8 @@ class DataPath:
         server = node.server
         assert server is not None
         read: RowRead = message.body
-        if server.table(read.table_id) is None:
+        table = server.table(read.table_id)
+        if table is None:
             return server.answer(message, Failure(_INCOMPATIBLE))
         files = node.disk.tables.get(read.table_id)
         rows: _Rows = {}
@@ -210,6 +213,12 @@ class DataPath:
             wanted = partitions.values() if read.partition is None else (partitions.get(read.partition, {}),)
             for partition in wanted:
                 for key, cells in partition.items():
+                    if self._late_cells_break and (late := _late_cell(table, cells)):
+                        stack = 'java.lang.NullPointerException: Cannot invoke "ColumnMetadata.isComplex()" because "column" is null'
+                        node.console.error(
+                            "ReadStage-1", "JVMStabilityInspector.java:70", f"Failed to read {late}", stack
+                        )
+                        return server.answer(message, Failure("UNKNOWN"))
                     rows[key] = (files.deleted_us.get(key, 0), dict(cells))
         return server.answer(message, rows)
 
@@ -276,6 +285,15 @@ def _reconcile(one: tuple[int, _Cells], other: tuple[int, Mapping[str, tuple[int
 
 def _rank(cell: tuple[int, Any]) -> tuple[int, bool, str]:
     return cell[0], cell[1] is None, repr(cell[1])
+
+
+def _late_cell(table: Table, cells: _Cells) -> str | None:
+    """Return the name of a cell that is newer than the drop of its column."""
+    for name, (us, _) in cells.items():
+        dropped = table.dropped.get(name)
+        if dropped is not None and name not in table.columns and us > dropped[1]:
+            return name
+    return None
 
 
 def _living(table: Table, deleted_us: int, cells: _Cells) -> _Cells:

@@ -24,6 +24,8 @@ on a member:
 - l4 the entry to disk
 - l5 the copy of the schema in `system_schema`, stamped with the local wall clock
 - l6 published: memory, version, epoch
+- l7 every hundredth epoch is a snapshot, and what is before it is forgotten
+- l8 after a DROP, when what was dropped is flushed, the commit log that has its rows is released
 
 Epochs are on every message; a node that hears of a higher one fetches what it lacks from the sender, then from the CMS. A
 **start** replays the log on disk, copies what was not copied, and asks the CMS for the rest.
@@ -43,7 +45,7 @@ from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.steps import numbered
-from schemaquake.clusters.simulated.processes import Sleep, Sync
+from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
@@ -66,10 +68,14 @@ _REGISTER: Final = "register"
 
 T1, T3, T4 = numbered("6.0/commit", "t1", "t3", "t4")
 K1, K3, K4, K5, K6, K7, K8 = numbered("6.0/commit", "k1", "k3", "k4", "k5", "k6", "k7", "k8")
-L1, L2, L3, L4, L5, L6, L7 = numbered("6.0/follow", "l1", "l2", "l3", "l4", "l5", "l6", "l7")
+L1, L2, L3, L4, L5, L6, L7, L8 = numbered("6.0/follow", "l1", "l2", "l3", "l4", "l5", "l6", "l7", "l8")
 B1, B2, B3 = numbered("6.0/boot", "b1", "b2", "b3")
 
-WRITING: Final = Writing()
+_WRITING: Final = Writing()
+_REFUSED: Final = (
+    "org.apache.cassandra.db.commitlog.CommitLogReadHandler$CommitLogReadException: Unexpected error deserializing mutation. "
+    "Exception follows: CoordinatorBehindException: Couldn't find table with id {table}"
+)
 
 
 class Entry(NamedTuple):
@@ -141,6 +147,8 @@ class _Kept:
     copied: int = 0
     """The epoch up to which `system_schema` is a copy."""
     requests: int = 0
+    unreleased: str = ""
+    """The id of a dropped table whose rows are still in the commit log; empty: there is none."""
 
 
 class _Register:
@@ -170,12 +178,12 @@ class MetadataLog:
     """The design of 6.0."""
 
     steps = tuple(
-        step.name for step in (T1, T3, T4, K1, K3, K4, K5, K6, K7, K8, L1, L2, L3, L4, L5, L6, L7, B1, B2, B3)
+        step.name for step in (T1, T3, T4, K1, K3, K4, K5, K6, K7, K8, L1, L2, L3, L4, L5, L6, L7, L8, B1, B2, B3)
     )
 
     def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
         self.flaws = flaws
-        self._requests = Requests(ring, self.change)
+        self._requests = Requests(ring, self.change, late_cells_break="write-meets-drop" in flaws)
         self._register = _Register()
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,7 +263,7 @@ class MetadataLog:
             if not (yield from self._reach_majority(node)):
                 self._leave(node, numbered_entry)
                 return None
-            if not self._register.append(numbered_entry):
+            if not self._register.append(numbered_entry) and "double-commit" not in self.flaws:
                 yield K4
                 yield Sleep(node.kernel.cost_ns(1 * _MS, 500 * _MS))
                 yield from self._catch_up(node, life.metadata.cms)
@@ -355,13 +363,13 @@ class MetadataLog:
         kept = _kept(node)
         metadata = _life(node).metadata
         if epoch < kept.base.epoch or metadata.epoch - epoch > _SNAPSHOT_EVERY:
-            return [], metadata
+            return [], None if "peer-gap" in self.flaws else metadata
         return kept.entries[epoch - kept.base.epoch :], None
 
     def _catch_up(self, node: Node, names: Sequence[str]) -> Steps:
         """Fetch the entries that this node lacks from the first of these that answers with any."""
         life = _life(node)
-        for name in dict.fromkeys(names):
+        for name in list(dict.fromkeys(names))[: 1 if "peer-gap" in self.flaws else None]:
             if name == node.name or not _server(node).gossip.alive(name):
                 continue
             answers: Answers = yield _server(node).ask(
@@ -403,6 +411,7 @@ class MetadataLog:
                 yield L4
                 yield Sync()
                 kept.entries.append(entry)
+                kept.unreleased = _dropped_rows(node, life.metadata, after)
             else:
                 life.buffer = {epoch: each for epoch, each in life.buffer.items() if epoch > life.metadata.epoch}
                 return
@@ -410,6 +419,11 @@ class MetadataLog:
             self._copy(node, life.metadata, after)
             yield L6
             self._publish(node, after)
+            if kept.unreleased:
+                # The rows of what was dropped are flushed before the commit log that has them is released.
+                yield Sleep(node.kernel.cost_ns(20 * _MS, 120 * _MS))
+                yield L8
+                kept.unreleased = ""
             if after.epoch % _SNAPSHOT_EVERY == 0:
                 yield L7
                 kept.base, kept.entries = after, []
@@ -417,7 +431,7 @@ class MetadataLog:
     def _copy(self, node: Node, before: Metadata, after: Metadata) -> None:
         """Write the difference into the node's `system_schema`, which is a copy for clients."""
         stamp_us = node.clock.wall_ns() // 1000 if "copy-clock" in self.flaws else after.epoch
-        node.disk.schema.merge(difference(before.schema, after.schema, stamp_us, WRITING))
+        node.disk.schema.merge(difference(before.schema, after.schema, stamp_us, _WRITING))
         _kept(node).copied = after.epoch
 
     def _publish(self, node: Node, after: Metadata) -> None:
@@ -446,6 +460,9 @@ class MetadataLog:
         node.clock.is_trusted = "wall-clock" in self.flaws
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
+        if kept.unreleased and "replay-refused" in self.flaws:
+            raise Died(_REFUSED.format(table=kept.unreleased))
+        kept.unreleased = ""
         metadata = kept.base
         self._replay(node, Metadata(), metadata)
         for entry in kept.entries:
@@ -475,6 +492,16 @@ class MetadataLog:
     def _founders(self, node: Node) -> tuple[str, ...]:
         """Return whom a node without metadata asks: the first node, which founds the CMS alone."""
         return (min((node.name, *node.peers)),)
+
+
+def _dropped_rows(node: Node, before: Metadata, after: Metadata) -> str:
+    """Return the id of a table with rows that a change dropped; empty if there is none."""
+    now = {table.id for table in tables_of(after.schema)}
+    for table in tables_of(before.schema):
+        files = node.disk.tables.get(table.id)
+        if table.id not in now and files is not None and files.partitions:
+            return table.id
+    return ""
 
 
 def _server(node: Node) -> Server:

@@ -25,8 +25,8 @@ Change: TypeAlias = Callable[[Node, str, Mapping[str, Any]], Steps]
 class Requests:
     """The clients' side of a model."""
 
-    def __init__(self, ring: Ring, change: Change) -> None:
-        self.data = DataPath(ring)
+    def __init__(self, ring: Ring, change: Change, *, late_cells_break: bool = False) -> None:
+        self.data = DataPath(ring, late_cells_break=late_cells_break)
         self._change = change
 
     def serve(self, node: Node, request: Invoke) -> Steps:

@@ -163,7 +163,7 @@ class Rows:
         if after is before:
             return False
         yield E3
-        rows = difference(before, after, node.clock.schema_stamp_us(), self._writing)
+        rows = difference(before, after, self._stamp_us(node), self._writing)
         yield E4
         yield Sync()
         node.disk.schema.merge(rows)
@@ -228,6 +228,11 @@ class Rows:
         server.version = node.disk.schema.version()
         yield P6
         server.gossip.tell()
+
+    def _stamp_us(self, node: Node) -> int:
+        """Return the timestamp of rows: whole milliseconds; where CREATEs must not unite, different on every node."""
+        own = 0 if self._writing.rows_unite else 2 * sorted((node.name, *node.peers)).index(node.name)
+        return node.clock.schema_stamp_us() + own
 
     def _recheck(self, node: Node, rows: Sequence[RowChange]) -> None:
         """Refuse rows after which a keyspace could not be loaded, in designs that check. Raises ServerSaid."""
