@@ -12,7 +12,10 @@ def test_races_break_nothing(tmp_path, mode):
     assert (run.verdict.valid, dict(run.types)) == (True, {})
 
 
-@pytest.mark.parametrize("nemesis", ["partition", "kill", "pause", "rolling-restart"])
+@pytest.mark.parametrize(
+    "nemesis",
+    ["partition", "kill", *(pytest.param(name, marks=pytest.mark.long) for name in ("pause", "rolling-restart"))],
+)
 def test_changes_keep_one_order_under_faults(tmp_path, nemesis):
     run = simulate(tmp_path, "schema-churn", nemesis, system=SIX, seed=3, rate=20, time_limit_s=40)
     assert dict(run.types) == {}

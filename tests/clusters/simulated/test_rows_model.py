@@ -18,13 +18,13 @@ def test_a_type_dropped_while_another_begins_to_use_it_dangles_and_no_node_start
     ("workload", "anomaly"),
     [
         ("create-table", "lost-rows"),
-        ("drop-function", "dangling-function"),
         ("drop-alter", "headless-table"),
-        ("drop-table-view", "orphan-view"),
-        ("drop-keyspace", "resurrected-object"),
-        ("alter-options", "lost-option"),
-        ("alter-type", "lost-field"),
-        ("create-index", "dangling-index-target"),
+        pytest.param("drop-function", "dangling-function", marks=pytest.mark.long),
+        pytest.param("drop-table-view", "orphan-view", marks=pytest.mark.long),
+        pytest.param("drop-keyspace", "resurrected-object", marks=pytest.mark.long),
+        pytest.param("alter-options", "lost-option", marks=pytest.mark.long),
+        pytest.param("alter-type", "lost-field", marks=pytest.mark.long),
+        pytest.param("create-index", "dangling-index-target", marks=pytest.mark.long),
     ],
 )
 def test_races_across_a_cut_give_the_anomaly_of_the_real_server(tmp_path, workload, anomaly):
@@ -37,7 +37,14 @@ def test_the_same_statements_one_after_another_break_nothing(tmp_path):
     assert (run.verdict.valid, dict(run.types)) == (True, {})
 
 
-@pytest.mark.parametrize("nemesis", ["partition", "kill", "pause", "packet-loss", "rolling-restart"])
+@pytest.mark.parametrize(
+    "nemesis",
+    [
+        "partition",
+        "rolling-restart",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("kill", "pause", "packet-loss")),
+    ],
+)
 def test_quorums_hold_under_every_fault(tmp_path, nemesis):
     run = simulate(tmp_path, "quorum", nemesis, seed=4, rate=20, time_limit_s=40)
     assert dict(run.types) == {}

@@ -1,0 +1,92 @@
+"""Every switch is found and named by the checkers; the same seed without it is silent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from simulated_runs import FIVE, SIX, simulate
+
+from schemaquake.checkers.findings.catalogue import finders
+from schemaquake.clusters.systems.simulated.family import blueprint_of, flaws_of, known_flaws
+from schemaquake.harness.errors import PlanError
+
+CUT = {"mode": "partition", "races": "4"}
+CHURN = {"rate": 20, "time_limit_s": 40}
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A run that shows one flaw."""
+
+    system: str
+    workload: str
+    nemesis: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    seed: int = 7
+    named: dict[str, float] = field(default_factory=dict)
+    shows: str | None = None
+    """The anomaly that it must be reported as; None: the first that the catalogue of flaws gives."""
+
+
+PLANTED = {
+    "no-order": Planted(FIVE, "racing-ddl", options={"mode": "partition", "races": "2"}, shows="vanished-object"),
+    "time-id": Planted(FIVE, "create-table", options=CUT),
+    "row-union": Planted(FIVE, "create-table", options=CUT),
+    "type-race": Planted(FIVE, "drop-type", options=CUT),
+    "function-race": Planted(FIVE, "drop-function", options=CUT),
+    "base-race": Planted(FIVE, "drop-table-view", options=CUT),
+    "target-race": Planted(FIVE, "create-index", options=CUT),
+    "whole-row": Planted(FIVE, "drop-alter", options=CUT),
+    "keyspace-row": Planted(FIVE, "drop-keyspace", options=CUT),
+    "wall-clock": Planted(FIVE, "quorum", ("clock",), named=CHURN),
+    "copy-clock": Planted(SIX, "schema-churn", ("clock",), named=CHURN | {"time_limit_s": 60}, seed=3),
+    "write-meets-drop": Planted(SIX, "create-index", options={"races": "12"}, seed=2),
+    "double-commit": Planted(SIX, "racing-ddl", options={"races": "1"}),
+    "replay-refused": Planted(SIX, "schema-churn", ("kill",), named={"rate": 40, "time_limit_s": 120}, seed=3),
+    "peer-gap": Planted(SIX, "schema-churn", ("kill",), named={"rate": 60, "time_limit_s": 100}, seed=1),
+}
+QUICK = {"type-race", "write-meets-drop"}
+CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]
+
+
+def run(folder, planted: Planted, bugs: dict[str, str]):
+    options = {**planted.options, **bugs}
+    return simulate(
+        folder,
+        planted.workload,
+        *planted.nemesis,
+        system=planted.system,
+        seed=planted.seed,
+        options=options,
+        **planted.named,
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_planted_flaw_is_named(tmp_path, name):
+    found = run(tmp_path, PLANTED[name], {"bug": name})
+    assert (PLANTED[name].shows or known_flaws()[name].gives[0]) in found.types
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_seed_without_it_is_silent(tmp_path, name):
+    found = run(tmp_path, PLANTED[name], {"bugs": "none"})
+    assert dict(found.types) == {}
+
+
+def test_switches_are_read_in_order():
+    five = blueprint_of(FIVE)
+    default = flaws_of(five, {})
+    assert "type-race" in default
+    assert flaws_of(five, {"bugs": "none"}) == frozenset()
+    assert flaws_of(five, {"bugs": "-type-race"}) == default - {"type-race"}
+    assert flaws_of(five, {"bugs": "none,+type-race"}) == {"type-race"}
+    assert flaws_of(five, {"bug": "type-race"}) == {"type-race", "no-order"}
+    with pytest.raises(PlanError, match="no flaw"):
+        flaws_of(five, {"bug": "no-such"})
+
+
+def test_every_flaw_gives_anomalies_of_the_catalogue():
+    known = set(finders())
+    assert {kind for flaw in known_flaws().values() for kind in flaw.gives} <= known
