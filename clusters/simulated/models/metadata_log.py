@@ -127,7 +127,7 @@ class Metadata:
 
 @dataclass(slots=True)
 class _Life:
-    """What one life of a node has of the log beyond its metadata."""
+    """The part of one life of a node that has to do with the log."""
 
     metadata: Metadata = field(default_factory=Metadata)
     buffer: dict[int, Entry] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class _Life:
 
 @dataclass(slots=True)
 class _Kept:
-    """What a node's disk has of the log."""
+    """The log on a node's disk."""
 
     base: Metadata = field(default_factory=Metadata)
     """The snapshot that it begins with."""
