@@ -73,6 +73,11 @@ class Reach:
         kinds = [(_WHOLE[subject.kind], ""), *parts]
         return self.everything or any(list(self._values(subject, kind, part)) for kind, part in kinds)
 
+    def creates(self, subject: SchemaObject) -> bool:
+        """Tell if the change may create the object."""
+        whole = Variable(_WHOLE[subject.kind], subject.keyspace, subject.name)
+        return self.results.get(whole, ABSENT) != ABSENT
+
     def leads_to(self, subject: SchemaObject, fact: tuple[str, str], value: JSON) -> bool:
         """Tell if the change may make a part of the object read as this value; None: as absent."""
         return self.everything or any(_is(value, wanted) for wanted in self._values(subject, *fact))
@@ -147,7 +152,11 @@ class Reaches:
         Of all values that a part has on several sides at most one was there before. Every other one must be where a change
         leads to that may have taken effect meanwhile.
         """
-        reaches = [reach for reach in self.of(subject.keyspace) if reach.during(begins, ends)]
+        under_way = [reach for reach in self.of(subject.keyspace) if reach.during(begins, ends)]
+        # What is there is not created, unless it is removed before: two ids of a table are not one CREATE's doing.
+        whole = (_WHOLE[subject.kind], "")
+        may_be_new = None in sides or any(reach.leads_to(subject, whole, None) for reach in under_way)
+        reaches = [reach for reach in under_way if may_be_new or not reach.creates(subject)]
         used: dict[int, PairedOperation] = {}
         for fact, values in _differing(subject, sides).items():
             unexplained = 0

@@ -154,7 +154,9 @@ def _is_explained(
         written_as_null = any(
             column in i.argument["row"] and i.argument["row"][column] in (None, [], {}) for i in inserts
         )
-        return written_as_null or not required
+        # A cell that was written over is not there again when what is over it has expired.
+        expired = any(column in i.argument["row"] and rows.may_have_expired(i) for i in inserts)
+        return written_as_null or expired or not required
     return any(
         same_value(value, written, cql_type=cql_type, nulls_match=not required)
         for written in values

@@ -124,7 +124,7 @@ class TableRows:
         """Check whether a possible operation can have removed this row after it was written."""
         if consistency_of(insert) == "ANY" or not self.keys[insert.index]:
             return True
-        if any(self._is_removed_by(drop, insert) for drop in self._drops) or self._may_have_expired(insert):
+        if any(self._is_removed_by(drop, insert) for drop in self._drops) or self.may_have_expired(insert):
             return True
         row = insert.argument["row"]
         if any(
@@ -240,7 +240,7 @@ class TableRows:
                 found.append((change, float(str(lifetime))))
         return found
 
-    def _may_have_expired(self, insert: PairedOperation) -> bool:
+    def may_have_expired(self, insert: PairedOperation) -> bool:
         """Check whether a time to live that the row may have got was over at the last read; clocks may be ahead."""
         last = max((r.operation.completed or 0 for reads in self._reads.values() for r in reads), default=0)
         ahead = max((abs(fault.skew_s) for fault in self.evidence.notes.faults), default=0.0)

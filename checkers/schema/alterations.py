@@ -2,8 +2,9 @@
 
 Each column name of a table, each option of a table or keyspace, and each field of a type is a register of its own. An
 acknowledged setting of it must show in every final reading, unless another possible operation that can follow it wrote
-the same register, and then the reading must be explained by that one. Whatever creates, drops or renames the object,
-its keyspace or the attribute explains anything, as does a statement in free text.
+the same register, and then the reading must be explained by that one. A later CREATE explains what it declares; an
+acknowledged DROP of the object or its keyspace, and a RENAME of the attribute, explain anything. A statement in free text
+leaves a doubt.
 Finds: `lost-column`, `undead-column`, `lost-option`, `lost-field`.
 Source: the ScyllaDB talk, concurrent changes to the same object can be lost; CASSANDRA-10250.
 """
@@ -29,7 +30,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, names, seconds, where
 from schemaquake.checkers.findings.limits import LIMITS
-from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
@@ -76,7 +77,8 @@ def _find(case: Evidence) -> Findings:
     registers = _Registers(case.changes)
     sights = _Sights(case)
     for attribute in sorted(registers.judged):
-        yield _judge_attribute(case, registers, attribute, sights)
+        finding = _judge_attribute(case, registers, attribute, sights)
+        yield doubt_free_text(case, attribute.subject.keyspace, finding)
 
 
 def _judge_attribute(case: Evidence, registers: _Registers, attribute: _Attribute, sights: _Sights) -> Anomaly | None:
@@ -136,17 +138,20 @@ class _Registers:
         for operation, value in self._writes[attribute]:
             if operation is not source and can_follow(operation, source):
                 yield operation, value
+        writers = {operation.index for operation, _ in self._writes[attribute]}
         for operation in self._upheavals(attribute.subject):
-            if operation is not source and can_follow(operation, source):
-                yield operation, _UNREAD
+            if operation is not source and operation.index not in writers and can_follow(operation, source):
+                # Of a new life an option has its default, and a column is there if it was declared.
+                anything = attribute.aspect == "option" or operation.f.startswith("drop-")
+                yield operation, _UNREAD if anything else _ABSENT
 
     def _upheavals(self, subject: SchemaObject) -> Iterator[PairedOperation]:
-        keyspace = SchemaObject("keyspace", subject.keyspace, "")
-        for whole in {subject, keyspace}:
-            for operation in self._changes.on(whole):
-                if operation.f.startswith(("create-", "drop-")) and operation.f != "drop-column":
-                    yield operation
-        yield from self._changes.texts(subject.keyspace)
+        """List the possible CREATEs, and the DROPs that are known to have been carried out.
+
+        One of unknown outcome explains nothing of an object that is there, unless by a CREATE after it.
+        """
+        yield from self._changes.creates(subject)
+        yield from (drop for drop in self._changes.drops(subject) if drop.type == "ok")
 
     def writers(self, attribute: _Attribute) -> Sequence[PairedOperation]:
         """Return all possible operations on this attribute."""

@@ -13,11 +13,12 @@ from typing import TypeAlias
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import FinalReadings
+from schemaquake.checkers.evidence.schema_changes import can_follow
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
-__all__ = ["Findings", "judge"]
+__all__ = ["Findings", "doubt_free_text", "judge"]
 
 Findings: TypeAlias = Iterator[Anomaly | Doubt | None]
 """One element for each object judged: an anomaly, a doubt why it could not be decided, or None for a sound one."""
@@ -58,3 +59,22 @@ def _unread(readings: FinalReadings) -> Iterator[Doubt]:
     for unread in readings.unread:
         if unread.phase == readings.phases[0]:
             yield Doubt("unread", f"{unread.node} could not be read in phase {unread.phase}: {unread.error}")
+
+
+def doubt_free_text(case: Evidence, keyspace: str, finding: Anomaly | None) -> Anomaly | Doubt | None:
+    """Return a finding about this keyspace, or a doubt where a statement in free text may be why, whose meaning is not known.
+
+    One that was answered before the operations of the finding began is not.
+    """
+    if finding is None:
+        return None
+    named = [operation for operation in case.changes.all if operation.index in finding.ops]
+    texts = [
+        text
+        for text in case.changes.texts(keyspace)
+        if not named or any(can_follow(text, operation) for operation in named)
+    ]
+    if not texts:
+        return finding
+    text = f"{finding.type}, unless op {texts[0].index}, free text whose meaning is not known, is why"
+    return Doubt("undecided", text, finding.objects)

@@ -20,7 +20,7 @@ from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follo
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, where
-from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -64,14 +64,12 @@ def _find(case: Evidence) -> Findings:
         for (keyspace, name), table in schema.tables.items():
             tables.setdefault(SchemaObject("table", keyspace, name), []).append((schema, table))
     for subject in sorted(tables):
-        yield _judge_table(case, subject, tables[subject])
+        yield doubt_free_text(case, subject.keyspace, _judge_table(case, subject, tables[subject]))
 
 
 def _judge_table(case: Evidence, subject: SchemaObject, readings: Sequence[tuple[NodeSchema, Table]]) -> Anomaly | None:
     definitions = [_definition(create) for create in case.changes.creates(subject)]
     if len({frozenset(definition.columns.items()) for definition in definitions}) < 2:
-        return None
-    if case.changes.texts(subject.keyspace):
         return None
     alterations = [operation for operation in case.changes.on(subject) if "column" in operation.f]
     merged: dict[str, dict[str, Table]] = {}

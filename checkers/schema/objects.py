@@ -23,7 +23,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import names, where
 from schemaquake.checkers.findings.limits import LIMITS
-from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
@@ -65,7 +65,8 @@ def _find(case: Evidence) -> Findings:
             undead.add(keyspace)
         if vanished and subject == keyspace:
             missing[keyspace] = gone
-        yield resurrected or vanished or _unexplained(case, subject, here)
+        finding = resurrected or vanished or _unexplained(case, subject, here)
+        yield doubt_free_text(case, subject.keyspace, finding)
 
 
 def _places(
@@ -97,7 +98,7 @@ def _sorted(places: _Places) -> Mapping[str, Sequence[str]]:
 def _resurrected(
     case: Evidence, subject: SchemaObject, here: _Places, *, covered_by: SchemaObject | None
 ) -> Anomaly | None:
-    if not here or case.changes.texts(subject.keyspace):
+    if not here:
         return None
     creates = case.changes.creates(subject)
     final_drops = [
@@ -171,7 +172,7 @@ def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[
 
 
 def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly | None:
-    if not gone or case.changes.texts(subject.keyspace):
+    if not gone:
         return None
     removals = _possible_removals(case.changes, subject)
     creates = [
@@ -224,7 +225,7 @@ def _unexplained(case: Evidence, subject: SchemaObject, here: _Places) -> Anomal
     """Find an object without a CREATE in a keyspace that this history created: elsewhere it may be older than the run."""
     keyspace = SchemaObject("keyspace", subject.keyspace, "")
     births = [create for create in case.changes.creates(keyspace) if _certainly_created(create)]
-    if not here or not births or subject == keyspace or case.changes.texts(subject.keyspace):
+    if not here or not births or subject == keyspace:
         return None
     if case.changes.creates(subject):
         return None

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
@@ -19,9 +20,9 @@ from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follo
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, names, phase_text, seconds, where
-from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["TableIds"]
 
@@ -53,7 +54,8 @@ def _find(case: Evidence) -> Findings:
     seen = _seen_ids(case)
     for subject in sorted(final.keys() | seen.keys()):
         conflict = _conflict(case, subject, final.get(subject, {}), seen.get(subject, {}))
-        yield conflict or _change(case, subject, seen.get(subject, {}))
+        change = None if conflict else _change(case, subject, seen.get(subject, {}))
+        yield conflict or doubt_free_text(case, subject.keyspace, change)
     yield from _shared(case, final)
 
 
@@ -87,10 +89,19 @@ def _seen_ids(case: Evidence) -> Mapping[SchemaObject, Mapping[str, _Seen]]:
 
 def _conflict(
     case: Evidence, subject: SchemaObject, final: Mapping[str, Mapping[str, str]], seen: Mapping[str, _Seen]
-) -> Anomaly | None:
+) -> Anomaly | Doubt | None:
     readings = {phase: nodes for phase, nodes in final.items() if len(set(nodes.values())) > 1}
     if not readings:
         return None
+    moving = {
+        phase: case.derive(Reaches).touching(subject, *case.interval(phase, nodes)) for phase, nodes in readings.items()
+    }
+    if all(
+        {"create-", "drop-"} <= {change.f[: change.f.index("-") + 1] for change in found} for found in moving.values()
+    ):
+        changes = [change for of_phase in moving.values() for change in of_phase]
+        text = f"nodes know it under different ids, and op {changes[0].index}, of unknown outcome, may have taken effect meanwhile"
+        return Doubt("undecided", text, (subject.key,))
     creates = case.changes.creates(subject)
     return anomaly(
         "conflicting-table-ids",
@@ -111,7 +122,7 @@ def _conflict(
 
 
 def _change(case: Evidence, subject: SchemaObject, seen: Mapping[str, _Seen]) -> Anomaly | None:
-    if len(seen) < 2 or case.changes.texts(subject.keyspace):
+    if len(seen) < 2:
         return None
     # Every life of a table has one id, and only a DROP that a CREATE can follow ends one life and allows the next.
     # Which DROP explains which change need not be known: there must be enough of them.

@@ -111,6 +111,15 @@ def test_free_text_reaches_everything_in_its_keyspaces():
     assert text.explain(SchemaObject("table", "other", "t"), [BEFORE, None], 30 * MS, 40 * MS) != ()  # it has no key
 
 
+def test_a_create_explains_no_other_id_of_a_table_that_is_there_unless_a_drop_may_have_come_before() -> None:
+    other = table({"c": "int"}, id="8")
+    create = unanswered("create-table k.t a:int* c:int")
+    assert reaches(*create).explain(T, [BEFORE, other], 30 * MS, 40 * MS) == ()
+    drop = [line.replace("p0", "p1") for line in unanswered("drop-table k.t")]
+    assert reaches(*create, *drop).explain(T, [BEFORE, other], 30 * MS, 40 * MS) != ()
+    assert reaches(*create).explain(T, [None, BEFORE], 30 * MS, 40 * MS) != ()
+
+
 def test_equal_sides_need_no_explanation():
     assert reaches(*unanswered("drop-table k.t")).explain(T, [BEFORE, BEFORE], 30 * MS, 40 * MS) == ()
 

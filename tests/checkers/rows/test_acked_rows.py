@@ -176,6 +176,13 @@ def test_a_time_to_live_that_may_be_over_explains_a_loss() -> None:
     assert told(judge(insert(3), option, read(1010, ""))) == [("lost-rows", "missing")]
 
 
+def test_a_cell_that_was_written_over_does_not_come_back_when_the_later_one_expires() -> None:
+    option = ["@14 p1 n2 invoke alter-options k.t default_time_to_live=1", "@15 p1 n2 ok"]
+    null = read(1200, '{"k": 1, "v": null}')
+    assert judge(insert(10), option, insert(20, '{"k": 1, "v": "b"}'), null).valid is True
+    assert told(judge(insert(10), option, null)) == [("lost-rows", "changed")]
+
+
 def test_replicas_that_had_moved_before_the_cluster_settled_excuse_no_later_row() -> None:
     moved = [
         '@11 p1 n2 invoke alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 1}}',

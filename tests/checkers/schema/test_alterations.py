@@ -74,16 +74,34 @@ EXCUSES = {
     "a concurrent drop": ["@11 p1 n2 invoke drop-column k.t d", "@12 p1 n2 ok"],
     "an early drop of unknown outcome": ["@5 p1 n2 invoke drop-column k.t d", "@6 p1 n2 info timed out"],
     "a rename": ["@13 p1 n2 invoke rename-column k.t d>e", "@14 p1 n2 ok"],
-    "a drop of the table": ["@13 p1 n2 invoke drop-table k.t", "@14 p1 n2 info timed out"],
+    "a drop of the table": ["@13 p1 n2 invoke drop-table k.t", "@14 p1 n2 ok"],
+    "a drop of unknown outcome and another create": [
+        *("@13 p1 n2 invoke drop-table k.t", "@14 p1 n2 info timed out"),
+        *("@15 p2 n2 invoke create-table k.t a:int*", "@16 p2 n2 ok"),
+    ],
     "another create of the table": ["@11 p1 n2 invoke create-table k.t a:int*", "@14 p1 n2 ok"],
-    "a drop of the keyspace": ["@13 p1 n2 invoke drop-keyspace k", "@14 p1 n2 info timed out"],
-    "free text": ['@13 p1 n2 invoke cql k {"statement": "ALTER TABLE t DROP d"}', "@14 p1 n2 ok"],
+    "a drop of the keyspace": ["@13 p1 n2 invoke drop-keyspace k", "@14 p1 n2 ok"],
 }
 
 
 @pytest.mark.parametrize("name", EXCUSES)
 def test_what_can_have_removed_a_column_later_explains_it(name: str) -> None:
     assert verdict([*TABLE, *ADD, *EXCUSES[name]], WITHOUT).valid is True
+
+
+@pytest.mark.parametrize("drop", ["drop-table k.t", "drop-keyspace k"])
+def test_a_drop_of_unknown_outcome_explains_no_column_of_a_table_that_is_there(drop: str) -> None:
+    asked = [f"@13 p1 n2 invoke {drop}", "@14 p1 n2 info timed out"]
+    assert finding([*TABLE, *ADD, *asked], WITHOUT).type == "lost-column"
+    assert verdict([*TABLE, *ADD, *asked], ["settled n1,n2,n3 keyspace k"]).anomalies == ()
+
+
+def test_free_text_leaves_a_doubt_unless_it_had_ended_before() -> None:
+    text = ['@13 p1 n2 invoke cql k {"statement": "ALTER TABLE t DROP d"}', "@14 p1 n2 ok"]
+    found = verdict([*TABLE, *ADD, *text], WITHOUT)
+    assert (found.valid, [doubt.kind for doubt in found.doubts]) == ("unknown", ["undecided"])
+    before = [line.replace("@13", "@5").replace("@14", "@6") for line in text]
+    assert finding([*TABLE, *ADD, *before], WITHOUT).type == "lost-column"
 
 
 NO_EXCUSES = {

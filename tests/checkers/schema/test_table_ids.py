@@ -81,12 +81,26 @@ def test_an_id_that_changes_without_a_drop_is_found() -> None:
         pytest.param(["@4 p5 n1 invoke drop-table k.t", "@5 p5 n1 info timed out"], id="a drop of unknown outcome"),
         pytest.param(["@4 p5 n1 invoke drop-table k.t"], id="a drop that was never answered"),
         pytest.param(["@4 p5 n1 invoke drop-keyspace k", "@5 p5 n1 ok"], id="a drop of the keyspace"),
-        pytest.param(['@4 p5 n1 invoke cql k {"statement": "DROP TABLE k.t"}', "@5 p5 n1 ok"], id="free text"),
     ],
 )
 def test_a_drop_and_a_create_after_it_explain_a_new_id(between: Sequence[str]) -> None:
     again = ("@6 p6 n2 invoke create-table k.t a:int*", "@7 p6 n2 ok")
     assert verdict([*CREATE, *between, *again], CHANGED).valid is True
+
+
+def test_free_text_between_two_ids_leaves_a_doubt() -> None:
+    text = ('@4 p5 n1 invoke cql k {"statement": "DROP TABLE k.t"}', "@5 p5 n1 ok")
+    again = ("@6 p6 n2 invoke create-table k.t a:int*", "@7 p6 n2 ok")
+    assert verdict([*CREATE, *text, *again], CHANGED).valid == "unknown"
+
+
+def test_ids_are_in_doubt_while_a_drop_and_a_create_are_under_way_and_not_while_one_of_them_is() -> None:
+    drop = ("@4 p5 n1 invoke drop-table k.t", "@5 p5 n1 info timed out")
+    create = ("@6 p6 n2 invoke create-table k.t a:int*", "@7 p6 n2 info timed out")
+    apart = ["settled n1 table k.t id=1 a:int*", "settled n2,n3 table k.t id=2 a:int*"]
+    assert verdict([*CREATE, *drop, *create], apart).valid == "unknown"
+    for changes in (drop, create, ()):
+        assert [found.type for found in verdict([*CREATE, *changes], apart).anomalies] == ["conflicting-table-ids"]
 
 
 @pytest.mark.parametrize(
