@@ -113,6 +113,8 @@ class Notes:
         planned: Mapping[str, Any] = next((value for row, value in values if row["f"] == "run-planned"), {})
         self.planned_restart: str | None = planned.get("restart")
         """How every node was to be restarted in the end (`none`: not at all); null in runs of 0.1, which do not say it."""
+        self.pull_delay_s: float | None = planned.get("pull_delay_s")
+        """How long a node waits before it asks another one for a schema that it lacks; null in runs of 0.1."""
         self.logging: frozenset[str] = frozenset(planned.get("logs", (start.node for start in self.starts)))
         """The nodes that keep a log; in runs of 0.1 all that were started."""
 

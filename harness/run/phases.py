@@ -73,7 +73,14 @@ class Phases:
 
     def run(self) -> None:
         """Go from the crew's first session to the last final readings."""
-        self._notes.write("run-planned", {"restart": self._plan.restart, "logs": self._list_nodes_with_logs()})
+        self._notes.write(
+            "run-planned",
+            {
+                "restart": self._plan.restart,
+                "logs": self._list_nodes_with_logs(),
+                "pull_delay_s": cluster_traits(self._cluster).pull_delay_s,
+            },
+        )
         everybody = self._following.look("boot")
         self._crew.connect(everybody)
         self._observer.connect(everybody)

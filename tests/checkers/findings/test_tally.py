@@ -50,7 +50,16 @@ def test_a_finding_that_is_not_kept_is_not_made() -> None:
     tally.find(FOUND.type, make)
     tally.find(FOUND.type, make)
     assert made == [FOUND.type]
+    assert tally.verdict().anomalies == (FOUND,)
     assert tally.found == {"lost-column": 2}
+
+
+def test_fewer_findings_than_are_kept_are_all_kept() -> None:
+    tally = Tally("some", keep=3)
+    tally.add(FOUND, FOUND)
+    assert tally.verdict().anomalies == (FOUND, FOUND)
+    tally.add(FOUND, FOUND)
+    assert len(tally.verdict().anomalies) == 3
 
 
 def test_a_verdict_that_keeps_no_finding_is_false_all_the_same() -> None:

@@ -1,0 +1,215 @@
+"""Visibility: an acknowledged table or column is known to every coordinator within the time that the system promises.
+
+Judges every read, write and change of a table, outside the final phases, whose coordinator answered that it knows no such
+table or column, although its CREATE or ADD had been acknowledged before the operation began and nothing can have dropped
+or renamed it before the operation ended. Where every node merges changes by itself, a coordinator may learn of one later: at
+the latest when it asks another node for what it lacks. How long it waits before it does (`pull_delay_s` of the system) is
+in the note `run-planned`; the time counts from the acknowledgement, or from the last fault or start that may have kept the
+change away. A shorter ignorance is counted in the statistics.
+Finds: `invisible-change`. Source: CASSANDRA-5904, CASSANDRA-18291 (a version is announced before its schema is known),
+CASSANDRA-15899; ScyllaDB, Making Schema Changes Safe with Raft ("you may not see the tables you just created").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.notes import Notes
+from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
+from schemaquake.checkers.findings.argument import Argument
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, find_missing_column, shorten_error
+from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
+
+__all__ = ["Visibility"]
+
+_ASKING: Final = ("insert", "read-rows", "delete-row", "know-table", "add-column", "drop-column", "alter-options")
+_SPREAD_S: Final = 10
+"""The time in which a change reaches every node of a healthy cluster, beside the delay of a pull."""
+_S: Final = 1_000_000_000
+
+
+class _Subject(NamedTuple):
+    """A table, or with `column` a column of it."""
+
+    table: SchemaObject
+    column: str | None
+
+    @property
+    def text(self) -> str:
+        return f"table {self.table.key}" if self.column is None else f"column {self.column} of {self.table.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ignorance:
+    """One answer of a coordinator that does not know what had been acknowledged; `lasted` in ns since it must begin to."""
+
+    change: PairedOperation
+    operation: PairedOperation
+    lasted: int
+
+
+class Visibility:
+    """Every coordinator knows every acknowledged table and column, in time."""
+
+    name = "visibility"
+    scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = ("invisible-change",)
+    vouches: bool = False  # an answer in time shows little: what nodes have in the end is judged by others
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - one pass over the refused operations
+        """Judge every such answer. Unknown for a run that does not say what its system promises. Raises HistoryError."""
+        evidence = Evidence.of(records)
+        asked = pc.sum(pc.is_in(plain(records.history.select(["f"]))["f"], pa.array(_ASKING))).as_py()
+        if not asked or not evidence.changes.acknowledged:
+            nothing = Doubt("nothing-to-judge", "no table was created with an acknowledgement and used")
+            return Verdict.unknown(self.name, nothing)
+        refused = _refused_operations(records.history)
+        found: dict[_Subject, list[_Ignorance]] = {}
+        for operation in refused:
+            subject = _unknown_subject(operation)
+            change = None if subject is None else _certain_change(evidence.changes, subject, operation)
+            if subject is not None and change is not None:
+                since = _began(evidence.notes, change, operation)
+                if since is not None:
+                    lasted = operation.invoked - since
+                    found.setdefault(subject, []).append(_Ignorance(change, operation, lasted))
+        tally = Tally(self.name)
+        for subject, answers in sorted(found.items()):
+            tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
+        longest = {
+            node: round(max(one.lasted for one in answers if one.operation.node == node) / _S, 3)
+            for answers in [[one for several in found.values() for one in several]]
+            for node in sorted({one.operation.node or "" for one in answers})
+        }
+        return tally.verdict(
+            events=asked,
+            unknown_to_a_coordinator=sum(map(len, found.values())),
+            longest_unknown_s=Stat(longest, "s", "max"),
+        )
+
+
+def _refused_operations(history: pa.Table) -> Sequence[PairedOperation]:
+    """Pair the operations of the processes that were ever refused one: among millions of rows they are few."""
+    events = plain(history.select(["process", "f", "error"]))
+    of_tables = pc.is_in(events["f"], pa.array(_ASKING))
+    refused = pc.unique(events.filter(pc.and_(of_tables, pc.is_valid(events["error"])))["process"])
+    return operations(history.filter(pc.and_(of_tables, pc.is_in(events["process"], refused))))
+
+
+def _unknown_subject(operation: PairedOperation) -> _Subject | None:
+    """Return what the coordinator did not know, by its error; None if it knew all, or was asked in a final phase."""
+    argument = operation.argument if isinstance(operation.argument, dict) else {}
+    keyspace, table = argument.get("keyspace"), argument.get("table") or argument.get("name")
+    if operation.error is None or operation.completed is None or not keyspace or not table:
+        return None
+    if argument.get("phase") in PHASES:  # judged by `writability`
+        return None
+    subject = SchemaObject("table", keyspace, table)
+    match classify_error(operation.error):
+        case ProbeFault.NO_TABLE:
+            return _Subject(subject, None)
+        case ProbeFault.NO_COLUMN:
+            column = find_missing_column(operation.error)
+            return None if column is None else _Subject(subject, column)
+    return None
+
+
+def _certain_change(changes: SchemaChanges, subject: _Subject, operation: PairedOperation) -> PairedOperation | None:
+    """Return the acknowledged change by which the subject was certainly there all the time of the operation."""
+    assert operation.completed is not None
+    creates = changes.creates(subject.table)
+    makers: Iterable[PairedOperation] = creates
+    breakers = [*changes.drops(subject.table), *changes.texts(subject.table.keyspace)]
+    if subject.column is not None:
+        alterations = changes.on(subject.table)
+        makers = [
+            change
+            for change in alterations
+            if (change.f == "add-column" and change.argument["column"][0] == subject.column)
+            or (change.f == "create-table" and any(name == subject.column for name, *_ in change.argument["columns"]))
+        ]
+        # Of several CREATEs another one may be the table's.
+        breakers += [change for change in alterations if change.f in {"drop-column", "rename-column"}]
+        breakers += creates if len(creates) > 1 else []
+    if any(change.invoked <= operation.completed for change in breakers):
+        return None
+    known = [change for change in makers if change.acknowledged and change.entirely_before(operation)]
+    return min(known, key=lambda change: change.completed or 0, default=None)
+
+
+def _began(notes: Notes, change: PairedOperation, operation: PairedOperation) -> int | None:
+    """Return the time (ns) from which the coordinator had nothing to keep the change from it; None: it still has.
+
+    A fault on another node than the two keeps nothing from them.
+    """
+    assert change.completed is not None
+    times = [change.completed]
+    times += [start.time for start in notes.starts if start.node == operation.node and start.time <= operation.invoked]
+    for fault in notes.active(change.invoked, operation.completed):
+        if fault.ends is None or fault.ends >= operation.invoked:
+            if not fault.nodes or {change.node, operation.node} & set(fault.nodes):
+                return None
+        else:
+            times.append(fault.ends)
+    return max(times)
+
+
+def _judge_answers(
+    subject: _Subject, answers: Sequence[_Ignorance], pull_delay_s: float | None
+) -> Anomaly | Doubt | None:
+    limit_s = _SPREAD_S + (pull_delay_s or 0)
+    late = [answer for answer in answers if answer.lasted > limit_s * _S]
+    if not late:
+        return None
+    if pull_delay_s is None:
+        text = "a coordinator did not know it, and the run does not say within which time its system makes it known"
+        return Doubt("undecided", text, (subject.table.key,))
+    return _report(subject, late, limit_s)
+
+
+def _report(subject: _Subject, late: Sequence[_Ignorance], limit_s: float) -> Anomaly:
+    longest = max(late, key=lambda answer: answer.lasted)
+    nodes = sorted({answer.operation.node or "" for answer in late})
+    shown = list(_few([answer.operation for answer in late]))
+    return anomaly(
+        "invisible-change",
+        objects=[subject.table.key],
+        nodes=nodes,
+        ops=[longest.change.index, *(answer.operation.index for answer in late[: LIMITS.operations])],
+        evidence={
+            "column": subject.column,
+            "limit_s": limit_s,
+            "answers": len(late),
+            "lasted_s": {
+                node: round(max(answer.lasted for answer in late if answer.operation.node == node) / _S, 3)
+                for node in nodes
+            },
+            "error": shorten_error(longest.operation.error or ""),
+        },
+        explanation=Argument(
+            [longest.change, *shown],
+            f"T1 was acknowledged, and nothing can have taken the {subject.text} away since: every coordinator knows it "
+            f"within {limit_s:g} s, faults not counted.",
+            f"{listing(nodes)} did not know it up to {longest.lasted / _S:.1f} s later.",
+        ),
+    )
+
+
+def _few(operations: Sequence[PairedOperation]) -> Iterator[PairedOperation]:
+    """List the first and the last of the operations, each once."""
+    yield operations[0]
+    if len(operations) > 1:
+        yield operations[-1]

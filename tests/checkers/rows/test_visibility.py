@@ -1,0 +1,126 @@
+"""Coordinators that do not know an acknowledged table or column while the run goes on, and all that excuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.rows.visibility import Visibility
+from schemaquake.harness.model.verdict import Verdict
+
+CREATED = ("@1000 p0 n1 invoke create-table k.t a:int* v:int", "@1100 p0 n1 ok")
+NO_TABLE = 'fail InvalidRequest: Error from server: code=2200 [Invalid query] message="unconfigured table t"'
+NO_COLUMN = "fail InvalidRequest: Undefined column name c"
+
+
+def planned(pull_delay_s: float | None = 1) -> list[str]:
+    return [] if pull_delay_s is None else [f'@1 -- info run-planned {{"pull_delay_s": {pull_delay_s}}}']
+
+
+def asked(at: int, outcome: str = NO_TABLE, *, node: str = "n3", phase: str = "racing", f: str = "insert") -> list[str]:
+    call = f'{f} k.t {{"row": {{"a": 1, "c": 2}}, "phase": "{phase}"}}'
+    return [f"@{at} p{at} {node} invoke {call}", f"@{at + 10} p{at} {node} {outcome}"]
+
+
+def verdict(*lines: Sequence[str], notes: Sequence[str] = ('@1 -- info run-planned {"pull_delay_s": 1}',)) -> Verdict:
+    records = judged([*notes, *CREATED, *(line for group in lines for line in group)])
+    return Visibility().check(records, limit_s=5)
+
+
+@pytest.mark.parametrize("f", ["insert", "delete-row", "know-table"])
+def test_a_coordinator_that_does_not_know_an_acknowledged_table_in_time_is_found(f: str) -> None:
+    (found,) = verdict(asked(5_000, f=f), asked(20_000, f=f), asked(30_000, "ok", f=f)).anomalies
+    assert (found.type, found.objects, found.nodes) == ("invisible-change", ("k.t",), ("n3",))
+    assert found.evidence["lasted_s"] == {"n3": 18.9}
+    assert found.evidence["limit_s"] == 11
+    assert found.evidence["answers"] == 1
+
+
+def test_a_short_ignorance_is_counted_and_never_accused() -> None:
+    judgement = verdict(asked(5_000), asked(12_050))
+    assert judgement.valid is True
+    assert judgement.figures["unknown_to_a_coordinator"] == 2
+    assert judgement.figures["longest_unknown_s"] == {"n3": 10.95}
+
+
+@pytest.mark.parametrize(("pull_delay_s", "valid"), [(0, False), (1, False), (60, True), (None, "unknown")])
+def test_the_time_is_what_the_system_promises(pull_delay_s: float | None, valid: object) -> None:
+    assert verdict(asked(20_000), notes=planned(pull_delay_s)).valid == valid
+
+
+def test_a_run_that_says_nothing_of_its_system_is_judged_if_nothing_was_late() -> None:
+    assert verdict(asked(5_000), notes=[]).valid is True
+
+
+def fault(*nodes: str, begins: int, ends: int) -> list[str]:
+    listed = ", ".join(f'"{node}"' for node in nodes)
+    value = f'{{"id": {begins}, "nemesis": "partition", "nodes": [{listed}]}}'
+    return [f"@{begins} -- info fault-begins {value}", f"@{ends} -- info fault-ends {value}"]
+
+
+LEGAL = {
+    "not yet acknowledged": ["@18000 p1 n1 invoke create-table k.u a:int*", "@30000 p1 n1 ok", *[line.replace("k.t", "k.u") for line in asked(20_000)]],
+    "of unknown outcome": ["@1200 p1 n1 invoke create-table k.u a:int*", "@1300 p1 n1 info no", *[line.replace("k.t", "k.u") for line in asked(20_000)]],
+    "may be dropped": [*asked(20_000), "@20005 p1 n1 invoke drop-table k.t"],
+    "its keyspace may be dropped": [*asked(20_000), "@5000 p1 n1 invoke drop-keyspace k", "@5010 p1 n1 info no"],
+    "any statement may have dropped it": [*asked(20_000), '@5000 p1 n1 invoke cql {"statement": "DROP TABLE k.t"}', "@5010 p1 n1 ok"],
+    "another error": asked(20_000, "fail Unavailable: 1 of 2"),
+    "never answered": asked(20_000)[:1],
+    "a final phase": asked(20_000, phase="settled"),
+    "the coordinator is under a fault": [*asked(20_000), *fault("n3", begins=15_000, ends=25_000)],
+    "the one that created it is cut off": [*asked(20_000), *fault("n1", begins=900, ends=25_000)],
+    "a fault on everybody": [*asked(20_000), *fault(begins=15_000, ends=25_000)],
+    "a fault that has just ended": [*asked(20_000), *fault("n2", begins=900, ends=10_000)],
+    "the coordinator has just been started": [*asked(20_000), '@12000 -- n3 info node-start {"phase": "fault", "served": true, "seconds": 1}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", LEGAL.values(), ids=LEGAL)
+def test_what_excuses_a_coordinator(lines: Sequence[str]) -> None:
+    judgement = verdict(lines, asked(2_000, "ok"))
+    assert (judgement.valid, judgement.anomalies) == (True, ())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        fault("n2", begins=15_000, ends=25_000),
+        fault("n1", begins=900, ends=5_000),
+        ['@5000 -- n3 info node-start {"phase": "fault", "served": true, "seconds": 1}'],
+        ['@12000 -- n2 info node-start {"phase": "fault", "served": true, "seconds": 1}'],
+        ["@20020 p1 n1 invoke drop-table k.t", "@20030 p1 n1 ok"],
+        ["@5000 p1 n1 invoke drop-table k.other", "@5010 p1 n1 ok"],
+    ],
+    ids=["a third node", "long over", "started long ago", "another was started", "dropped later", "another dropped"],
+)
+def test_what_excuses_nobody(lines: Sequence[str]) -> None:
+    assert [found.type for found in verdict(lines, asked(20_000)).anomalies] == ["invisible-change"]
+
+
+ADDED = ("@2000 p1 n1 invoke add-column k.t c:int", "@2100 p1 n1 ok")
+
+
+def test_an_acknowledged_column_that_a_coordinator_does_not_know_is_found() -> None:
+    (found,) = verdict(ADDED, asked(20_000, NO_COLUMN)).anomalies
+    assert (found.evidence["column"], found.evidence["lasted_s"]) == ("c", {"n3": 17.9})
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (),
+        ADDED[:1],
+        (*ADDED, "@3000 p2 n2 invoke drop-column k.t c", "@3010 p2 n2 info no"),
+        (*ADDED, "@3000 p2 n2 invoke rename-column k.t c>d"),
+        (*ADDED, "@3000 p2 n2 invoke create-table k.t a:int*", "@3010 p2 n2 info no"),
+    ],
+    ids=["never added", "not acknowledged", "may be dropped", "may be renamed", "another definition"],
+)
+def test_what_excuses_a_coordinator_that_does_not_know_a_column(lines: Sequence[str]) -> None:
+    assert verdict(lines, asked(20_000, NO_COLUMN)).anomalies == ()
+
+
+def test_without_an_acknowledged_change_there_is_nothing_to_judge() -> None:
+    assert Visibility().check(judged(asked(20_000)), limit_s=5).judged_nothing
