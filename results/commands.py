@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,6 +17,9 @@ from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.cluster_choice import choose_cluster
 from schemaquake.results.runs.option_lists import named_values, split, with_shorthands
+
+if TYPE_CHECKING:
+    from schemaquake.harness.model.plan import Plan
 
 __all__ = ["register"]
 
@@ -117,6 +120,10 @@ def _run(
     master: Master = None,
     limit: Limit = 120,
     runs: Runs = Path("runs"),
+    dry: Annotated[
+        bool,
+        typer.Option("--dry-run", help="print the schedule of faults by node, with the commands, and touch nothing"),
+    ] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -154,11 +161,25 @@ def _run(
     from schemaquake.results.runs.execution import carry_out, print_summary  # noqa: PLC0415 - pyarrow takes half a second to import
 
     refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
+    if dry:
+        _print_dry_run(plan, as_json=as_json)
+        raise typer.Exit(ExitCode.VALID)
     finished = carry_out(plan, runs, engine=engine, master=master, limit_s=limit)
     if as_json:
         print_json(finished.document())
     print_summary(finished, stderr())
     raise typer.Exit(finished.exit_code)
+
+
+def _print_dry_run(plan: Plan, *, as_json: bool) -> None:
+    from schemaquake.results.runs.dry_run import dry_run, lines_of  # noqa: PLC0415 - as above
+
+    faults = dry_run(plan)
+    if as_json:
+        print_json({"plan": plan.to_json(), "faults": [fault.to_json() for fault in faults]})
+        return
+    for line in lines_of(plan, faults):
+        write_line(line)
 
 
 def _demo(

@@ -17,6 +17,7 @@ from schemaquake.clusters.cluster_file.model import ClusterFile, Process
 from schemaquake.clusters.cluster_file.parse import read_cluster_file, read_cluster_file_of_run
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.doctor.doctor import refuse_unless_fit
+from schemaquake.clusters.hosts.everywhere import fire_everywhere
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
@@ -33,7 +34,7 @@ from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.faults.ledger import FILE_NAME
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import StopCondition
+from schemaquake.harness.model.protocols import Rehearsal, StopCondition
 
 __all__ = ["SshProvider", "transport_to"]
 
@@ -86,6 +87,24 @@ class SshProvider:
         """Undo what a dead run left on the hosts, from any machine that can log in there. Raises HealError."""
         plan = Plan.read(folder)
         return heal_by_ledger(self.create(plan, folder), folder / FILE_NAME, keep_data=plan.keep_data)
+
+    def rehearsal(self, plan: Plan) -> Rehearsal:
+        """Return the hosts of the plan's cluster file, checked against what its owner allows. Connects to none."""
+        if plan.cluster_file is None:
+            raise PlanError("--cluster ssh needs a cluster file: use --cluster FILE.toml")
+        file = read_cluster_file(plan.cluster_file)
+        check_plan(plan, file)
+        _conditions(file, plan, {})
+        cluster = _cluster(
+            file, plan.system, run="RUN", folder=Path("RUN"), start_timeout_s=plan.start_timeout_s, keep_data=True
+        )
+        nodes = {node.name: node for node in cluster.nodes if isinstance(node, ServerNode)}
+        return Rehearsal(file.addresses, lambda name, verb: nodes[name].undoing(verb))
+
+    def heal_everywhere(self, cluster_file: Path) -> Sequence[str]:
+        """Have the guards of every run on every host undo their faults now. Raises HealError, PlanError."""
+        file = read_cluster_file(cluster_file)
+        return fire_everywhere(cluster_file, transports=partial(transport_to, file), names=list(file.addresses))
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
         """Undo what a dead run left on the hosts, from its ledger and a cluster file, which may be another machine's.

@@ -126,17 +126,30 @@ def _first_line(found: object) -> str:
 
 
 def _heal(
-    run: Annotated[Path, typer.Argument(help="the run's folder; or its ledger.jsonl alone, with --cluster")],
+    run: Annotated[
+        Path | None, typer.Argument(help="the run's folder; or its ledger.jsonl alone, with --cluster")
+    ] = None,
     cluster: Annotated[
         Path | None, typer.Option("--cluster", help="the file of a deployed cluster, instead of the run's copy")
     ] = None,
+    everywhere: Annotated[
+        Path | None,
+        typer.Option(
+            "--everywhere", help="undo the faults of all runs on the nodes of this cluster file, without a ledger"
+        ),
+    ] = None,
 ) -> None:
     """Undo everything that a run left behind: faults of its ledger, processes, namespaces. May be repeated."""
-    from schemaquake.harness.faults.healing import heal, heal_ledger  # noqa: PLC0415 - every other command would wait for them
+    from schemaquake.harness.faults.healing import heal, heal_everywhere, heal_ledger  # noqa: PLC0415 - every other command would wait for them
     from schemaquake.harness.faults.ledger import FILE_NAME  # noqa: PLC0415 - as above
 
     configure_logging()
-    if cluster is not None:
+    if (run is None) == (everywhere is None) or (everywhere is not None and cluster is not None):
+        raise PlanError("name a run's folder, or --everywhere with a cluster file")
+    if run is None:
+        assert everywhere is not None, "one of the two was named"
+        done = heal_everywhere(everywhere)
+    elif cluster is not None:
         done = heal_ledger(run / FILE_NAME if run.is_dir() else run, cluster)
     else:
         done = heal(run.parent if run.name == FILE_NAME else run)

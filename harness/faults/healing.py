@@ -12,12 +12,12 @@ from schemaquake.harness.faults.executor import nothing_is_left
 from schemaquake.harness.faults.ledger import FILE_NAME, Ledger
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Cluster, Fencing, Guarded, LedgerHealer, Provider
+from schemaquake.harness.model.protocols import Cluster, Fencing, Guarded, HealsEverywhere, LedgerHealer, Provider
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_folder import own_folder
 from schemaquake.harness.run_process import still_running
 
-__all__ = ["Mended", "close_ledger", "close_operations", "heal", "heal_ledger", "heal_open"]
+__all__ = ["Mended", "close_ledger", "close_operations", "heal", "heal_everywhere", "heal_ledger", "heal_open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,32 @@ def heal_ledger(ledger: Path, cluster_file: Path) -> Sequence[str]:
     """
     if not ledger.is_file():
         raise PlanError(f"there is no ledger {ledger}; it is {FILE_NAME} in the run's folder")
-    try:
-        kind = tomllib.loads(cluster_file.read_text(encoding="utf-8")).get("provider")
-    except (OSError, ValueError) as error:
-        raise PlanError(f"{cluster_file} is no cluster file: {error}") from error
-    provider = load("clusters", str(kind))
+    kind, provider = _provider_of(cluster_file)
     if not isinstance(provider, LedgerHealer):
         raise PlanError(f"a run on a {kind} cluster is healed from its folder: schemaquake heal RUN")
     return provider.heal_ledger(ledger, cluster_file)
+
+
+def heal_everywhere(cluster_file: Path) -> Sequence[str]:
+    """Undo the faults of every run on every node of a cluster that outlives its runs, at once and without a ledger.
+
+    Raises PlanError for a file that is no such cluster's, HealError for what may be left.
+    """
+    kind, provider = _provider_of(cluster_file)
+    if not isinstance(provider, HealsEverywhere):
+        raise PlanError(
+            f"nodes of a {kind} cluster end with their run, which is healed from its folder: schemaquake heal RUN"
+        )
+    return provider.heal_everywhere(cluster_file)
+
+
+def _provider_of(cluster_file: Path) -> tuple[str, Provider]:
+    try:
+        kind = str(tomllib.loads(cluster_file.read_text(encoding="utf-8")).get("provider"))
+    except (OSError, ValueError) as error:
+        raise PlanError(f"{cluster_file} is no cluster file: {error}") from error
+    provider: Provider = load("clusters", kind)
+    return kind, provider
 
 
 def close_ledger(ledger: Ledger) -> list[str]:

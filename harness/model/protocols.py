@@ -42,6 +42,7 @@ __all__ = [
     "Fencing",
     "Forecast",
     "Guarded",
+    "HealsEverywhere",
     "HistoryFormat",
     "LedgerHealer",
     "MemberListing",
@@ -51,6 +52,8 @@ __all__ = [
     "OwnersLimits",
     "Phase",
     "Provider",
+    "Rehearsal",
+    "Rehearsing",
     "Shortenable",
     "StopCondition",
     "TakesDown",
@@ -301,6 +304,32 @@ class LedgerHealer(Protocol):
 
     def heal_ledger(self, ledger: Path, cluster_file: Path) -> Sequence[str]:
         """Undo the faults of a ledger; idempotent. Returns the actions, a sentence each. Raises HealError for those left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """The facts about a cluster's nodes that need no answer of theirs: addresses by name, and how each undoes a verb."""
+
+    addresses: Mapping[str, str]
+    undoing: Callable[[str, UndoVerb], Sequence[Undo]]
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A provider whose cluster is described by a file, so that a plan for it can be shown before anything is touched."""
+
+    def rehearsal(self, plan: Plan) -> Rehearsal:
+        """Return what is known beforehand. Raises PlanError, FaultNotAllowed as `Provider.prepare` does."""
+        ...
+
+
+@runtime_checkable
+class HealsEverywhere(Protocol):
+    """A provider whose nodes can undo the faults of every run by themselves, at once and without a ledger."""
+
+    def heal_everywhere(self, cluster_file: Path) -> Sequence[str]:
+        """Undo every fault on every node. Returns the actions, a sentence each. Raises HealError for what may be left."""
         ...
 
 
