@@ -15,7 +15,7 @@ ALONE := cluster|spark|browser
 WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? 2 * cores : 8)))
 SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-long test-setup coverage lint lock sbom audit mutants format bench matrix clean
+.PHONY: help setup demo test test-fast test-long test-setup fuzz coverage lint lock sbom audit mutants format bench matrix clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ test-long: test-setup ## further cases of what `make test` shows, half a minute 
 
 test-setup:  # what tests need of the system is installed beside the virtual environment
 	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests
+
+fuzz: test-setup ## hostile files for every reader, 20 s each; what crashes one is kept in tests/fuzz/corpus
+	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ_FLAGS)
 
 coverage: test-setup ## which lines the tests of one process reach; they take twice as long so
 	$(PYTEST) $(SHARED) -m "not $(subst |, and not ,$(ALONE))" --cov --cov-report=term $(PYTEST_FLAGS)

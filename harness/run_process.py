@@ -25,11 +25,11 @@ def still_running(folder: Path) -> int | None:
     """Return the pid of the run's process if it still lives, by pid and start time."""
     try:
         document = orjson.loads((folder / "process.json").read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
+        pid, began = document["pid"], document["start_time"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    pid = int(document["pid"])
-    started = process_start_time(pid)
-    return pid if started is not None and started == document["start_time"] else None
+    started = process_start_time(pid) if type(pid) is int else None
+    return pid if started is not None and started == began else None
 
 
 def _read(path: str) -> str:

@@ -122,6 +122,10 @@ def read_cluster_file(path: Path) -> ClusterFile:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(_no_toml(path, text, str(error))) from error
+    except RecursionError:
+        raise PlanError(
+            f"{path}:1: its tables and lists are nested too deep; see the example in docs/deployed.md"
+        ) from None
     problems = [_problem(error, document) for error in _errors(document)] + list(_contradictions(document))
     if problems:
         lines = key_lines(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -217,6 +217,9 @@ class Plan:
         } - document.keys()
         if lacking:
             raise PlanError(f"the plan lacks: {', '.join(sorted(lacking))}")
+        for field_ in fields(cls):
+            if field_.name in document and not _FITS[str(field_.type)](document[field_.name]):
+                raise PlanError(f"the plan's {field_.name} must be {field_.type}, not {document[field_.name]!r}")
         values = dict(document)
         for name in ("workloads", "nemeses"):
             values[name] = tuple(values.get(name, ()))
@@ -237,6 +240,29 @@ class Plan:
         if not isinstance(document, dict):
             raise HistoryError(f"{path} is damaged: it holds no object")
         return cls.from_json(document)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in {int, float}
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str
+
+
+_FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "str": _is_text,
+    "RestartMode": _is_text,
+    "int": lambda value: type(value) is int,
+    "float": _is_number,
+    "bool": lambda value: type(value) is bool,
+    "int | None": lambda value: value is None or type(value) is int,
+    "float | None": lambda value: value is None or _is_number(value),
+    "Path | None": lambda value: value is None or _is_text(value),
+    "tuple[str, ...]": lambda value: type(value) in {list, tuple} and all(map(_is_text, value)),
+    "Mapping[str, str]": lambda value: type(value) is dict and all(map(_is_text, value.values())),
+}
+"""Whether a JSON value fits a field of that type; a file may have been written by anybody."""
 
 
 def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -67,13 +67,16 @@ def read_outcome(folder: Path) -> Outcome:
         )
     except orjson.JSONDecodeError as error:
         raise HistoryError(f"{path} is damaged: {error}") from error
-    return Outcome(
-        completed=document["completed"],
-        error=document["error"],
-        exit_code=ExitCode(document["exit_code"]),
-        applicable=document.get("applicable", True),
-        interrupted=document.get("interrupted", False),
-    )
+    try:
+        return Outcome(
+            completed=document["completed"] is True,
+            error=None if document["error"] is None else str(document["error"]),
+            exit_code=ExitCode(document["exit_code"]),
+            applicable=bool(document.get("applicable", True)),
+            interrupted=bool(document.get("interrupted", False)),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HistoryError(f"{path} is damaged: it does not say how the run ended ({error})") from error
 
 
 def execute(plan: Plan, folder: Path) -> Outcome:

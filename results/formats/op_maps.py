@@ -110,7 +110,7 @@ def row_of(op: Any, names: Names, *, independent: bool) -> dict[str, Any]:
     if not isinstance(op, Mapping):
         raise Malformed(f"an operation must be a map, not {shortened(op)}")
     kind = op.get("type")
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         raise Malformed(f"type must be invoke, ok, fail or info, not {shortened(kind)}")
     process = _process(op)
     value = op.get("value")

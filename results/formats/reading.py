@@ -17,8 +17,10 @@ from schemaquake.results.formats.notations import ELLE_JSON, Notation
 from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
 from schemaquake.results.formats.sequence import sequenced
 from schemaquake.results.store.atomic import replacing
+from schemaquake.results.store.examination import examine
 from schemaquake.results.store.parquet_options import parquet_options
 from schemaquake.results.store.regrouping import stretches
+from schemaquake.results.store.seal import refuse_damage
 from schemaquake.results.store.store import increases, read_table, write_table
 
 __all__ = ["format_of", "known_formats", "read_history", "spill_history"]
@@ -70,6 +72,8 @@ def read_history(path: Path, *, file_format: str | None = None, independent: boo
             raise PlanError(
                 "--independent is for files in which a value is [key value]; Schemaquake's Parquet has a column key"
             )
+        if not refuse_damage(path):
+            examine(path)
         return read_table(path, HISTORY, order="index")
     numbered = Names()
     batches = list(_batches(path, chosen, independent=independent, numbered=numbered))
@@ -156,8 +160,15 @@ def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names
         for line, op in chosen.events(file, str(path)):
             _add(rows, op, line, path)
             if rows.full:
-                yield rows.take()
-    yield rows.take()
+                yield _taken(rows, path)
+    yield _taken(rows, path)
+
+
+def _taken(rows: Rows, path: Path) -> pa.RecordBatch:
+    try:
+        return rows.take()
+    except UnicodeEncodeError as error:
+        raise HistoryError(f"{path} has a text that is not valid Unicode ({error.reason}).") from None
 
 
 def _add(rows: Rows, op: Any, line: int, path: Path) -> None:

@@ -11,6 +11,7 @@ from schemaquake.harness.errors import DamagedFile
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.results.judging.sources import HistoryFile
+from schemaquake.results.store.examination import examine
 from schemaquake.results.store.seal import refuse_damage
 from schemaquake.results.store.store import Store
 
@@ -18,12 +19,16 @@ __all__ = ["places_of_damage", "unknown_for_damage"]
 
 
 def places_of_damage(subject: object) -> tuple[str, ...]:
-    """Return the damaged places of the records of a run or of a history file; records in memory have none."""
+    """Return the damaged places of the records of a run or of a history file; records in memory have none.
+
+    Raises HistoryError for a file of another tool that no process survives reading.
+    """
     if isinstance(subject, Store):
         return subject.damage()
     if isinstance(subject, HistoryFile):
         try:
-            refuse_damage(subject.path)
+            if not refuse_damage(subject.path):
+                examine(subject.path)
         except FileNotFoundError:
             return ()  # its reader says so
         except DamagedFile as error:

@@ -36,6 +36,7 @@ from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
 from schemaquake.results.store.atomic import replacing, write_bytes
+from schemaquake.results.store.examination import examine
 from schemaquake.results.store.node_logs import read_logs
 from schemaquake.results.store.parquet_footer import not_whole
 from schemaquake.results.store.parquet_options import parquet_options
@@ -187,6 +188,7 @@ class Store:
         ):
             try:
                 if not refuse_damage(self.path(name)):
+                    examine(self.path(name))
                     self._read(name, schema, order)  # nothing less shows damage without a seal
                 places += damage_of(pq.read_schema(self.path(name)).empty_table())
             except FileNotFoundError:
@@ -264,7 +266,7 @@ class Store:
             raise HistoryError(
                 f'{self.folder} has no verdict yet: "schemaquake check {self.folder}" judges it.'
             ) from error
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise HistoryError(
                 f'{path} is damaged ({error}). "schemaquake check {self.folder}" writes it anew.'
             ) from error

@@ -56,7 +56,7 @@ def read_summary(store: Store) -> RunSummary:
         document = orjson.loads(path.read_bytes()) if path.exists() else {"schema": 0}
         if document["schema"] == SUMMARY_SCHEMA:
             return RunSummary.from_json(document)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HistoryError(
             f'{path} is damaged ({error}). "schemaquake check {store.folder}" writes it again.'
         ) from error
