@@ -458,7 +458,7 @@ def _tell_copies_apart(
         for node, row in rows.items():
             if known_right and _text(row) == most:
                 continue
-            text = _other_parts(row, right if known_right else next(r for r in rows.values() if _text(r) != _text(row)))
+            other = right if known_right else next(r for r in rows.values() if _text(r) != _text(row))
             kind, keyspace, name = key
             stale.append(
                 StaleObject(
@@ -469,7 +469,8 @@ def _tell_copies_apart(
                     name=name,
                     copy=row,
                     authority=right,
-                    text=text,
+                    text=_other_parts(row, other),
+                    parts=_list_parts(row, other),
                 )
             )
         holder = next((node for node, row in rows.items() if _text(row) == most), None) if known_right else None
@@ -487,6 +488,22 @@ def _other_parts(row: JSON, other: JSON) -> str:
         return "is defined otherwise than on other nodes"
     names = sorted(name for name in row.keys() | other.keys() if row.get(name) != other.get(name))
     return f"has another {' and '.join(name.replace('_', ' ') for name in names)} than on other nodes"
+
+
+def _list_parts(row: JSON, other: JSON) -> tuple[tuple[str, str], ...]:
+    """List the parts in which two rows differ; none: they differ in something that belongs to the object as a whole."""
+    if not isinstance(row, dict) or not isinstance(other, dict):
+        return ()
+    parts: list[tuple[str, str]] = []
+    for name in sorted(name for name in row.keys() | other.keys() if row.get(name) != other.get(name)):
+        if name not in _PART_OF:
+            return ()
+        one, two = row.get(name) or {}, other.get(name) or {}
+        parts += [(_PART_OF[name], part) for part in sorted(one.keys() | two.keys()) if one.get(part) != two.get(part)]
+    return tuple(parts)
+
+
+_PART_OF: Final = {"columns": "column", "dropped_columns": "column", "options": "option", "indexes": "index"}
 
 
 def _as_another(schema: NodeSchema, key: _Key, holder: NodeSchema | None) -> NodeSchema:

@@ -211,3 +211,14 @@ def test_a_copy_that_a_change_may_have_overtaken_is_in_doubt(change, kinds_found
     assert Divergence().check(judged(history, observations), limit_s=5).valid == (
         "unknown" if not kinds_found else False
     )
+
+
+def test_an_index_that_came_between_the_readings_of_two_copies_is_in_doubt():
+    asked = (*HISTORY, "@15 p1 n1 invoke create-index k.i t c", "@16 p1 n1 info OperationTimedOut")
+    with_index = f'table {T} {{"indexes": {{"i": {{"kind": "COMPOSITES", "target": "c"}}}}}}'
+    observations = [
+        *reading(LOG, "n1,n3", RIGHT, phases="settled"),
+        *reading(LOG, "n2", (with_index, *RIGHT[1:]), phases="settled"),
+    ]
+    assert Divergence().check(judged(asked, observations), limit_s=5).valid == "unknown"
+    assert kinds(observations) == {"stale-schema-copy"}
