@@ -17,6 +17,7 @@ from typing import Final
 import paramiko
 
 from schemaquake.clusters.cluster_file.model import SshAccess
+from schemaquake.clusters.ssh.known_hosts import KnownHosts, as_key, certified_keys, read_known_hosts
 from schemaquake.harness.errors import NodeUnreachable
 
 __all__ = ["CONNECT_LIMIT_S", "HostKeyRefused", "fingerprint", "log_in", "named"]
@@ -102,12 +103,18 @@ def _know(client: paramiko.SSHClient, host: SshAccess) -> None:
     if host.fingerprint is not None:
         client.set_missing_host_key_policy(_Pinned(host))
         return
-    client.set_missing_host_key_policy(_Unknown(host))
-    for path in _known_hosts(host):
-        try:
-            client.load_system_host_keys(str(path))
-        except OSError as error:
-            raise HostKeyRefused(f"{named(host)}: {path} cannot be read: {error.strerror}") from error
+    try:
+        known = read_known_hosts(_known_hosts(host), host.host, host.port)
+    except OSError as error:
+        raise HostKeyRefused(f"{named(host)}: {error.filename} cannot be read: {error.strerror}") from error
+    trusted = known.trusted
+    # Behind a jump host certificates cannot be asked for beforehand, so the host's own key must be known there.
+    if not trusted and known.authorities and host.jump is None:
+        trusted = certified_keys(known, host.host, host.port)
+    client.set_missing_host_key_policy(_Unknown(host, known))
+    name = host.host if host.port == _SSH_PORT else f"[{host.host}]:{host.port}"
+    for key in filter(None, map(as_key, sorted(trusted))):
+        client.get_host_keys().add(name, key.get_name(), key)
 
 
 def _known_hosts(host: SshAccess) -> Sequence[Path]:
@@ -141,15 +148,32 @@ class _Pinned(paramiko.MissingHostKeyPolicy):
 class _Unknown(paramiko.MissingHostKeyPolicy):
     """A policy that accepts no unknown key."""
 
-    def __init__(self, host: SshAccess) -> None:
+    def __init__(self, host: SshAccess, known: KnownHosts) -> None:
         self._host = host
+        self._known = known
 
     def missing_host_key(self, _client: paramiko.SSHClient, _hostname: str, key: paramiko.PKey) -> None:
-        """Raises HostKeyRefused with the command that makes the key known."""
+        """Raises HostKeyRefused with the command that makes the key known, or why it is not accepted."""
+        _refuse_revoked(self._host, self._known, key)
+        if self._known.authorities:
+            behind = " (behind a jump host certificates cannot be asked for)" if self._host.jump else ""
+            raise HostKeyRefused(
+                f"{named(self._host)}: it shows no certificate of an authority that is known for it{behind}, and its key "
+                f"{fingerprint(key)} ({key.get_name()}) is not known either: check its HostCertificate, with its names and its time"
+            )
         raise HostKeyRefused(
             f"{named(self._host)}: its host key is unknown here. It showed {fingerprint(key)} ({key.get_name()}); if that is "
             f"what `ssh-keygen -lf /etc/ssh/ssh_host_{_short(key)}_key.pub` says on that host, make it known: "
             f"`{_make_known(self._host, key)}`"
+        )
+
+
+def _refuse_revoked(host: SshAccess, known: KnownHosts, key: paramiko.PKey) -> None:
+    """Raise HostKeyRefused for a key that known_hosts marks as revoked."""
+    if key.asbytes() in known.revoked:
+        raise HostKeyRefused(
+            f"{named(host)}: its host key {fingerprint(key)} ({key.get_name()}) is marked as @revoked in known_hosts: whoever "
+            "answers there has a key that was given up. Do not log in; give the host a new key"
         )
 
 

@@ -1,0 +1,193 @@
+"""Known hosts: what OpenSSH would accept is accepted, and what it would refuse is refused, by a real sshd where one is needed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+
+import pytest
+from ssh_hosts import SshHosts, why_not
+
+from schemaquake.clusters.ssh.known_hosts import certified_keys, read_known_hosts
+from schemaquake.clusters.ssh.login import HostKeyRefused
+from schemaquake.clusters.ssh.transport import SshTransport
+from schemaquake.harness.errors import NodeUnreachable
+
+
+def keygen(*arguments):
+    subprocess.run(["ssh-keygen", "-q", *map(str, arguments)], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """Public keys by name, as `type base64`."""
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("a", "b", "ca", "other_ca"):
+        keygen("-t", "ed25519", "-N", "", "-f", folder / name)
+    return folder
+
+
+def public(keys, name):
+    return " ".join((keys / f"{name}.pub").read_text().split()[:2])
+
+
+def blob(keys, name):
+    return base64.b64decode(public(keys, name).split()[1])
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("names", "host", "port", "known"),
+    [
+        ("db1", "db1", 22, True),
+        ("DB1", "db1", 22, True),
+        ("db1", "db11", 22, False),
+        ("db1", "db1", 2222, False),
+        ("[db1]:2222", "db1", 2222, True),
+        ("[db1]:2222", "db1", 22, False),
+        ("other,db1", "db1", 22, True),
+        ("*.example.org", "db1.example.org", 22, True),
+        ("*.example.org", "example.org", 22, False),
+        ("db?", "db1", 22, True),
+        ("*,!db1", "db1", 22, False),
+        ("!db1,*", "db2", 22, True),
+        ("2001:db8::1", "2001:db8::1", 22, True),
+        ("[2001:db8::1]:2222", "2001:db8::1", 2222, True),
+        ("[2001:db8::1]:2222", "2001:db8::1", 22, False),
+        ("db.", "dbx", 22, False),
+        ("[ab]", "a", 22, False),
+    ],
+)
+def test_a_name_is_known_as_openssh_knows_it(tmp_path, keys, names, host, port, known):
+    path = tmp_path / "known_hosts"
+    path.write_text(f"# comment\n\nnonsense\n{names} {public(keys, 'a')} a comment\n")
+    assert (read_known_hosts([path], host, port).trusted == {blob(keys, "a")}) is known
+    name = host if port == 22 else f"[{host}]:{port}"
+    found = subprocess.run(["ssh-keygen", "-F", name, "-f", path], capture_output=True, check=False).returncode == 0
+    assert found is known, "OpenSSH itself says otherwise"
+
+
+@pytest.mark.parametrize(("host", "port"), [("db1", 22), ("db1", 2222), ("2001:db8::1", 22), ("2001:db8::1", 2222)])
+def test_a_hashed_name_is_known(tmp_path, keys, host, port):
+    path = tmp_path / "known_hosts"
+    name = host if port == 22 else f"[{host}]:{port}"
+    path.write_text(f"{name} {public(keys, 'a')}\n")
+    keygen("-H", "-f", path)
+    assert name not in path.read_text()
+    assert read_known_hosts([path], host, port).trusted == {blob(keys, "a")}
+    assert not read_known_hosts([path], "db2", port).trusted
+
+
+def test_marks_are_kept_apart_and_what_is_revoked_is_not_trusted_wherever_it_stands(tmp_path, keys):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text(
+        f"db1 {public(keys, 'a')}\ndb1 {public(keys, 'b')}\n@cert-authority *.org,db1 {public(keys, 'ca')}\n"
+    )
+    two.write_text(
+        f"@revoked * {public(keys, 'a')}\n@moon db1 {public(keys, 'ca')}\ndb1 ssh-rsa {public(keys, 'ca').split()[1]}\n"
+    )
+    known = read_known_hosts([one, two], "db1", 22)
+    assert known.trusted == {blob(keys, "b")}
+    assert known.authorities == {blob(keys, "ca")}
+    assert known.revoked == {blob(keys, "a")}
+
+
+# ── certificates and real servers ────────────────────────────────────────────────────────────────────────────────────
+
+needs_sshd = [pytest.mark.cluster, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    with SshHosts(tmp_path_factory.mktemp("ssh"), 1) as hosts:
+        yield hosts
+
+
+def logs_in(hosts, known_hosts, text, **changes):
+    known_hosts.write_text(text)
+    transport = SshTransport(hosts.access("n1", known_hosts=known_hosts, **changes))
+    try:
+        return transport.run(["true"]).exit_code == 0
+    finally:
+        transport.close()
+
+
+def host_key(hosts):
+    return " ".join((hosts["n1"].folder / "host_key.pub").read_text().split()[:2])
+
+
+class TestRealServers:
+    pytestmark = needs_sshd
+
+    def test_a_pattern_or_a_hash_is_enough(self, hosts, tmp_path):
+        address = hosts["n1"].address
+        assert logs_in(hosts, tmp_path / "k", f"{address.rsplit('.', 1)[0]}.* {host_key(hosts)}\n")
+        path = tmp_path / "hashed"
+        path.write_text(f"{address} {host_key(hosts)}\n")
+        keygen("-H", "-f", path)
+        assert logs_in(hosts, path, path.read_text())
+
+    def test_a_revoked_key_is_refused_although_it_is_known(self, hosts, tmp_path):
+        text = f"{hosts['n1'].address} {host_key(hosts)}\n@revoked * {host_key(hosts)}\n"
+        logins = hosts["n1"].log.count("Accepted publickey")
+        with pytest.raises(HostKeyRefused, match="@revoked"):
+            logs_in(hosts, tmp_path / "k", text)
+        assert hosts["n1"].log.count("Accepted publickey") == logins
+
+    @pytest.mark.parametrize(
+        ("case", "accepted"),
+        [("valid", True), ("another name", False), ("expired", False), ("another authority", False), ("revoked authority", False), ("for users", False)],
+    )  # fmt: skip
+    def test_a_host_is_known_by_a_certificate_of_its_authority(
+        self, hosts, keys, tmp_path, monkeypatch, case, accepted
+    ):
+        public_key = hosts["n1"].folder / "host_key.pub"
+        shown = tmp_path / "host_key.pub"
+        shown.write_text(public_key.read_text())
+        kind = [] if case == "for users" else ["-h"]
+        name = "elsewhere" if case == "another name" else hosts["n1"].address
+        span = "20200101:20200102" if case == "expired" else "-1h:+1h"
+        authority = keys / ("other_ca" if case == "another authority" else "ca")
+        keygen("-s", authority, *kind, "-I", "n1", "-n", name, "-V", span, shown)
+        line = (tmp_path / "host_key-cert.pub").read_bytes()
+        monkeypatch.setattr("schemaquake.clusters.ssh.known_hosts._scanned", lambda *_: [line])
+        text = f"@cert-authority {hosts['n1'].address} {public(keys, 'ca')}\n"
+        if case == "revoked authority":
+            text += f"@revoked * {public(keys, 'ca')}\n"
+        if accepted:
+            assert logs_in(hosts, tmp_path / "k", text)
+            return
+        with pytest.raises(HostKeyRefused, match="no certificate of an authority"):
+            logs_in(hosts, tmp_path / "k", text)
+
+    def test_who_repeats_the_certificate_of_another_host_has_not_its_key(self, hosts, keys, tmp_path, monkeypatch):
+        stolen = tmp_path / "stolen.pub"
+        stolen.write_text(f"{public(keys, 'b')}\n")
+        keygen("-s", keys / "ca", "-h", "-I", "n1", "-n", hosts["n1"].address, stolen)
+        line = (tmp_path / "stolen-cert.pub").read_bytes()
+        monkeypatch.setattr("schemaquake.clusters.ssh.known_hosts._scanned", lambda *_: [line])
+        with pytest.raises(NodeUnreachable, match="not the one it is known by"):
+            logs_in(hosts, tmp_path / "k", f"@cert-authority * {public(keys, 'ca')}\n")
+
+
+def test_a_forged_signature_is_none(keys, tmp_path, monkeypatch):
+    victim = tmp_path / "v.pub"
+    victim.write_text(f"{public(keys, 'b')}\n")
+    keygen("-s", keys / "ca", "-h", "-I", "v", "-n", "db1", victim)
+    kind, text = (tmp_path / "v-cert.pub").read_text().split()[:2]
+    path = tmp_path / "known_hosts"
+    path.write_text(f"@cert-authority * {public(keys, 'ca')}\n")
+    known = read_known_hosts([path], "db1", 22)
+    whole = base64.b64decode(text)
+    monkeypatch.setattr("schemaquake.clusters.ssh.known_hosts._scanned", lambda *_: lines)
+    lines = [f"{kind} {text}".encode()]
+    assert certified_keys(known, "db1", 22) == {blob(keys, "b")}
+    for at in (len(whole) - 1, len(whole) - 40):
+        spoilt = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        lines = [f"{kind} {base64.b64encode(spoilt).decode()}".encode()]
+        assert certified_keys(known, "db1", 22) == frozenset()
+    lines = [b"", b"x y", os.urandom(50)]
+    assert certified_keys(known, "db1", 22) == frozenset()
