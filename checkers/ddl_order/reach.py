@@ -84,7 +84,7 @@ class Reach:
 
     def _values(self, subject: SchemaObject, kind: str, part: str) -> Iterable[Value]:
         """Yield the values that the change may give a part: by itself, with its object, or with the keyspace."""
-        name = part if kind == "index" else subject.name
+        name = part if kind == "index" and part else subject.name  # of a table, or by itself
         own = Variable(kind, subject.keyspace, name, "" if kind == "index" else part)
         whole = Variable(_WHOLE[subject.kind], subject.keyspace, subject.name)
         keyspace = Variable("keyspace", subject.keyspace)

@@ -120,6 +120,17 @@ def test_a_create_explains_no_other_id_of_a_table_that_is_there_unless_a_drop_ma
     assert reaches(*create).explain(T, [None, BEFORE], 30 * MS, 40 * MS) != ()
 
 
+@pytest.mark.parametrize("change", ["drop-index k.i", "drop-table k.t", "drop-column k.t c", "drop-keyspace k"])
+def test_an_index_goes_by_itself_or_with_what_it_is_on(change):
+    index = SchemaObject("index", "k", "i")
+    shown = {("index", ""): {"table": "t", "target": "c"}}
+    created = ("@5 p8 n1 invoke create-index k.i t c", "@6 p8 n1 ok")
+    found = reaches(*created, *unanswered(change))
+    assert found.explain(index, [shown, None], 30 * MS, 40 * MS) != ()
+    assert found.touching(index, 30 * MS, 40 * MS) != ()
+    assert reaches(*created, *unanswered("drop-table k.s")).explain(index, [shown, None], 30 * MS, 40 * MS) == ()
+
+
 def test_equal_sides_need_no_explanation():
     assert reaches(*unanswered("drop-table k.t")).explain(T, [BEFORE, BEFORE], 30 * MS, 40 * MS) == ()
 
