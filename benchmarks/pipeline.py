@@ -31,9 +31,9 @@ from schemaquake.results.engines.engine import ENGINES
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.pipeline import analyse
-from schemaquake.results.tables.rates import latencies, rates
-from schemaquake.results.tables.schema_timeline import schema_timeline
-from schemaquake.results.tables.timelines import timelines
+from schemaquake.results.tables.rates import count_rates, measure_latencies
+from schemaquake.results.tables.schema_timeline import tabulate_schema_timeline
+from schemaquake.results.tables.timelines import tabulate_timelines
 
 PROCESSES = 2
 KEYSPACES = 50
@@ -127,10 +127,10 @@ def stages(store: Store, engines: tuple[str, ...]) -> Iterator[tuple[str, float]
     yield "read history.parquet", seconds
     seconds, operations = timed(lambda: pair(history))
     yield "pair", seconds
-    yield "rates", timed(lambda: rates(operations))[0]
-    yield "latencies", timed(lambda: latencies(operations))[0]
-    yield "timelines", timed(lambda: timelines(operations))[0]
-    yield "schema timeline of nothing", timed(lambda: schema_timeline(OBSERVATIONS.empty_table()))[0]
+    yield "rates", timed(lambda: count_rates(operations))[0]
+    yield "latencies", timed(lambda: measure_latencies(operations))[0]
+    yield "timelines", timed(lambda: tabulate_timelines(operations))[0]
+    yield "schema timeline of nothing", timed(lambda: tabulate_schema_timeline(OBSERVATIONS.empty_table()))[0]
     checker: Any = Rows()
     for engine in engines:
         yield (

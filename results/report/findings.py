@@ -24,7 +24,7 @@ from schemaquake.results.report.material import Material, Race, checkers_of, rac
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.summary.cell import describe_standing as describe_races
 from schemaquake.results.summary.cell import standing_of
-from schemaquake.results.tables.statements import statements
+from schemaquake.results.tables.statements import read_statements
 from schemaquake.results.wording import counted, joined, shortened, system_name
 
 __all__ = [
@@ -259,7 +259,9 @@ def _recipe(material: Material, finding: Finding, anomalies: Sequence[Anomaly]) 
     """Build the recipe of the first race, with the writes that the worst anomaly in it names, or of the changes involved."""
     if not finding.statements:
         return None
-    first = statements(material.operations.filter(pc.is_in(material.operations["index"], pa.array(finding.statements))))
+    first = read_statements(
+        material.operations.filter(pc.is_in(material.operations["index"], pa.array(finding.statements)))
+    )
     keyspace = keyspace_of(first[0].key) if first else None
     if keyspace is None:
         return None

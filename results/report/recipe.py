@@ -14,7 +14,7 @@ from schemaquake.harness.ddl.schema_changes import CREATES, DROPS, SCHEMA_CHANGE
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.mode import mode_of
 from schemaquake.results.report.material import Material, Race, races_of
-from schemaquake.results.tables.statements import Statement, statements
+from schemaquake.results.tables.statements import Statement, read_statements
 from schemaquake.results.wording import joined
 
 __all__ = ["Recipe", "Side", "contested_changes", "recipe_of"]
@@ -60,7 +60,7 @@ def recipe_of(
 
     With an anomaly, the writes it names are quoted after the contested statements.
     """
-    every = statements(material.operations, keyspaces=[keyspace])
+    every = read_statements(material.operations, keyspaces=[keyspace])
     changes = [one for one in every if one.f in SCHEMA_CHANGES or one.f == "cql"]
     race = next((race for race in races_of(material.races) if race.keyspace == keyspace), None)
     contested = contested_changes(material, changes, race=race, named=named or (anomaly.ops if anomaly else ()))

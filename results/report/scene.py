@@ -22,7 +22,7 @@ from schemaquake.results.report.findings import keyspaces_of
 from schemaquake.results.report.lanes import FinalReading, Lane, ObjectLanes, State, in_a_line, object_lanes
 from schemaquake.results.report.material import Material, Race, anomalies_of, races_of
 from schemaquake.results.report.recipe import contested_changes
-from schemaquake.results.tables.statements import Statement, belongs, statements
+from schemaquake.results.tables.statements import Statement, belongs, read_statements
 from schemaquake.results.wording import counted, first_of, joined, shortened
 
 __all__ = ["OPERATIONS_DRAWN", "SCENES_DRAWN", "Scene", "draw_scenes"]
@@ -222,7 +222,7 @@ class _Drawing:
 
 
 def _scene(material: Material, subject: _Subject, *, budget: int) -> Scene:
-    own = statements(material.operations, keyspaces=[subject.keyspace])
+    own = read_statements(material.operations, keyspaces=[subject.keyspace])
     named = [index for anomaly in subject.anomalies for index in anomaly.ops]
     changes = [one for one in own if one.f in SCHEMA_CHANGES or one.f == "cql"]
     contested = contested_changes(material, changes, race=subject.race, named=named)
@@ -290,7 +290,7 @@ def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, conte
         drawing.notes.append(f"Only {PROCESSES_DRAWN} of {len(processes)} processes are drawn.")
     shown = processes[:PROCESSES_DRAWN]
     mine = _of_processes(mine, shown)
-    candidates = list(statements(_affordable(mine, contested, budget)))
+    candidates = list(read_statements(_affordable(mine, contested, budget)))
     if mine.num_rows > budget:
         left_out = f"{mine.num_rows - budget:,} of {mine.num_rows:,} operations of this race are not drawn"
         drawing.notes.append(f"{left_out}: a report has at most {OPERATIONS_DRAWN:,}.")
@@ -298,7 +298,7 @@ def _draw_operations(drawing: _Drawing, material: Material, keyspace: str, conte
     if others.num_rows > min(OTHERS_DRAWN, budget - len(candidates)):
         drawing.notes.append(f"{others.num_rows:,} operations on other keyspaces in this time are not drawn.")
     else:
-        candidates = sorted([*candidates, *statements(others)], key=lambda one: one.invoked)
+        candidates = sorted([*candidates, *read_statements(others)], key=lambda one: one.invoked)
     rows: dict[tuple[str, int], list[Statement]] = {process: [] for process in shown}
     for one in candidates:
         rows[one.node, one.process].append(one)

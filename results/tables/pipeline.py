@@ -28,10 +28,10 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.results.engines.engine import Engine, choose, shares
 from schemaquake.results.store.store import Store, read_table, write_table
-from schemaquake.results.tables.races import races
-from schemaquake.results.tables.rates import LATENCIES, RATES, WINDOW_NS, latencies, rates
-from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
-from schemaquake.results.tables.timelines import TIMELINES, timelines
+from schemaquake.results.tables.races import tabulate_races
+from schemaquake.results.tables.rates import LATENCIES, RATES, WINDOW_NS, count_rates, measure_latencies
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, tabulate_schema_timeline
+from schemaquake.results.tables.timelines import TIMELINES, tabulate_timelines
 
 __all__ = ["TABLES", "analyse"]
 
@@ -61,18 +61,24 @@ def analyse(store: Store, verdict: Verdict, *, engine: str = "auto", master: str
         )
         observations = store.path("observations.parquet").resolve()
         for name, step, groups, schema, order in (
-            ("rates", _Step(operations, timed, _completed_in, rates), windows, RATES, RATES.names[:3]),
-            ("latencies", _Step(operations, timed, _invoked_in, latencies), windows, LATENCIES, LATENCIES.names[:3]),
+            ("rates", _Step(operations, timed, _completed_in, count_rates), windows, RATES, RATES.names[:3]),
+            (
+                "latencies",
+                _Step(operations, timed, _invoked_in, measure_latencies),
+                windows,
+                LATENCIES,
+                LATENCIES.names[:3],
+            ),
             (
                 "timelines",
-                _Step(operations, keyed, _select_keyspaces, timelines),
+                _Step(operations, keyed, _select_keyspaces, tabulate_timelines),
                 _keyspaces(operations, carrier.width),
                 TIMELINES,
                 ["key"],
             ),
             (
                 "schema_timeline",
-                _Step(observations, OBSERVATIONS, _select_nodes, schema_timeline),
+                _Step(observations, OBSERVATIONS, _select_nodes, tabulate_schema_timeline),
                 _nodes(store.read_observations(), carrier.width),
                 SCHEMA_TIMELINE,
                 ["node"],  # the sort is stable: a node's rows stay in their order
@@ -82,7 +88,7 @@ def analyse(store: Store, verdict: Verdict, *, engine: str = "auto", master: str
             store.write_analysis(name, table.sort_by([(column, "ascending") for column in order]))
     noted = read_table(store.path("history.parquet"), _columns(HISTORY, "process", "f", "key", "value"), keep=_notes)
     outcomes = read_table(operations, _columns(OPERATIONS, "index", "completion", "type", "key"))
-    store.write_analysis("races", races(noted, outcomes, verdict.anomalies))
+    store.write_analysis("races", tabulate_races(noted, outcomes, verdict.anomalies))
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.tables.attribution import Ground, attribute_all, read_ground
 
-__all__ = ["RACES", "races"]
+__all__ = ["RACES", "tabulate_races"]
 
 RACES: Final = pa.schema(
     [
@@ -37,7 +37,7 @@ RACES: Final = pa.schema(
 _OUTCOMES: Final = ("ok", "fail", "info")
 
 
-def races(history: pa.Table, operations: pa.Table, anomalies: Sequence[Anomaly]) -> pa.Table:
+def tabulate_races(history: pa.Table, operations: pa.Table, anomalies: Sequence[Anomaly]) -> pa.Table:
     """Return one row a race (`RACES`), in the order in which they were run.
 
     `history` and `operations` are of the whole run.

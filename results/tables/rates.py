@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from schemaquake.harness.model.records import plain
 
-__all__ = ["LATENCIES", "RATES", "WINDOW_NS", "latencies", "rates"]
+__all__ = ["LATENCIES", "RATES", "WINDOW_NS", "count_rates", "measure_latencies"]
 
 WINDOW_NS: Final = 1_000_000_000
 
@@ -45,7 +45,7 @@ _Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 _PERCENTILES: Final = {"p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 
-def rates(operations: pa.Table) -> pa.Table:
+def count_rates(operations: pa.Table) -> pa.Table:
     """Count completed operations (`RATES`, by window, f and type). An operation without a completion is in no window."""
     completed = _completed(operations)
     counted = (
@@ -57,7 +57,7 @@ def rates(operations: pa.Table) -> pa.Table:
     return counted.select(RATES.names).cast(RATES).sort_by([(name, "ascending") for name in ("window", "f", "type")])
 
 
-def latencies(operations: pa.Table) -> pa.Table:
+def measure_latencies(operations: pa.Table) -> pa.Table:
     """Measure the duration of completed operations (`LATENCIES`, by window, f and type).
 
     A percentile is one of the measured latencies: the smallest that this share of them does not exceed.

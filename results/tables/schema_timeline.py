@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from schemaquake.harness.model.records import plain
 
-__all__ = ["SCHEMA_TIMELINE", "schema_timeline"]
+__all__ = ["SCHEMA_TIMELINE", "tabulate_schema_timeline"]
 
 SCHEMA_TIMELINE: Final = pa.schema(
     [
@@ -39,7 +39,7 @@ _Row = Mapping[str, Any]
 _Object = tuple[str, str | None, str | None]
 
 
-def schema_timeline(observations: pa.Table) -> pa.Table:
+def tabulate_schema_timeline(observations: pa.Table) -> pa.Table:
     """List the changes (`SCHEMA_TIMELINE`), by node and time.
 
     A reading while the run goes on contains changes only; a final one is complete, so an object that it lacks is gone. A

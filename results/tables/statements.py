@@ -14,7 +14,7 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.records import plain
 
-__all__ = ["Statement", "belongs", "read_changes", "statements"]
+__all__ = ["Statement", "belongs", "read_changes", "read_statements"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Statement:
         return self.ends >= other.invoked and other.ends >= self.invoked
 
 
-def statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) -> tuple[Statement, ...]:
+def read_statements(operations: pa.Table, *, keyspaces: Iterable[str] | None = None) -> tuple[Statement, ...]:
     """Convert operations (`schemaquake.harness.history.pairing.OPERATIONS`) to statements, ordered by invocation; only those of `keyspaces`, if given.
 
     An operation without a CQL form is given by its name and key.
@@ -70,7 +70,7 @@ def belongs(operations: pa.Table, keyspaces: Iterable[str]) -> pa.ChunkedArray:
 def read_changes(operations: pa.Table) -> tuple[Statement, ...]:
     """Select the schema changes of a run, in free text too, ordered by invocation."""
     wanted = pc.is_in(plain(operations.select(["f"]))["f"], value_set=pa.array(sorted(SCHEMA_CHANGES | {"cql"})))
-    return statements(operations.filter(wanted))
+    return read_statements(operations.filter(wanted))
 
 
 def _statement(row: Mapping[str, Any]) -> Statement:

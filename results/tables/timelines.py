@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.model.records import keyspace_of, plain
 
-__all__ = ["TIMELINES", "timelines"]
+__all__ = ["TIMELINES", "tabulate_timelines"]
 
 _OPERATION: Final = pa.struct(
     [
@@ -41,7 +41,7 @@ TIMELINES: Final = pa.schema(
 )
 
 
-def timelines(operations: pa.Table) -> pa.Table:
+def tabulate_timelines(operations: pa.Table) -> pa.Table:
     """Return one row an object (`TIMELINES`, by key)."""
     columns = plain(operations.select([*(field.name for field in _OPERATION), "key"]))
     keyed = columns.filter(columns["key"].is_valid()).sort_by([("key", "ascending"), ("index", "ascending")])

@@ -15,8 +15,8 @@ from schemaquake.harness.model.records import HISTORY
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.findings.grouping import Grouped, group_anomalies
-from schemaquake.results.tables.races import races
-from schemaquake.results.tables.statements import Statement, statements
+from schemaquake.results.tables.races import tabulate_races
+from schemaquake.results.tables.statements import Statement, read_statements
 
 __all__ = ["ContestedRun", "make_statements"]
 
@@ -26,7 +26,7 @@ def make_statements(*changes: Invoke) -> tuple[Statement, ...]:
     run = ContestedRun()
     for number, change in enumerate(changes, 1):
         run.ask(f"n{number}", change, at=1.0, until=2.0)
-    return statements(run.operations())
+    return read_statements(run.operations())
 
 
 @dataclass
@@ -91,5 +91,5 @@ class ContestedRun:
             system=system,
             history=self.history(),
             operations=self.operations(),
-            races=races(self.history(), self.operations(), anomalies),
+            races=tabulate_races(self.history(), self.operations(), anomalies),
         )

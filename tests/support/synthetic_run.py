@@ -29,8 +29,8 @@ from schemaquake.harness.run.runner import Outcome
 from schemaquake.results.report.comparison import ComparedRun, recipes_of
 from schemaquake.results.report.material import Material, RunFile
 from schemaquake.results.summary.summarise import summary_of
-from schemaquake.results.tables.races import races
-from schemaquake.results.tables.rates import latencies, rates
+from schemaquake.results.tables.races import tabulate_races
+from schemaquake.results.tables.rates import count_rates, measure_latencies
 
 NODES = ("n1", "n2", "n3")
 RACES_EACH = 6
@@ -601,9 +601,9 @@ def _material(
         verdict=verdict,
         history=history,
         operations=operations,
-        rates=rates(operations),
-        latencies=latencies(operations),
-        races=races(history, operations, verdict.anomalies),
+        rates=count_rates(operations),
+        latencies=measure_latencies(operations),
+        races=tabulate_races(history, operations, verdict.anomalies),
         observations=pa.Table.from_pylist(
             sorted(author.observations, key=lambda row: row["time"]), schema=OBSERVATIONS
         ),

@@ -19,7 +19,7 @@ from schemaquake.results.report.material import Material
 from schemaquake.results.report.recipe import Recipe, recipe_of
 from schemaquake.results.report.ticket import render_ticket
 from schemaquake.results.tables.races import RACES
-from schemaquake.results.tables.statements import statements
+from schemaquake.results.tables.statements import read_statements
 
 TABLE = create_table("k", "t", columns=[("a", "int", "partition_key")])
 
@@ -168,12 +168,12 @@ def test_an_operation_without_words_is_given_by_name():
         ],
         schema=OPERATIONS,
     )  # fmt: skip
-    (one,) = statements(odd)
+    (one,) = read_statements(odd)
     assert (one.text, one.node) == ("txn k", "-")
 
 
 def test_statements_of_a_keyspace_are_those_of_no_other():
-    keys = {one.key for one in statements(broken_run().operations, keyspaces=["sq_drop_type_001"])}
+    keys = {one.key for one in read_statements(broken_run().operations, keyspaces=["sq_drop_type_001"])}
     assert keys == {"sq_drop_type_001", "sq_drop_type_001.u", "sq_drop_type_001.x"}
 
 

@@ -10,10 +10,10 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.pipeline import TABLES, analyse
-from schemaquake.results.tables.races import RACES, races
-from schemaquake.results.tables.rates import LATENCIES, RATES, latencies, rates
-from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
-from schemaquake.results.tables.timelines import TIMELINES, timelines
+from schemaquake.results.tables.races import RACES, tabulate_races
+from schemaquake.results.tables.rates import LATENCIES, RATES, count_rates, measure_latencies
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, tabulate_schema_timeline
+from schemaquake.results.tables.timelines import TIMELINES, tabulate_timelines
 
 BROKEN = Verdict(valid=False, checker="all", anomalies=(Anomaly(type="lost-rows", title="", objects=("ks1.t",)),))
 
@@ -31,11 +31,11 @@ def test_every_table_is_what_its_function_makes_of_the_run(store):
     operations = pair(run.history)
     expected = {
         "operations": operations,
-        "rates": rates(operations),
-        "latencies": latencies(operations),
-        "timelines": timelines(operations),
-        "races": races(run.history, operations, BROKEN.anomalies),
-        "schema_timeline": schema_timeline(run.observations),
+        "rates": count_rates(operations),
+        "latencies": measure_latencies(operations),
+        "timelines": tabulate_timelines(operations),
+        "races": tabulate_races(run.history, operations, BROKEN.anomalies),
+        "schema_timeline": tabulate_schema_timeline(run.observations),
     }
     assert set(expected) == set(TABLES)
     for name, table in expected.items():

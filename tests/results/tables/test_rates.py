@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.results.report import material
-from schemaquake.results.tables.rates import LATENCIES, RATES, latencies, rates
+from schemaquake.results.tables.rates import LATENCIES, RATES, count_rates, measure_latencies
 
 S = 1_000_000_000
 
@@ -31,7 +31,7 @@ def operation(index: int, f: str, kind: str, invoked: int, completed: int | None
 
 
 def test_a_rate_counts_what_completed_in_a_second():
-    table = rates(operations("read ok 0.5 1.5", "read ok 1.2 1.9", "read info 0.9 1.1", "insert ok 1.0 2.0"))
+    table = count_rates(operations("read ok 0.5 1.5", "read ok 1.2 1.9", "read info 0.9 1.1", "insert ok 1.0 2.0"))
     assert table.to_pylist() == [
         {"window": 1, "f": "read", "type": "info", "count": 1},
         {"window": 1, "f": "read", "type": "ok", "count": 2},
@@ -40,14 +40,14 @@ def test_a_rate_counts_what_completed_in_a_second():
 
 
 def test_a_latency_belongs_to_the_second_of_its_invocation():
-    table = latencies(operations("read info 0.5 10.5", "read info 0.6 0.7"))
+    table = measure_latencies(operations("read info 0.5 10.5", "read info 0.6 0.7"))
     assert table.select(["window", "count", "max"]).to_pylist() == [{"window": 0, "count": 2, "max": 10 * S}]
 
 
 def test_what_never_completed_is_in_no_window():
     never = operations("read info 0.5 -")
-    assert rates(never).equals(RATES.empty_table())
-    assert latencies(never).equals(LATENCIES.empty_table())
+    assert count_rates(never).equals(RATES.empty_table())
+    assert measure_latencies(never).equals(LATENCIES.empty_table())
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_never_completed_is_in_no_window():
 )
 def test_a_percentile_is_a_measured_latency_by_nearest_rank(count, p50, p95, p99, greatest):
     rows = [operation(n, "read", "ok", 0, n + 1) for n in reversed(range(count))]
-    (row,) = latencies(pa.Table.from_pylist(rows, schema=OPERATIONS)).to_pylist()
+    (row,) = measure_latencies(pa.Table.from_pylist(rows, schema=OPERATIONS)).to_pylist()
     assert (row["p50"], row["p95"], row["p99"], row["max"]) == (p50, p95, p99, greatest)
 
 
@@ -89,11 +89,11 @@ def test_both_agree_with_counting_one_by_one(drawn):
             cell = ((invoked + took) // S, f, kind)
             counted[cell] = counted.get(cell, 0) + 1
             measured.setdefault((invoked // S, f, kind), []).append(took)
-    assert [tuple(row.values()) for row in rates(table).to_pylist()] == [
+    assert [tuple(row.values()) for row in count_rates(table).to_pylist()] == [
         (*cell, n) for cell, n in sorted(counted.items())
     ]
     expected = []
     for cell, took_ns in sorted(measured.items()):
         ordered = sorted(took_ns)
         expected.append((*cell, len(ordered), *(ordered[ceil(p * len(ordered) / 100) - 1] for p in (50, 95, 99, 100))))
-    assert [tuple(row.values()) for row in latencies(table).to_pylist()] == expected
+    assert [tuple(row.values()) for row in measure_latencies(table).to_pylist()] == expected

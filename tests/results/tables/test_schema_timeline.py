@@ -6,7 +6,7 @@ import pyarrow as pa
 from small_runs import NODES, small_run
 
 from schemaquake.harness.model.records import OBSERVATIONS
-from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, schema_timeline
+from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, tabulate_schema_timeline
 
 
 def observed(*rows: dict[str, Any]) -> pa.Table:
@@ -42,7 +42,7 @@ def table(
 
 
 def changes(*rows: dict[str, Any]) -> list[tuple[Any, ...]]:
-    found = schema_timeline(observed(*rows)).to_pylist()
+    found = tabulate_schema_timeline(observed(*rows)).to_pylist()
     return [(row["time"], row["kind"], row["name"], row["id"], row["version"], row["present"]) for row in found]
 
 
@@ -54,7 +54,7 @@ def test_a_version_that_stays_is_one_row():
 
 
 def test_a_new_epoch_under_an_old_version_is_a_row():
-    rows = schema_timeline(observed(version(1, "v", epoch=1), version(2, "v", epoch=2))).to_pylist()
+    rows = tabulate_schema_timeline(observed(version(1, "v", epoch=1), version(2, "v", epoch=2))).to_pylist()
     assert [row["epoch"] for row in rows] == [1, 2]
 
 
@@ -99,10 +99,12 @@ def test_directories_on_disk_are_no_reading_of_the_schema():
 def test_nodes_apart_give_the_rows_of_the_run():
     observations = small_run(4).observations
     apart = [
-        schema_timeline(observations.filter(pa.array([one == node for one in observations["node"].to_pylist()])))
+        tabulate_schema_timeline(
+            observations.filter(pa.array([one == node for one in observations["node"].to_pylist()]))
+        )
         for node in NODES
     ]
-    whole = schema_timeline(observations)
+    whole = tabulate_schema_timeline(observations)
     assert whole.schema.equals(SCHEMA_TIMELINE)
     assert pa.concat_tables(apart).equals(whole)
     assert not all(whole["present"].to_pylist())

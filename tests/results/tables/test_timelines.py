@@ -5,12 +5,12 @@ import pytest
 from small_runs import small_run
 
 from schemaquake.harness.history.pairing import OPERATIONS, pair
-from schemaquake.results.tables.timelines import TIMELINES, timelines
+from schemaquake.results.tables.timelines import TIMELINES, tabulate_timelines
 
 
 def test_an_object_has_its_operations_in_order_and_how_they_ended():
     operations = pair(small_run(3).history)
-    table = timelines(operations)
+    table = tabulate_timelines(operations)
     assert table.schema.equals(TIMELINES)
     keys = table["key"].to_pylist()
     assert keys == sorted({key for key in operations["key"].to_pylist() if key is not None})
@@ -26,7 +26,7 @@ def test_an_object_has_its_operations_in_order_and_how_they_ended():
 
 def test_operations_of_the_run_as_a_whole_are_in_no_timeline():
     row = dict.fromkeys(OPERATIONS.names) | {"index": 0, "process": 0, "type": "ok", "f": "read-schema", "invoked": 1}
-    assert timelines(pa.Table.from_pylist([row], schema=OPERATIONS)).equals(TIMELINES.empty_table())
+    assert tabulate_timelines(pa.Table.from_pylist([row], schema=OPERATIONS)).equals(TIMELINES.empty_table())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -35,5 +35,5 @@ def test_keyspaces_apart_give_the_rows_of_the_run(seed):
     apart = []
     for keyspace in sorted({key.split(".")[0] for key in operations["key"].to_pylist() if key}):
         mine = [(key or "").split(".")[0] == keyspace for key in operations["key"].to_pylist()]
-        apart.append(timelines(operations.filter(pa.array(mine))))
-    assert pa.concat_tables(apart).equals(timelines(operations))
+        apart.append(tabulate_timelines(operations.filter(pa.array(mine))))
+    assert pa.concat_tables(apart).equals(tabulate_timelines(operations))

@@ -17,7 +17,7 @@ from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.records import OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.results.judging.judge import judge
-from schemaquake.results.tables.races import races
+from schemaquake.results.tables.races import tabulate_races
 from schemaquake.workloads.races.options import Mode
 from schemaquake.workloads.races.racing_ddl import RacingDdl
 
@@ -50,7 +50,7 @@ def test_no_race_breaks_a_perfect_cluster_in_any_era(line: str, mode: Mode) -> N
     verdict = judged(records)
     assert not verdict.anomalies, verdict.anomalies[0].explanation
     assert verdict.valid is True, verdict.reason
-    table = races(records.history, pair(records.history), verdict.anomalies)
+    table = tabulate_races(records.history, pair(records.history), verdict.anomalies)
     assert set(table["number"].to_pylist()) == {3, 4}
     assert not any(table["broken"].to_pylist())
 
@@ -66,7 +66,7 @@ def test_a_canary_that_a_node_has_lost_is_the_damage_of_the_last_race(line: str)
     verdict = judged(Records.of(records.history, pa.Table.from_pylist(rows, schema=OBSERVATIONS), records.logs))
     assert verdict.valid is False
     assert {key for anomaly in verdict.anomalies for key in anomaly.objects} == {"sq_canary.create_table_003"}
-    table = races(records.history, pair(records.history), verdict.anomalies).to_pylist()
+    table = tabulate_races(records.history, pair(records.history), verdict.anomalies).to_pylist()
     assert [row["broken"] for row in table] == [False] * (len(table) - 1) + [True]
 
 
