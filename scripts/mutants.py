@@ -206,7 +206,7 @@ def read_score(session: Path, module: str, known: Mapping[str, Any]) -> Score:
     argued = {
         Survivor(module, entry["before"], entry["after"])
         for entry in known.get("argued", ())
-        if entry["module"] == module
+        if entry["module"] in (module, "*")
     }
     with sqlite3.connect(session) as database:
         total = database.execute("select count(*) from mutation_specs").fetchone()[0]

@@ -28,9 +28,9 @@ def test_without_anything_given_it_begins_with_then() -> None:
 
 
 def test_of_many_lines_the_first_are_shown_and_the_others_counted() -> None:
-    lines = Argument(label("abcdefghij"), "one must follow.", "it does not.").render().splitlines()
+    lines = Argument(label("abcdefghijklmnopq"), "one must follow.", "it does not.").render().splitlines()
     assert lines[0] == "Let  T1 = a"
-    assert lines[LIMITS.lines] == "     … and 2 more"
+    assert lines[LIMITS.lines] == "     … and 9 more"
     assert len(lines) == LIMITS.lines + 3
 
 
