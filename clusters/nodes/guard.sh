@@ -118,7 +118,7 @@ launch() {
   launched=
   # shellcheck disable=SC2016 # the service's own shell expands it
   if [ -d /run/systemd/system ] && systemd-run --quiet --collect --property=KillMode=process \
-    --property=Restart=on-failure --property=RestartSec=3 --property=OOMScoreAdjust=-1000 \
+    --property=Restart=on-failure --property=RestartSec=3 \
     --description="schemaquake guard of $folder" -- \
     sh -c '[ ! -e "$2" ] || exec sh "$1" watch "$2" unit' sh "${folder%/*}/guard.sh" "$folder" > /dev/null 2>&1 < /dev/null; then
     return

@@ -409,7 +409,7 @@ def test_a_nemesis_whose_task_ends_before_its_schedule_is_noted_and_its_error_ra
 
 
 def test_what_could_not_be_undone_is_tried_again_at_the_end_and_then_raised(bench):
-    stubborn = Blow(plan=((0.01, 0.02, ("n1",)),), heal_errors=[HealError("stays"), HealError("stays")])
+    stubborn = Blow(plan=((0.01, 0.5, ("n1",)),), heal_errors=[HealError("stays"), HealError("stays")])
     schedule = bench.schedule(stubborn)
     schedule.start()
     until(lambda: ("fault-failed", 0) in bench.told, deadline_s=10, what="the first attempt")
@@ -441,7 +441,7 @@ def test_a_note_that_cannot_be_written_ends_the_run_and_the_fault(bench):
 def test_a_requested_fault_is_in_place_from_start_to_stop_beside_others_and_in_the_ledger(bench, monkeypatch):
     partition = Blow(name="partition", disturbs="packets")
     monkeypatch.setattr("schemaquake.harness.faults.executor.load", lambda kind, name: partition)
-    killing = Blow(name="kill", plan=((0.01, 0.02, ("n1",)),))
+    killing = Blow(name="kill", plan=((0.01, 0.5, ("n1",)),))
     wanted = FaultRequest(nemesis="partition", nodes=("n1", "n2"), parameters={"ports": "storage"})
     schedule = bench.schedule(killing, requested=[wanted])
     assert partition.log == []
