@@ -297,6 +297,11 @@ class DeployedCluster:
         self._guards.disarm(fault, unneeded=True)
         self._armed.discard(fault.id)
 
+    def refuse_if_taken(self, fault: Fault) -> None:
+        """Raise ClusterError if another run holds a host; see `schemaquake.harness.model.protocols.Fencing`."""
+        if self._leases is not None:
+            self._leases.refuse_if_taken(fault.nodes)
+
     def fenced(self, fault: Fault) -> DeployedCluster:
         """Return the cluster as this fault's injection acts on it; see `schemaquake.harness.model.protocols.Fencing`."""
         view = copy.copy(self)

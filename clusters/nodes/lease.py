@@ -161,6 +161,19 @@ class Leases:
         """Renew the leases of these nodes. Raises ClusterError if one of them was lost: nothing may be injected there."""
         on_every(names, lambda name: self._leases[name].renew(length_s=self._length_s))
 
+    def refuse_if_taken(self, names: Iterable[str]) -> None:
+        """Raise ClusterError if another run holds one of these nodes; a host that does not answer, or has no room, is none."""
+
+        def look(name: str) -> None:
+            try:
+                self._leases[name].renew(length_s=self._length_s)
+            except LeaseHeld:
+                raise
+            except ClusterError as error:
+                log.warning("a lease could not be renewed", extra={"node": name, "error": str(error)})
+
+        on_every(names, look)
+
     def let_expire(self) -> None:
         """Renew no lease any more; idempotent."""
         with self._lock:

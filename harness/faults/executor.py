@@ -179,6 +179,8 @@ class FaultExecutor:
                 return None
             self._ledger.healing(opened.entry)
         try:
+            if self._fencing is not None:
+                self._fencing.refuse_if_taken(opened.fault)
             expired = self._expired_before(opened)
             effect = self._undo(opened)
             if expired is None:

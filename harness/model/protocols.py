@@ -611,6 +611,13 @@ class Fencing(Protocol):
         """
         ...
 
+    def refuse_if_taken(self, fault: Fault) -> None:
+        """Raise ClusterError if another run has taken one of this fault's nodes over, which then is not to be healed.
+
+        The guards of this fault had undone it before; what is wrong with the node now is the other run's.
+        """
+        ...
+
     def abandon(self, fault: Fault) -> None:
         """End the guards of this fault without looking whether the nodes are whole.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -304,6 +305,19 @@ def test_a_daemon_that_does_not_start_again_is_told_until_it_does(host):
     assert host.skew == 0
     (host.folder / "broken").unlink()
     host.again().skew(0)
+    assert host.serving == ["chrony"]
+
+
+def test_a_guard_starts_a_daemon_again_until_it_runs(host):
+    host.serve("chrony")
+    host.guard.arm(3, CLOCK, after_s=600)
+    host.clock.skew(60)
+    (host.folder / "broken").touch()
+    os.kill(int((host.run / "fault-3" / "guard").read_text().split()[0]), signal.SIGTERM)
+    until(lambda: (fired := host.guard.fired(3)) and fired.left, deadline_s=60, what="a first round")
+    assert (host.skew, host.serving) == (0, [])
+    (host.folder / "broken").unlink()
+    until(lambda: host.guard.fired(3).ended, deadline_s=60, what="a whole host")
     assert host.serving == ["chrony"]
 
 

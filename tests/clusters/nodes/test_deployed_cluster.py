@@ -413,6 +413,26 @@ def test_a_run_that_lost_its_hosts_injects_nothing_any_more(ring):
     cluster.stop()
 
 
+def test_a_run_that_slept_until_another_took_its_hosts_does_not_heal_there_what_is_the_other_s(ring):
+    cluster = ring.cluster(leases=ring.leases("r1"))
+    cluster.start()
+    ledger = Ledger(ring.folder / FILE_NAME)
+    executor = FaultExecutor(cluster, ledger, note=lambda *_: None)
+    executor.inject(Pause(), a_fault(Pause(), "n2"))
+    for place in ring.places.values():
+        (place / "lease").unlink()
+    ring.leases("r2").take_to_heal()
+    with pytest.raises(HealError, match=r"run r2 of"):
+        executor.heal(0)
+    assert ring.states()["n2"] == "paused"
+    for name in ring.places:
+        ring.leases("r2").release(name)
+    executor.heal(0)
+    assert ring.states()["n2"] == "running"
+    ledger.close()
+    cluster.stop()
+
+
 def test_a_healing_waits_for_no_dead_run_but_disturbs_no_living_one(ring):
     cluster = injected(ring, Pause(), "n2", leases=ring.leases("r1"))
     healer = ring.cluster(leases=ring.leases("r1"))

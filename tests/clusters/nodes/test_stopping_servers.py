@@ -94,7 +94,7 @@ class Place:
         return self.log.read_text().count("listening") if self.log.exists() else 0
 
 
-@pytest.fixture(params=["process", "systemd", "commands"])
+@pytest.fixture(params=["process", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("systemd", "commands"))])
 def place(tmp_path, request):
     how = request.node.callspec.params.get("how", f"slow:{SLOW_S}")
     place = Place(tmp_path, request.param, how)
@@ -150,7 +150,7 @@ def test_a_server_that_does_not_stop_is_killed_and_started(place, how, monkeypat
     assert place.node().process.pid() not in {None, old}
 
 
-@pytest.mark.parametrize("failure", [1, 0], ids=["told", "untold"])
+@pytest.mark.parametrize("failure", [1, pytest.param(0, marks=pytest.mark.long)], ids=["told", "untold"])
 def test_a_service_that_fails_to_start_is_started_again_until_it_does(tmp_path, failure):
     place = Place(tmp_path, "systemd", "")
     place.serving()
