@@ -4,12 +4,12 @@
 
 | effect | what the runtime does | resumed with |
 |---|---|---|
-| `Call` | records the invocation, then asks the worker's session for the operation | its `Completion` |
+| `Call` | records the invocation, asks the worker's session for the operation, records the completion | the `Completion` |
 | `Record` | writes one event into the worker's journal | None |
 | `Sleep` | lets time pass until a moment of its clock | False if the phase was over before, else True |
 | `Meet` | waits for the crew; throws `MeetingFailed` in if that is in vain | False if the phase was over before, else True |
 
-A call's completion is the next record. Pacing, requirements and the retirement
+Pacing, requirements and the retirement
 of process numbers are here, and nowhere else.
 """
 
@@ -83,15 +83,41 @@ class Record(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One operation to be asked of the worker's own session, once its invocation is in the journal."""
+    """One operation to be asked of the worker's own session, in the name of this process and node."""
 
     operation: Invoke
-    invocation: Record
+    process: int
+    node: str
+
+    def invocation(self) -> Record:
+        """Return the record of the operation's beginning, to be written before it is asked."""
+        operation = self.operation
+        return Record(
+            self.process, "invoke", operation.f, self.node, operation.key, operation.value, None, operation.mops
+        )
+
+    def completion(self, found: Completion) -> Record:
+        """Return the record of the operation's end."""
+        operation = self.operation
+        return Record(
+            self.process, found.type, operation.f, self.node, operation.key, found.value, found.error, found.mops
+        )
+
+    def carry_out(self, record: Callable[..., object], invoke: Callable[[Invoke], Completion]) -> Completion:
+        """Record the invocation, ask, and record the completion: for a runtime whose threads wait for the answer.
+
+        Without a value for either record, since what this costs is what the harness costs.
+        """
+        operation, process, node = self
+        f, key = operation.f, operation.key
+        record(process, "invoke", f, node, key, operation.value, None, operation.mops)
+        found = invoke(operation)
+        record(process, found.type, f, node, key, found.value, found.error, found.mops)
+        return found
 
 
-_record: Final[Callable[[tuple[Any, ...]], Record]] = partial(tuple.__new__, Record)
-_call: Final[Callable[[tuple[Invoke, Record]], Call]] = partial(tuple.__new__, Call)
-"""Of all their fields in order, and in a third of the time: there are two records and a call for every operation."""
+_call: Final[Callable[[tuple[Invoke, int, str]], Call]] = partial(tuple.__new__, Call)
+"""Of all its fields in order, and in a third of the time: there is one for every operation."""
 
 Effect: TypeAlias = Call | Record | Sleep | Meet
 
@@ -192,7 +218,9 @@ def interpret(
                 if not (yield Sleep(next_at_ns)):
                     return Ending("over")
                 next_at_ns = max(next_at_ns + interval_ns, now_ns() - _ARREARS_NS)
-            yield _completion(step, script, (yield _call((step, _invocation(step, script)))))
+            found: Completion = yield _call((step, script.process, script.node))
+            if found.type == "info":
+                script.retire()
         else:
             ending = yield from _take(step, script, order, now_ns)
             if ending is not None:
@@ -217,20 +245,6 @@ def _take(
     return None if go_on else Ending("over")
 
 
-def _invocation(step: Invoke, script: Script) -> Record:
-    """Return the record of an operation's beginning."""
-    return _record((script.process, "invoke", step.f, script.node, step.key, step.value, None, step.mops))
-
-
-def _completion(step: Invoke, script: Script, found: Completion) -> Record:
-    """Return the record of an operation's end; the worker continues under another number if its outcome is unknown."""
-    kind = found.type
-    record = _record((script.process, kind, step.f, script.node, step.key, found.value, found.error, found.mops))
-    if kind == "info":
-        script.retire()
-    return record
-
-
 def _require(
     step: Require, script: Script, order: PhaseOrder, now_ns: Callable[[], int]
 ) -> Generator[Effect, Any, Ending | None]:
@@ -238,8 +252,9 @@ def _require(
     ends_ns = now_ns() + int(step.limit_s * _S)
     again_ns = _AGAIN_FIRST_NS
     while True:
-        completion: Completion = yield _call((step.invoke, _invocation(step.invoke, script)))
-        yield _completion(step.invoke, script, completion)
+        completion: Completion = yield Call(step.invoke, script.process, script.node)
+        if completion.type == "info":
+            script.retire()
         # A first attempt without an answer may have been carried out.
         if completion.type == "ok" or completion.already_there:
             return None

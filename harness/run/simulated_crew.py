@@ -12,7 +12,7 @@ from schemaquake.harness.errors import NodeUnreachable, SchemaquakeError
 from schemaquake.harness.model.operation import JSON, Completion, MicroOp
 from schemaquake.harness.model.protocols import Client, EventClient, Phase
 from schemaquake.harness.model.runtime import Sleep
-from schemaquake.harness.model.steps import Invoke, Meet
+from schemaquake.harness.model.steps import Meet
 from schemaquake.harness.run.event_heap import Event, EventHeap
 from schemaquake.harness.run.interpreter import (
     MEETING_LIMIT_S,
@@ -288,9 +288,9 @@ class _SimulatedWorker:
             case Record():
                 self._journal.event(*effect)
                 return False, None
-            case Call(operation, invocation):
-                self._journal.event(*invocation)
-                self._call(effects, operation)
+            case Call():
+                self._journal.event(*effect.invocation())
+                self._call(effects, effect)
                 return True, None
             case Sleep(until_ns):
                 if until_ns <= heap.now_ns:
@@ -303,24 +303,32 @@ class _SimulatedWorker:
                 self._meeting.arrive(self, partial(self._go_on, effects))
                 return True, None
 
-    def _call(self, effects: Generator[Effect, Any, Ending], operation: Invoke) -> None:
+    def _call(self, effects: Generator[Effect, Any, Ending], call: Call) -> None:
         if self._client is None:
             assert self._unreachable is not None, "a phase before connect"
             failed = Completion(type="fail", error=f"NodeUnreachable: {self._unreachable}")
-            self._heap.at(self._heap.now_ns + _UNREACHABLE_NS, partial(self._go_on, effects, failed))
+            self._heap.at(self._heap.now_ns + _UNREACHABLE_NS, partial(self._complete, effects, call, failed))
             return
         self._calling = self._client
         if self._events is not None:
-            self._events.submit(operation, partial(self._receive, effects, self._client))
+            self._events.submit(call.operation, partial(self._receive, effects, call, self._client))
         else:
-            completion = self._client.invoke(operation)
-            self._heap.at(self._heap.now_ns, partial(self._receive, effects, self._client, completion))
+            completion = self._client.invoke(call.operation)
+            self._heap.at(self._heap.now_ns, partial(self._receive, effects, call, self._client, completion))
 
-    def _receive(self, effects: Generator[Effect, Any, Ending], client: Client, completion: Completion) -> None:
+    def _receive(
+        self, effects: Generator[Effect, Any, Ending], call: Call, client: Client, completion: Completion
+    ) -> None:
         self._calling = None
         if client is not self._client:
             client.close()
-        self._go_on(effects, completion)
+        self._complete(effects, call, completion)
+
+    def _complete(self, effects: Generator[Effect, Any, Ending], call: Call, completion: Completion) -> None:
+        """Record the end of an operation, and go on; one of an abandoned phase has none."""
+        if effects is self._effects:
+            self._journal.event(*call.completion(completion))
+            self._go_on(effects, completion)
 
     def _finish(self, ending: Ending) -> None:
         self._effects = None

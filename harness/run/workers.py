@@ -413,14 +413,12 @@ class _ThreadedWorker:
         try:
             while True:
                 effect = effects.send(answer)
-                # Two records and a call an operation: tested first, and by type, because each test costs throughput.
-                if type(effect) is Record:
+                # Tested first, and by type, because each test costs throughput.
+                if type(effect) is Call:
+                    answer = effect.carry_out(record, invoke)
+                elif type(effect) is Record:
                     record(*effect)
                     answer = None
-                elif type(effect) is Call:
-                    operation, invocation = effect
-                    record(*invocation)
-                    answer = invoke(operation)
                 else:
                     answer = self._wait(effects, effect, is_over)
         except StopIteration as end:

@@ -47,6 +47,7 @@ class Walk:
         self.now = 0
         self.ends = ends_ns
         self.effects = []
+        self.written = []
         self.completions = list(completions)
         self.lasts = lasts_ns
         walk = interpret(iter(steps), script, order, now_ns=lambda: self.now, is_over=self.is_over)
@@ -65,31 +66,42 @@ class Walk:
     def carry_out(self, effect):
         match effect:
             case Call():
+                self.written.append(effect.invocation())
                 self.now += self.lasts
-                return self.completions.pop(0) if self.completions else OK
+                found = self.completions.pop(0) if self.completions else OK
+                self.written.append(effect.completion(found))
+                return found
             case Sleep(until_ns):
                 self.now = max(self.now, until_ns)
                 return not self.is_over()
             case Meet():
                 return not self.is_over()
             case Record():
+                self.written.append(effect)
                 return None
 
     def records(self):
-        records = [one.invocation if isinstance(one, Call) else one for one in self.effects]
-        return [(one.process, one.type) for one in records if isinstance(one, Record)]
+        return [(one.process, one.type) for one in self.written]
 
     def pauses(self):
         return [one.until_ns for one in self.effects if isinstance(one, Sleep)]
 
 
-def test_a_call_has_its_invocation_and_is_followed_by_its_completion(script):
+def test_a_call_has_its_invocation_and_its_completion(script):
     walk = Walk(script, [ASKED])
-    assert walk.effects == [
-        Call(ASKED, Record(0, "invoke", "ask", "n1", "ks.t", {"n": 1})),
+    assert walk.effects == [Call(ASKED, 0, "n1")]
+    assert walk.written == [
+        Record(0, "invoke", "ask", "n1", "ks.t", {"n": 1}),
         Record(0, "ok", "ask", "n1", "ks.t", 1),
     ]
     assert walk.ending == Ending("finished")
+
+
+def test_a_call_is_carried_out_between_its_two_records(script):
+    (call,) = Walk(script, [ASKED]).effects
+    order = []
+    assert call.carry_out(lambda *event: order.append(Record(*event)), lambda asked: order.append(asked) or OK) is OK
+    assert order == [call.invocation(), ASKED, call.completion(OK)]
 
 
 def test_an_unknown_outcome_retires_the_process_number_for_this_and_every_later_phase(script):
