@@ -60,7 +60,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class KnownHosts:
-    """What the files say of one host: blobs of public keys."""
+    """The entries of the files for one host: blobs of public keys."""
 
     keys: frozenset[bytes]
     authorities: frozenset[bytes]

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
@@ -34,6 +35,8 @@ from schemaquake.harness.model.runtime import Runtime, RuntimeProvider
 from schemaquake.harness.model.traits import cluster_traits, lack
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.following import Following
+from schemaquake.harness.run.interpreter import assign
+from schemaquake.harness.run.limits import refuse_oversized
 from schemaquake.harness.run.notes import Notes, Progress
 from schemaquake.harness.run.phases import Phases
 from schemaquake.harness.run.process_runtime import ProcessRuntime
@@ -134,6 +137,7 @@ class Conductor:
             roster = Roster(cluster)
             context = replace(plan.context(cluster.features), spares=roster.spares)
             self._refuse_what_cannot_be(cluster, context)
+            self._refuse_what_is_too_large(context)
             ledger = Ledger(self._folder / FILE_NAME, clock=runtime.clock)
             stack.callback(ledger.close)
             self._name_in(ledger, cluster)
@@ -188,6 +192,12 @@ class Conductor:
         name = cluster_traits(cluster).run_name
         if name is not None:
             ledger.name_run(name)
+
+    def _refuse_what_is_too_large(self, context: Context) -> None:
+        """Refuse a plan whose workers this machine cannot carry; virtual ones need nothing of it."""
+        if isinstance(self._runtime, ProcessRuntime):
+            workers = Counter(one.member.node for one in assign(self._plan.workloads, context))
+            refuse_oversized(workers, self._folder)
 
     def _refuse_what_cannot_be(self, cluster: Cluster, context: Context) -> None:
         """Refuse, before anything is started, a plan whose features the system lacks or whose means the machine lacks."""
