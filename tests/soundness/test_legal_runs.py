@@ -36,7 +36,7 @@ CHECKERS = (
 )
 """The checkers that legal runs have work for."""
 BATCH = 40
-BATCHES = 7
+BATCHES = 5
 LONG_BATCH = 2_000
 
 
