@@ -156,9 +156,10 @@ def try_module(module: str, known: Mapping[str, Any], *, tool: Sequence[str], en
 
 
 def tests_of(module: str, known: Mapping[str, Any]) -> Sequence[str]:
-    """Return the tests of a module: those named for it, else the folder that mirrors its own."""
+    """Return the tests of a module: those named for it, else the folder that mirrors its own, or the nearest above it."""
     named: Sequence[str] = known["tests"].get(module, ())
-    return named or [f"tests/{Path(module).parent}"]
+    mirrors = (f"tests/{folder}" for folder in Path(module).parents)
+    return named or [next(folder for folder in mirrors if (ROOT / folder).is_dir())]
 
 
 def fingerprint(paths: Sequence[str]) -> str:
