@@ -21,7 +21,19 @@ from schemaquake.harness.registry import load_all, names, resources
 
 __all__ = ["register"]
 
-_KINDS = ("workloads", "nemeses", "checkers", "clusters", "systems", "formats", "anomalies", "errors", "options")
+_KINDS = (
+    "workloads",
+    "nemeses",
+    "checkers",
+    "clusters",
+    "systems",
+    "formats",
+    "anomalies",
+    "errors",
+    "options",
+    "flaws",
+    "steps",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +46,7 @@ def _list(
     kind: Annotated[str, typer.Argument(help=f"one of {', '.join(_KINDS)}")] = "workloads",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
-    """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors, options."""
+    """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors, options, flaws and steps of simulated systems."""
     if kind not in _KINDS:
         raise PlanError(f'cannot list "{kind}"; lists there are: {", ".join(_KINDS)}')
     if kind == "options":
@@ -57,6 +69,8 @@ def _list(
                 for table in load_all("outcomes").values()
                 for row in table
             }
+        case "flaws" | "steps":
+            rows = {name: row for listing in load_all(kind).values() for name, row in listing().items()}
         case "nemeses":
             rows = {name: _nemesis_row(nemesis) for name, nemesis in load_all("nemeses").items()}
         case _:

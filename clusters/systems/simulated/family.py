@@ -12,7 +12,7 @@ from typing import Any, Final
 from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
 
-__all__ = ["Blueprint", "Flaw", "Simulated", "blueprint_of", "flaws_of", "known_flaws"]
+__all__ = ["Blueprint", "Flaw", "Simulated", "blueprint_of", "flaws_of", "known_flaws", "list_flaws"]
 
 _PRODUCT: Final = "simulated"
 _NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "accord"})
@@ -94,6 +94,19 @@ def known_flaws() -> Mapping[str, Flaw]:
             systems=frozenset(each["systems"]),
         )
         for name, each in _document()["flaw"].items()
+    }
+
+
+def list_flaws() -> Mapping[str, Mapping[str, str]]:
+    """Describe every flaw: its source, the systems that have it by default, what it is reported as, and what it is."""
+    return {
+        flaw.name: {
+            "source": flaw.ticket,
+            "default": " ".join(sorted(flaw.systems)) or "-",
+            "gives": " ".join(flaw.gives),
+            "about": flaw.text,
+        }
+        for flaw in known_flaws().values()
     }
 
 

@@ -1,0 +1,83 @@
+"""Simulated operations a second, and small runs a minute: `python -m benchmarks.simulation`.
+
+A simulated cluster of three nodes carries out the workload `quorum` (reads and writes at QUORUM, replication factor 3), with
+journals, observer and final readings, as in any run; one process, one core. A small run has about 100 operations.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from benchmarks.figures import Figure, machine, print_table
+from schemaquake.harness.history.journal import EVENT_JOURNALS
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.run.conductor import Conductor
+
+GOAL_OPERATIONS = 25_000
+"""A second and core: 50,000 on two."""
+SMALL_RUNS = 40
+
+
+def plan(system: str, *, rate: float, seconds: float, seed: int) -> Plan:
+    return Plan(
+        system=system,
+        workloads=("quorum",),
+        cluster="simulated",
+        rate=rate,
+        time_limit_s=seconds,
+        seed=seed,
+        restart="none",
+    )
+
+
+def carry_out(one: Plan, folder: Path) -> tuple[int, float]:
+    """Return the number of operations of a run, and the CPU seconds that it took."""
+    folder.mkdir()
+    (folder / "plan.json").write_bytes(orjson.dumps(one.to_json()))
+    began = time.process_time()
+    Conductor(one, folder).run()
+    seconds = time.process_time() - began
+    lines = sum(path.read_bytes().count(b"\n") for path in (folder / "journals").glob(EVENT_JOURNALS))
+    return lines // 2, seconds
+
+
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory(prefix="schemaquake-") as name:
+        folder = Path(name)
+        carry_out(plan("simulated:cassandra-5.0", rate=50, seconds=1, seed=0), folder / "warm")
+        for system in ("simulated:cassandra-5.0", "simulated:cassandra-6.0"):
+            operations, seconds = carry_out(
+                plan(system, rate=5000, seconds=8, seed=1), folder / system.partition(":")[2]
+            )
+            yield Figure(
+                "simulation",
+                f"{system}: reads and writes at QUORUM, one core",
+                operations / seconds,
+                "operations/s",
+                f"≥ {GOAL_OPERATIONS:,}",
+            )
+        runs = [
+            carry_out(plan("simulated:cassandra-5.0", rate=50, seconds=1, seed=seed), folder / f"small-{seed}")
+            for seed in range(SMALL_RUNS)
+        ]
+        yield Figure(
+            "simulation",
+            f"small runs of {sum(count for count, _ in runs) // SMALL_RUNS} operations, not judged, one core",
+            60 * SMALL_RUNS / sum(seconds for _, seconds in runs),
+            "runs/minute",
+            "≥ 1,000",
+        )
+
+
+def main() -> None:
+    facts = machine()
+    print_table(figures(), facts)
+
+
+if __name__ == "__main__":
+    main()
