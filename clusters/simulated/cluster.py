@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,9 @@ class SimulatedCluster:
         names: Sequence[str],
         folder: Path,
         start_timeout_s: float,
+        started: Callable[[], None] = lambda: None,
     ) -> None:
+        """`started` is called once, when all nodes serve for the first time."""
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
         self._system = system
@@ -45,6 +47,7 @@ class SimulatedCluster:
         self._folder = folder
         self._start_timeout_s = start_timeout_s
         self._stopped = False
+        self._started = started
         network = Network(kernel)
         self.nodes: Sequence[SimulatedNode] = [
             SimulatedNode(name, f"10.66.0.{number}", kernel=kernel, network=network, model=model, names=names)
@@ -69,6 +72,7 @@ class SimulatedCluster:
         missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
+        self._started()
         return boots
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:

@@ -20,7 +20,7 @@ _DEAD_AFTER_NS: Final = 8 * _BEAT_NS
 class Gossip:
     """One server's knowledge of the others."""
 
-    __slots__ = ("_beats", "_node", "_server", "heard_ns", "states", "up")
+    __slots__ = ("_beats", "_node", "_server", "has_begun", "heard_ns", "states", "up")
 
     def __init__(self, node: Node, server: Server) -> None:
         self._node = node
@@ -29,9 +29,12 @@ class Gossip:
         self.heard_ns: dict[str, int] = {}
         self.states: dict[str, Mapping[str, Any]] = {}
         self.up: dict[str, bool] = {}
+        self.has_begun = False
+        """False while the server reads its disk: it does not listen yet, and what is sent to it is lost."""
 
     def begin(self) -> None:
-        """Begin to send beats, the first at once."""
+        """Begin to send beats, the first at once; from now on the server listens to others."""
+        self.has_begun = True
         self._beat(_BEAT_NS + self._beats.below(_BEAT_NS // 10))
 
     def alive(self, name: str) -> bool:

@@ -78,7 +78,10 @@ class SimulatedNode:
         server = self.server = Server(self, self)
         server.begin("boot", self.model.boot(self), partial(self._boot_done, server))
 
-    def _boot_done(self, server: Server, _result: Any, _said: ServerSaid | None) -> None:
+    def _boot_done(self, server: Server, _result: Any, said: ServerSaid | None) -> None:
+        if said is not None:
+            self.die(said.stack)
+            return
         server.phase = "serving"
         self.console.info("main", "CassandraDaemon.java:676", "Startup complete")
 
@@ -176,8 +179,8 @@ class SimulatedNode:
         self.network.reset(self, name)
 
     def arrive(self, message: Message) -> None:
-        """Take a message from the network; a server that does not run takes none."""
-        if self.server is None:
+        """Take a message from the network; a server that does not run, or does not listen yet, takes none."""
+        if self.server is None or not self.server.gossip.has_begun:
             return
         if self.is_paused:
             self.postpone(partial(self._deliver, self.server, message))

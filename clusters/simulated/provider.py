@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -83,6 +84,14 @@ class SimulatedProvider:
         blueprint = blueprint_of(plan.system)
         kernel = Kernel(self._runtime.heap, Draws(plan.seed))
         model = _MODELS[blueprint.model](Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint)
+        aims = list(_aims(model, plan.options))
+
+        def aim() -> None:
+            """Aim only now: passages are counted from when the cluster stands."""
+            nodes = {node.name: node for node in cluster.nodes}
+            for step, passage, verb in aims:
+                kernel.aim(step, passage, partial(_fail, kernel, nodes, verb))
+
         cluster = SimulatedCluster(
             parse_system(plan.system),
             model,
@@ -90,8 +99,8 @@ class SimulatedProvider:
             names=plan.node_names,
             folder=folder,
             start_timeout_s=plan.start_timeout_s,
+            started=aim,
         )
-        _aim(kernel, model, {node.name: node for node in cluster.nodes}, plan.options)
         return cluster
 
     def heal(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - a simulation leaves nothing behind
@@ -99,20 +108,20 @@ class SimulatedProvider:
         return ()
 
 
-def _aim(kernel: Kernel, model: Model, nodes: Mapping[str, SimulatedNode], options: Mapping[str, str]) -> None:
-    """Aim faults at passages of steps, as `kill.at` and `pause.at` say. Raises PlanError for a step that the model has not."""
-
-    def kill(name: str) -> None:
-        nodes[name].kill()
-        kernel.after(_DOWN_NS, nodes[name].start)
-
-    def pause(name: str) -> None:
-        nodes[name].pause()
-        kernel.after(_DOWN_NS, nodes[name].resume)
-
-    for option, act in (("kill.at", kill), ("pause.at", pause)):
-        if option in options:
-            step, _, passage = options[option].partition("@")
+def _aims(model: Model, options: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+    """Yield (step, passage, verb) as `kill.at` and `pause.at` say. Raises PlanError for a step that the model has not."""
+    for verb in ("kill", "pause"):
+        text = options.get(f"{verb}.at")
+        if text is not None:
+            step, _, passage = text.partition("@")
             if step not in model.steps or not (passage or "1").isdecimal():
-                raise PlanError(f"-O {option}={options[option]}: no such step. Steps: {', '.join(model.steps)}")
-            kernel.aim(step, int(passage or "1"), act)
+                raise PlanError(f"-O {verb}.at={text}: no such step. Steps: {', '.join(model.steps)}")
+            yield step, int(passage or "1"), verb
+
+
+def _fail(kernel: Kernel, nodes: Mapping[str, SimulatedNode], verb: str, name: str) -> None:
+    """Kill or freeze a server, and bring it back by itself."""
+    node = nodes[name]
+    act, undo = (node.kill, node.start) if verb == "kill" else (node.pause, node.resume)
+    act()
+    kernel.after(_DOWN_NS, undo)

@@ -351,10 +351,9 @@ class MetadataLog:
             _server(node).begin("catch-up", self._fetch_once(node, name))
 
     def _fetch_once(self, node: Node, name: str) -> Steps:
-        try:
-            yield from self._catch_up(node, (name, *_life(node).metadata.cms))
-        finally:
-            _life(node).fetching = False
+        life = _life(node)
+        yield from self._catch_up(node, (name, *life.metadata.cms))
+        life.fetching = False
 
     # ── the local log ────────────────────────────────────────────────────────────────────────────────────────────────
 
