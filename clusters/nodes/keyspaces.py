@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 
 from schemaquake.harness.errors import ClusterError
 from schemaquake.harness.history.journal import EVENT_JOURNALS
+from schemaquake.harness.history.running_checksum import damaged_lines, has_checksums
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.protocols import Client
 from schemaquake.harness.model.steps import Invoke
@@ -17,14 +20,20 @@ __all__ = ["drop", "made_by", "under"]
 
 
 def made_by(folder: Path) -> frozenset[str]:
-    """Find the keyspaces that the run of this folder asked to create, whatever was answered."""
+    """Find the keyspaces that the run of this folder asked to create, whatever was answered.
+
+    A damaged line names none: it might name somebody else's.
+    """
     made = set()
     for journal in (folder / "journals").glob(EVENT_JOURNALS):
-        for line in journal.read_bytes().split(b"\n")[:-1]:  # the last may be torn; its request was never sent
-            if b"create-keyspace" in line:
-                event = orjson.loads(line)
-                if event["f"] == "create-keyspace" and event["type"] == "invoke":
-                    made.add(str(orjson.loads(event["value"])["keyspace"]))
+        text = journal.read_bytes()
+        checked = has_checksums(pa.py_buffer(text))
+        for _, line, is_whole in damaged_lines(text):  # the last may be torn; its request was never sent
+            if b"create-keyspace" in line and (is_whole or not checked):
+                with suppress(ValueError, KeyError, TypeError):
+                    event = orjson.loads(line)
+                    if event["f"] == "create-keyspace" and event["type"] == "invoke":
+                        made.add(str(orjson.loads(event["value"])["keyspace"]))
     return frozenset(made)
 
 
