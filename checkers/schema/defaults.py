@@ -51,8 +51,8 @@ _OF_COLUMNS: Final = frozenset(
     }
 )
 """Options that follow from what a table is, not from a default."""
-_BY_MEMORY: Final = "memtable_"
-"""Beginning of the names of options whose defaults up to 1.0 depend on the memory of the node that made the table."""
+_BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flush_after")
+"""Beginnings of the names of options whose defaults up to 1.0 depend on the memory of the node that made the table."""
 
 
 class Defaults:

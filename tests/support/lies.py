@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 
@@ -23,7 +23,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
 
-__all__ = ["CleanRun", "Lie"]
+__all__ = ["CleanRun", "Lie", "NotThereError"]
 
 PHASES: Mapping[str, tuple[str, ...]] = {
     "settled": ("settled",),
@@ -39,9 +39,16 @@ _CLAUSE = re.compile(r"\b(?:WITH|AND)\s+(\w+)\s*=\s")
 _REFUSAL = "InvalidRequest: it cannot be done"
 
 
+class NotThereError(LookupError):
+    """A lie cannot be told: not all of the readings that it is about have that fact."""
+
+
 @dataclass(frozen=True)
 class Lie:
-    """One falsified fact. `kind` is its class, `place` the nodes and phases (empty where it has none), `text` the fact."""
+    """One falsified fact. `kind` is its class, `place` the nodes and phases (empty where it has none), `text` the fact.
+
+    `tell` gives the records with it. Raises NotThereError.
+    """
 
     kind: str
     place: str
@@ -163,15 +170,14 @@ class CleanRun:
                 changes.append(_Change(("id",), "id changed", lambda _: None))
             for change in changes:
                 for place, where in self._places():
-                    edit = self._edit(change, {row for at, row in rows.items() if at in where})
-                    if edit is None:
-                        continue
+                    some = {row for at, row in rows.items() if at in where}
                     text = f"{subject}: {'.'.join(map(str, change.path))}"
-                    yield self._observed(f"{side} {shown}: {change.what}", place, text, edit)
+                    yield self._observed(
+                        f"{side} {shown}: {change.what}", place, text, partial(self._edit, change, some)
+                    )
                     if self._retold and side == "disk" and kind in _REMEMBERED and change.what != "id changed":
-                        both = self._retelling(edit)
-                        if both is not None:
-                            yield self._observed(f"disk and memory {shown}: {change.what}", place, text, both)
+                        both = partial(self._retelling, change, some)
+                        yield self._observed(f"disk and memory {shown}: {change.what}", place, text, both)
 
     def _pool(self) -> Mapping[str, Sequence[Any]]:
         """The values that facts of one class have anywhere in the final readings."""
@@ -182,7 +188,8 @@ class CleanRun:
                     pool.setdefault(f"{kind} {_general(path)}", {})[orjson.dumps(leaf)] = leaf
         return {name: [values[text] for text in sorted(values)] for name, values in pool.items()}
 
-    def _edit(self, change: _Change, rows: Collection[int]) -> _Edit | None:
+    def _edit(self, change: _Change, rows: Collection[int]) -> _Edit:
+        """The change of these rows. Raises NotThereError if one of them has no such fact."""
         if change.what == "id changed":
             return _Edit({row: {"id": _other_id(self._observations[row]["id"])} for row in rows})
         changed = {}
@@ -190,32 +197,33 @@ class CleanRun:
             definition = orjson.loads(orjson.dumps(self._definitions[row]))
             try:
                 change.apply(definition)
-            except (KeyError, IndexError, TypeError):
-                return None  # not in all of these readings
+            except (KeyError, IndexError, TypeError) as error:
+                raise NotThereError(change.what) from error
             changed[row] = {"definition": orjson.dumps(definition).decode()}
         return _Edit(changed)
 
-    def _retelling(self, edit: _Edit) -> _Edit | None:
-        """The same lie, told by memory as by disk; None if no statement can tell it."""
+    def _retelling(self, change: _Change, rows: Collection[int]) -> _Edit:
+        """The same lie, told by memory as by disk. Raises NotThereError if no statement can tell it."""
+        edit = self._edit(change, rows)
         changed = dict(edit.changed)
         for row, fields in edit.changed.items():
             seen = self._observations[row]
             definition = orjson.loads(fields["definition"])
             try:
                 told = list(described(seen["kind"], seen["keyspace"], seen["name"] or "", definition))
-            except (KeyError, ValueError):
-                return None
+            except (KeyError, ValueError) as error:
+                raise NotThereError(change.what) from error
             statements = {(name or "").split("(")[0]: (kind, text) for kind, name, text in told}
-            for rows in self._of_object(seen["kind"], seen["keyspace"], seen["name"]):
-                live = rows.get((seen["phase"], seen["node"]))
+            for remembered in self._of_object(seen["kind"], seen["keyspace"], seen["name"]):
+                live = remembered.get((seen["phase"], seen["node"]))
                 if live is not None and (seen["name"] or "") in statements:
                     kind, text = statements[seen["name"] or ""]
                     changed[live] = {"definition": orjson.dumps({"kind": kind, "statement": text}).decode()}
         return _Edit(changed)
 
-    def _observed(self, kind: str, place: str, text: str, edit: _Edit) -> Lie:
+    def _observed(self, kind: str, place: str, text: str, edit: _Edit | Callable[[], _Edit]) -> Lie:
         def tell() -> Records:
-            observations = _edited(self.records.observations, edit)
+            observations = _edited(self.records.observations, edit if isinstance(edit, _Edit) else edit())
             return Records.of(self.records.history, observations, self.records.logs)
 
         return Lie(kind, place, text, tell)
@@ -227,10 +235,9 @@ class CleanRun:
             if row["phase"] != "running" or self._definitions[number] is None:
                 continue
             for change in _changes(self._definitions[number], pool, row["kind"]):
-                edit = self._edit(change, {number})
-                if edit is not None:
-                    kind = "memory" if row["kind"] == "live" else row["kind"]
-                    yield self._observed(f"running {kind}: {change.what}", "one", f"row {number}", edit)
+                kind = "memory" if row["kind"] == "live" else row["kind"]
+                edit = partial(self._edit, change, {number})
+                yield self._observed(f"running {kind}: {change.what}", "one", f"row {number}", edit)
 
     # ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────
 

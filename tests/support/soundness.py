@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,7 +12,6 @@ from perfect_races import perfect_run
 from racing_context import racing_context
 
 from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Records
-from schemaquake.harness.model.verdict import Verdict
 from schemaquake.results.judging.judge import judge
 from schemaquake.workloads.races.scenario import Scenario
 
@@ -53,7 +52,7 @@ class Judge:
         self._caught_by: dict[str, str] = {}
 
     def valid(self, lie: Lie) -> bool | str:
-        """The verdict on the run with that lie: True, False or "unknown"."""
+        """The verdict on the run with that lie: True, False or "unknown". Raises NotThereError."""
         records = lie.tell()
         first = self._caught_by.get(lie.kind)
         if first is not None and judge(records, checkers=[first], engine="local").valid is False:
@@ -63,8 +62,3 @@ class Judge:
             if part.valid is False:
                 self._caught_by[lie.kind] = part.checker
         return verdict.valid
-
-
-def doubts(verdict: Verdict) -> Mapping[str, str]:
-    """The reasons of an undecided verdict, by checker."""
-    return {str(doubt.checker): doubt.text for doubt in verdict.doubts}
