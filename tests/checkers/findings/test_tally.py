@@ -40,17 +40,17 @@ def test_of_each_type_so_many_are_kept_and_all_are_counted() -> None:
 
 
 def test_a_finding_that_is_not_kept_is_not_made() -> None:
-    made: list[str] = []
+    made: list[Anomaly] = []
 
     def make() -> Anomaly:
-        made.append(FOUND.type)
-        return FOUND
+        made.append(Anomaly(type=FOUND.type, title=f"number {len(made)} of {tally.found}"))
+        return made[-1]
 
     tally = Tally("some", keep=1)
     tally.find(FOUND.type, make)
     tally.find(FOUND.type, make)
-    assert made == [FOUND.type]
-    assert tally.verdict().anomalies == (FOUND,)
+    assert [one.title for one in made] == ["number 0 of {'lost-column': 1}"]
+    assert tally.verdict().anomalies == tuple(made)
     assert tally.found == {"lost-column": 2}
 
 
