@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from here_transport import HereTransport
 from places import ROOT
-from test_guard import Bench, bench_in
+from test_guard import Bench, bench_in, kill_guards_of
 
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.clock import FaketimeClock, HostClock
@@ -177,6 +177,7 @@ def host_in(folder, program):
         transport.tool("perl", f'exec {perl} -I{transport.folder} -MPlayed "$@"')
     with bench_in(folder / "guards"):
         yield Host(transport)
+    kill_guards_of(folder)
 
 
 @pytest.fixture(params=["python3", "perl"])

@@ -79,15 +79,7 @@ class Bench:
         return until(signed, deadline_s=30, what=f"a {role}", every_s=0.02)
 
     def kill_guards(self):
-        """Both at once: none has the time to start the other again."""
-        frozen = set()
-        while found := set(self.processes) - frozen:
-            for pid in found:
-                stop(pid)
-            frozen |= found
-        for pid in frozen:
-            os.kill(pid, signal.SIGKILL)
-        until(lambda: not self.processes, deadline_s=30, what="their end", every_s=0.02)
+        kill_guards_of(self.transport.folder)
 
     @property
     def files(self):
@@ -111,6 +103,18 @@ def processes_of(folder):
     return found
 
 
+def kill_guards_of(folder):
+    """All at once: none has the time to start another again."""
+    frozen = set()
+    while found := set(processes_of(folder)) - frozen:
+        for pid in found:
+            stop(pid)
+        frozen |= found
+    for pid in frozen:
+        stop(pid, signal.SIGKILL)
+    until(lambda: not processes_of(folder), deadline_s=30, what="their end", every_s=0.02)
+
+
 @contextmanager
 def bench_in(folder, shell="dash"):
     transport = HereTransport(folder / "node")
@@ -118,9 +122,7 @@ def bench_in(folder, shell="dash"):
     try:
         yield Bench(transport, folder / "node" / "state")
     finally:
-        for pid in processes_of(folder):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_guards_of(folder)
 
 
 def speak(transport, shell):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
 import sys
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from here_transport import HereTransport
 from places import SUPPORT
 from played_systemctl import play_systemctl
 from ports import next_port
-from test_guard import processes_of
+from test_guard import kill_guards_of
 
 from schemaquake.clusters.cluster_file.model import Commands
 from schemaquake.clusters.nodes.guard import Guard
@@ -99,8 +97,7 @@ def place(tmp_path, request):
     how = request.node.callspec.params.get("how", f"slow:{SLOW_S}")
     place = Place(tmp_path, request.param, how)
     yield place
-    for pid in processes_of(tmp_path):
-        os.kill(pid, signal.SIGKILL)
+    kill_guards_of(tmp_path)
     place.node().folder.make()
     place.node().kill()
 
@@ -165,8 +162,7 @@ def test_a_service_that_fails_to_start_is_started_again_until_it_does(tmp_path, 
         assert (tmp_path / "unit" / "failures").read_text() == "0\n"
         place.guard.disarm(0)
     finally:
-        for pid in processes_of(tmp_path):
-            os.kill(pid, signal.SIGKILL)
+        kill_guards_of(tmp_path)
         place.node().folder.make()
         place.node().kill()
 
