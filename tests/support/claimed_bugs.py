@@ -180,7 +180,7 @@ CLAIMED_BUGS = [
         checkers=CHECKERS,
         history=[*TABLE, "@10 p0 n1 invoke drop-table k.t", "@11 p0 n1 ok"],
         observations=["settled n1,n2,n3 table k.t gone", "restarted n1,n2,n3 table k.t id=1 a:int* c:int v:int"],
-        found=frozenset({"resurrected-object"}),
+        found=frozenset({"resurrected-object", "changed-by-restart"}),
         twin=("k.t id=1 a:int* c:int v:int", "k.t gone"),
     ),
     ClaimedBug(
