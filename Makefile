@@ -57,7 +57,7 @@ lint: .venv/installed .venv/tests ## style, types, and which package may import 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/* clusters/nodes/*.sh clusters/docker/image/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts unchecked"; fi
+	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning $$(grep -lE "^#!.*(/| )(ba|da)?sh$$" scripts/*) clusters/nodes/*.sh clusters/docker/image/*.sh .ci/run; else echo "shellcheck is not installed: shell scripts unchecked"; fi
 
 format: .venv/installed ## put the code into the one shape
 	$(BIN)/ruff check --fix .

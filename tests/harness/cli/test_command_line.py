@@ -54,7 +54,11 @@ WRONG = [
         'unknown workload "create-tabel". Did you mean "create-table"?',
     ),
     ("a nemesis there is not", [*RUN, "--nemesis", "kil"], 'unknown nemesis "kil". Did you mean "kill"?'),
-    ("a cluster there is not", [*RUN, "--cluster", "moon"], 'unknown cluster "moon". Known: docker, local, ssh.'),
+    (
+        "a cluster there is not",
+        [*RUN, "--cluster", "moon"],
+        'unknown cluster "moon". Known: docker, local, simulated, ssh.',
+    ),
     ("a workload named twice", [*RUN[:4], "create-table,create-table"], "a workload is named twice"),
     ("a system that is none", ["run", "--system", "casandra", *RUN[3:]], '"casandra" is not a system; write product:'),
     ("another product", ["run", "--system", "riak:2.0", *RUN[3:]], 'not "riak"'),
@@ -101,7 +105,7 @@ def test_help_is_an_answer(schemaquake, argv):
 
 COMMANDS = [
     *("crash-table", "doctor", "fetch", "grid", "image", "list", "heal", "matrix"),
-    *("demo", "run", "check", "report", "recover", "findings", "shrink"),
+    *("demo", "run", "check", "report", "recover", "findings", "shrink", "simulate"),
 ]
 
 
@@ -163,7 +167,7 @@ def test_systems_are_listed_as_a_table_with_named_columns(schemaquake):
     assert (code, err) == (ExitCode.VALID, "")
     heads, *rows = out.splitlines()
     assert heads.split()[:3] == ["era", "client", "java"]
-    assert {row.split()[0].partition(":")[0] for row in rows} == {"cassandra", "scylladb"}
+    assert {row.split()[0].partition(":")[0] for row in rows} == {"cassandra", "scylladb", "simulated"}
     era = heads.index("era")
     assert all(row[era - 1] == " " != row[era] for row in rows), "cells stand below their heads"
 
@@ -226,7 +230,7 @@ def test_the_exit_code_reaches_the_shell():
     assert process("list", "wishes").returncode == 254
     listed = process("list", "clusters")
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["docker", "local", "ssh"]
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["docker", "local", "simulated", "ssh"]
 
 
 def test_a_heal_of_nothing_says_so(tmp_path, scripted):
