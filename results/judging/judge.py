@@ -113,9 +113,7 @@ def judge(
         found = pa.concat_tables([found, carried.in_pieces(in_pieces.keys())])
     if kept is not None:
         found = pa.concat_tables([found, _earlier(chosen, kept)])
-    return _combined(
-        chosen, found, survey, by_name=checkers is not None, history_alone=isinstance(subject, HistoryFile)
-    )
+    return _combined(chosen, found, survey, by_name=checkers is not None, history_alone=_is_bare(subject))
 
 
 def _smaller_groups(
@@ -364,6 +362,13 @@ def _combined(
         unjudged=survey.acknowledged - judged if apart and not by_name else (),
         stats={"events": survey.events, "keyspaces": len(survey.weights)},
     )
+
+
+def _is_bare(subject: Store | Records | HistoryFile) -> bool:
+    """Tell if there is a history and nothing else, as other tools write it: no cluster was read."""
+    if isinstance(subject, Records):
+        return not subject.observations.num_rows and not subject.logs.num_rows
+    return isinstance(subject, HistoryFile)
 
 
 def _without_evidence(verdict: Verdict) -> Verdict:

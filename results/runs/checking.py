@@ -15,7 +15,6 @@ from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import HISTORY, Records
 from schemaquake.harness.model.verdict import Verdict, combine
-from schemaquake.results.findings.grouping import group_anomalies
 from schemaquake.results.formats.reading import format_of, read_history, spill_history
 from schemaquake.results.judging.history_models import ModelOptions, checker_of
 from schemaquake.results.judging.judge import judge
@@ -113,6 +112,8 @@ def check_document(path: Path, verdict: Verdict, *, whole: bool) -> dict[str, An
 
         findings = read_summary(Store(path)).findings
     else:
+        from schemaquake.results.findings.grouping import group_anomalies  # noqa: PLC0415 - after the file was read
+
         findings = group_anomalies(
             verdict,
             system="",

@@ -93,6 +93,8 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
             everything = recipe_for(system, wanted=recipe_for(system).features)
             known = {*everything.yaml, *THE_SERVER_S_OWN}
             assert option.removeprefix("yaml.") in known
+        elif said["cluster"] == "simulated" and option.endswith(".at"):
+            assert nemesis in {"kill", "pause"}
         elif nemesis == "property":
             assert option.removeprefix("property.").startswith("cassandra.")
         elif nemesis not in pages.example_names(page):

@@ -65,7 +65,7 @@ def test_a_class_is_called_and_anything_else_is_handed_over(stranger):
     [
         ("workloads", "create-tabel", 'unknown workload "create-tabel". Did you mean "create-table"? Known: '),
         ("nemeses", "partitoin", 'unknown nemesis "partitoin". Did you mean "partition"? Known: '),
-        ("clusters", "moon", 'unknown cluster "moon". Known: docker, local, ssh'),
+        ("clusters", "moon", 'unknown cluster "moon". Known: docker, local, simulated, ssh'),
         ("checkers", "", 'unknown checker "". Known: '),
         ("wishes", "peace", 'unknown wishe "peace". Known: none.'),
     ],

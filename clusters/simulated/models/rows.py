@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows"]
 
+_GREGORIAN_HUNDREDS_NS: Final = 122_192_928_000_000_000
+"""From the beginning of the Gregorian calendar, from which time UUIDs count, to 1970."""
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 _PULLS_AT_ONCE: Final = 3
@@ -341,8 +343,9 @@ def _warn(node: Node, text: str) -> None:
 
 
 def _time_id(node: Node) -> str:
-    """Make a time UUID of this node, which no other node makes."""
+    """Make a time UUID (RFC 4122, version 1) of this node, which no other node makes."""
     ids = node.kernel.draws.stream("ids", node.name)
-    hundreds_ns = node.clock.wall_ns() // 100
+    hundreds_ns = node.clock.wall_ns() // 100 + _GREGORIAN_HUNDREDS_NS
+    clock_and_node = 0x8000000000000000 | ids.bits() & 0x3FFFFFFFFFFFFFFF
     low, middle, high = hundreds_ns & 0xFFFFFFFF, (hundreds_ns >> 32) & 0xFFFF, (hundreds_ns >> 48) & 0x0FFF
-    return f"{low:08x}{middle:04x}{0x1000 | high:04x}{ids.bits() & 0xFFFFFFFFFFFFFFFF:016x}"
+    return f"{low:08x}{middle:04x}{0x1000 | high:04x}{clock_and_node:016x}"

@@ -15,6 +15,7 @@ from schemaquake.harness.errors import PlanError
 
 SCYLLADB = ("5.2", "5.4", "6.0", "6.1", "6.2", "2025.1")
 ALL = [*(f"cassandra:{version}" for version in KNOWN_VERSIONS), *(f"scylladb:{version}" for version in SCYLLADB)]
+ALL += [f"simulated:cassandra-{version}" for version in ("5.0", "6.0", "6.0-alpha2")]
 
 
 def copied(something):
@@ -30,7 +31,7 @@ def test_every_family_knows_its_versions():
     families = registry.load_all("systems")
     listed = [f"{product}:{version}" for product, family in families.items() for version in family.known_versions]
     assert listed == ALL
-    assert {family.title for family in families.values()} == {"Cassandra", "ScyllaDB"}
+    assert {family.title for family in families.values()} == {"Cassandra", "ScyllaDB", "Simulated"}
 
 
 def test_facts_are_era_client_java_memory_and_features():
@@ -127,5 +128,5 @@ def test_a_product_from_outside_the_tree_needs_no_edit_here(monkeypatch):
 
 
 def test_a_product_that_nobody_registered_is_refused_with_those_there_are():
-    with pytest.raises(PlanError, match='knows the products cassandra and scylladb, not "quakedb"'):
+    with pytest.raises(PlanError, match='knows the products cassandra and scylladb and simulated, not "quakedb"'):
         parse_system("quakedb:1.0")

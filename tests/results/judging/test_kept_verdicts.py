@@ -89,7 +89,8 @@ def test_an_analysis_that_was_killed_goes_on_where_it_was(killed, tmp_path, monk
     whole, asked_of_whole = analysed(laid_out(tmp_path / "again"), monkeypatch)
     assert sorted(set(asked_of_whole)) == everything
     assert verdict == whole
-    assert orjson.loads((killed / "verdict.json").read_bytes()) == whole
+    stored = orjson.loads((killed / "verdict.json").read_bytes())
+    assert {name: value for name, value in stored.items() if name != "findings"} == whole
     assert not (killed / "analysis" / "verdicts").exists()
 
 

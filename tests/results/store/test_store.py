@@ -196,7 +196,7 @@ def test_records_are_the_three_tables(store):
     assert records.history.equals(history())
     assert records.observations.equals(observations())
     assert records.logs["message"].to_pylist() == ["Requesting schema", "slow"]
-    assert store.records().logs["message"].to_pylist() == ["slow"]
+    assert store.records().logs["message"].to_pylist() == ["Requesting schema", "slow"]
 
 
 # ── tables of other tools ────────────────────────────────────────────────────────────────────────────────────────────
