@@ -144,9 +144,10 @@ def _written(operation: PairedOperation) -> Iterator[tuple[Part, JSON | RenamedF
             yield from _options(subject, argument["options"])
         case "add-column":
             name, cql_type = argument["column"]
-            static = cql_type.lower().endswith(" static")
-            text = cql_type[: -len(" static")] if static else cql_type
-            column = {"type": text, "kind": "static" if static else "regular", "position": -1}
+            in_type = cql_type.lower().endswith(" static")
+            text = cql_type[: -len(" static")] if in_type else cql_type
+            kind = "static" if in_type or argument.get("static") else "regular"
+            column = {"type": text, "kind": kind, "position": -1}
             yield Part(subject, "column", name), column
         case "drop-column":
             yield Part(subject, "column", argument["column"]), ABSENT

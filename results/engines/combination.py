@@ -43,12 +43,17 @@ def of_all_keyspaces(checker: str, parts: Mapping[str, Verdict]) -> Verdict:
             doubts=_doubts_by_keyspace(parts) if parts else (nothing,),
             undecided=(),
         )
+    valid = combine(verdict.valid for verdict in judged.values())
+    doubts = _doubts_by_keyspace(judged)
+    if valid is True and all(verdict.figures.get("judged") == 0 for verdict in judged.values()):
+        # Each keyspace is sound for want of any such object; the whole run says nothing of them.
+        valid, doubts = "unknown", (*doubts, Doubt("nothing-to-judge", "no keyspace has an object of the kind"))
     return Verdict(
-        valid=combine(verdict.valid for verdict in judged.values()),
+        valid=valid,
         checker=checker,
         anomalies=in_order(anomaly for verdict in judged.values() for anomaly in verdict.anomalies),
         stats={**merge_stats(verdict.stats for verdict in judged.values()), **counts},
-        doubts=_doubts_by_keyspace(judged),
+        doubts=doubts,
         undecided=tuple(keyspace for keyspace, verdict in judged.items() if verdict.valid == "unknown"),
     )
 

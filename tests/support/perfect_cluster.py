@@ -141,7 +141,9 @@ class PerfectCluster:
             return False
         if any(view["base"] == value["name"] for view in keyspace.views.values()):
             return False
-        table["dropped"][column] = (table["columns"].pop(column)[0], EPOCH_MS + self.now_ms)
+        timestamp = value.get("timestamp")  # µs; USING TIMESTAMP says when it is dropped (CASSANDRA-7190)
+        at = EPOCH_MS + self.now_ms if timestamp is None else timestamp // 1000
+        table["dropped"][column] = (table["columns"].pop(column)[0], at)
         return True
 
     def _rename_column(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:

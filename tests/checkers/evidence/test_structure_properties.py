@@ -61,8 +61,16 @@ def test_whatever_one_nodes_disk_lacks_is_noticed(records: Records, choices: st.
         return
     rows.remove(choices.draw(st.sampled_from(on_disk)))
     damaged = Records.of(records.history, pa.Table.from_pylist(rows, schema=OBSERVATIONS))
-    found = {anomaly.type for verdict in verdicts(damaged) for anomaly in verdict.anomalies}
-    assert "hidden-divergence" in found
+    (verdict,) = (verdict for verdict in verdicts(damaged) if verdict.checker == "divergence")
+    types = {anomaly.type for anomaly in verdict.anomalies}
+    # A DROP that nobody answered may have come while it was read: then it is not decided, and never valid.
+    may_be_dropped = any(f.startswith("drop-") for f in _unanswered(records))
+    assert "hidden-divergence" in types or (may_be_dropped and "undecided" in {doubt.kind for doubt in verdict.doubts})
+
+
+def _unanswered(records: Records) -> set[str]:
+    """The functions of operations whose outcome nobody knows."""
+    return {event["f"] for event in records.history.to_pylist() if event["type"] == "info" and event["process"] >= 0}
 
 
 OPENING = [

@@ -74,6 +74,16 @@ def test_a_refused_column_that_is_there_is_found_and_an_unanswered_one_is_not() 
     assert other.evidence["possible"] == [{"type": "int", "kind": "regular", "position": -1}]
 
 
+@pytest.mark.parametrize(("asked", "other"), [("static", "regular"), ("regular", "static")])
+def test_an_added_column_is_static_if_it_was_asked_for_so(asked: str, other: str) -> None:
+    add = f'@7 p1 n2 invoke add-column k.t d:int {{"static": {"true" if asked == "static" else "false"}}}'
+    history = [*KEYSPACE, *TABLE, add, "@8 p1 n2 ok"]
+    assert found(history, [table(with_column("d", type="int", kind=asked))]) == []
+    (one,) = found(history, [table(with_column("d", type="int", kind=other))])
+    assert one.evidence["part"] == "column d"
+    assert one.evidence["possible"] == [{"type": "int", "kind": asked, "position": -1}]
+
+
 def test_a_column_of_a_former_life_is_found() -> None:
     history = [
         *KEYSPACE,

@@ -93,6 +93,33 @@ def test_nothing_to_judge_anywhere_is_nothing_to_judge():
     assert of_all_keyspaces("c", {}).judged_nothing
 
 
+@pytest.mark.parametrize(
+    ("judged", "valid"),
+    [
+        pytest.param([0, 0], "unknown", id="no keyspace has an object"),
+        pytest.param([0, 1], True, id="one keyspace has an object"),
+        pytest.param([None, 0], True, id="one does not count objects"),
+    ],
+)
+def test_a_checker_that_judged_no_object_in_the_whole_run_had_nothing_to_judge(judged, valid):
+    parts = {
+        str(n): Verdict(valid=True, checker="c", stats=make_stats({} if count is None else {"judged": count}))
+        for n, count in enumerate(judged)
+    }
+    combined = of_all_keyspaces("c", parts)
+    assert combined.valid == valid
+    assert combined.judged_nothing == (valid == "unknown")
+    assert combined.undecided == ()
+
+
+def test_what_is_found_or_doubted_without_an_object_stands():
+    stats = make_stats({"judged": 0})
+    assert of_all_keyspaces("c", {"a": replace(INVALID, stats=stats)}).valid is False
+    doubted = of_all_keyspaces("c", {"a": replace(UNKNOWN, stats=stats), "b": replace(VALID, stats=stats)})
+    assert not doubted.judged_nothing
+    assert doubted.undecided == ("a",)
+
+
 def test_counts_add_up_and_sizes_and_times_do_not():
     def of(judged: int, largest: int, by_type: dict[str, int], **more: Stat) -> Verdict:
         sizes = {"nodes": Stat(3, merge="max"), "largest": Stat(largest, merge="max")}
