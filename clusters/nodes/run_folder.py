@@ -12,7 +12,11 @@ from schemaquake.harness.errors import ClusterError
 __all__ = ["NodeFolder", "RunFolder"]
 
 # The parent belongs to all runs and goes with the last of them.
-_REMOVE: Final = '[ ! -e "$1" ] || echo there; rm -rf "$1" && { rmdir "$2" 2> /dev/null || true; }'
+# A process that is ending may write a last file while the folder is being emptied.
+_REMOVE: Final = (
+    '[ ! -e "$1" ] || echo there; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf "$1" 2> /dev/null && break; sleep 0.2; done; '
+    'rm -rf "$1" && { rmdir "$2" 2> /dev/null || true; }'
+)
 
 
 class NodeFolder(Protocol):

@@ -21,7 +21,6 @@ from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.memory import allowed_bytes, history_bytes, pieces
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.store.store import Store
-from schemaquake.results.tables.races import RACES
 
 __all__ = ["check_document", "check_path", "exit_code_of_all", "write_page"]
 
@@ -113,6 +112,7 @@ def check_document(path: Path, verdict: Verdict, *, whole: bool) -> dict[str, An
         findings = read_summary(Store(path)).findings
     else:
         from schemaquake.results.findings.grouping import group_anomalies  # noqa: PLC0415 - after the file was read
+        from schemaquake.results.tables.races import RACES  # noqa: PLC0415
 
         findings = group_anomalies(
             verdict,

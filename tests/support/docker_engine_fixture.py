@@ -48,6 +48,8 @@ _BARE = (
         "setsid",
         "chmod",
         "sed",
+        "flock",
+        "ln",
     ),
     *("wc", "tail", "stat", "rmdir", "mktemp", "uname", "kill", "setpriv", "sync", "cut", "tr"),
     *("true", "false", "readlink", "find", "printf", "touch", "dd", "head", "seq", "cp"),

@@ -131,6 +131,7 @@ def partitioned(hosts, folder, *, limit=60):
     cluster = SshProvider().create(plan, folder)
     ledger = Ledger(folder / FILE_NAME)
     ledger.name_run(cluster.run_name)
+    cluster._leases.take()  # as a start does, which these hosts without a server cannot have
     fault = cut(["n1"], ["n1", "n2"]).fault(id=0, ends_s=5)
     FaultExecutor(cluster, ledger, note=lambda *_: None).inject(load("nemeses", "partition"), fault)
     ledger.close()
