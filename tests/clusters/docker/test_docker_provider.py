@@ -284,8 +284,9 @@ def test_a_guard_in_a_container_undoes_a_fault_by_itself(made):
     node.prepare()
     fault = Fault(id=7, nemesis="partition", begins_s=0, ends_s=1, nodes=("n2",))
     cluster.arm(fault, {"n2": [Undo(argv=("iptables", "-F", "INPUT"))]})
-    node.exec(["iptables", "-A", "INPUT", "-s", "10.79.0.99", "-j", "DROP"])
-    node.skew_clock(30)
+    fenced = cluster.fenced(fault).nodes[1]
+    fenced.exec(["iptables", "-A", "INPUT", "-s", "10.79.0.99", "-j", "DROP"])
+    fenced.skew_clock(30)
     assert node.clock_offset() == pytest.approx(30, abs=1)
     until(lambda: node.exec(["iptables", "-S", "INPUT"]).stdout.count("\n") == 1, deadline_s=40, what="the guard")
     assert cluster.expired(fault)["n2"]["done"][0]["exit_code"] == 0
