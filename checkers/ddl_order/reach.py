@@ -83,7 +83,7 @@ class Reach:
         return self.everything or any(_is(value, wanted) for wanted in self._values(subject, *fact))
 
     def _values(self, subject: SchemaObject, kind: str, part: str) -> Iterable[Value]:
-        """Yield the values that the change may give a part: by itself, with its object, or with the keyspace."""
+        """Yield the values that the change may give a part: by itself, with its object, or, as absent, with the keyspace."""
         name = part if kind == "index" and part else subject.name  # of a table, or by itself
         own = Variable(kind, subject.keyspace, name, "" if kind == "index" else part)
         whole = Variable(_WHOLE[subject.kind], subject.keyspace, subject.name)
@@ -93,7 +93,8 @@ class Reach:
         if own == whole and removed:
             yield ABSENT
         if not removed:  # a part that is gone from an object that is there did not go with it
-            yield from (_PRESENT for _ in owners)
+            if whole in owners:  # parts come with their object; nothing comes with a keyspace
+                yield _PRESENT
             if own in self.results:
                 yield self.results[own]
 

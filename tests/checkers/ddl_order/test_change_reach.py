@@ -74,6 +74,11 @@ def test_what_no_change_leads_to_is_not(change, after):
     assert reaches(*unanswered(change)).explain(T, [BEFORE, after], 30 * MS, 40 * MS) == ()
 
 
+def test_a_create_of_the_keyspace_explains_no_table_that_one_node_lacks() -> None:
+    asked = unanswered("create-keyspace k")
+    assert reaches(*asked).explain(T, [BEFORE, None, BEFORE], 30 * MS, 40 * MS) == ()
+
+
 def test_two_values_before_any_change_are_one_too_many():
     after = table({"c": "int"}, options={"comment": "x"})
     other = table({"c": "int"}, options={"comment": "z"})
