@@ -202,6 +202,8 @@ def _reading(schema: NodeSchema, attribute: _Attribute) -> JSON:
         return _UNREAD
     if attribute.aspect == "option":
         return table.options.get(attribute.name, None if _lists_option(schema, attribute.name) else _UNREAD)
+    if not table.columns:
+        return _UNREAD  # a DROP of unknown outcome may have taken the columns; `references` finds what is left
     return _presence(attribute.name in table.columns)
 
 

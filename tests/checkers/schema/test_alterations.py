@@ -254,3 +254,13 @@ def test_a_type_that_can_have_been_dropped_and_created_anew_may_lack_it() -> Non
         "@16 p2 n1 ok",
     ]
     assert verdict([*TYPE, *FIELD, *anew], ["settled n1 type k.u f0:int"]).valid is True
+
+
+def test_a_table_without_any_column_lost_none_of_them_alone_while_a_drop_may_have_taken_all() -> None:
+    history = [
+        "@3 p91 n1 invoke create-table k.t a:int* c:int",
+        "@4 p91 n1 ok",
+        "@10 p0 n1 invoke drop-table k.t",
+        "@12 p0 n1 info timed out",
+    ]
+    assert not verdict(history, ['settled n1 table k.t id=1 {"options": {"comment": "x"}}']).anomalies
