@@ -35,7 +35,8 @@ test: test-setup ## every test, on real clusters, in containers and in a browser
 	test -z "$$failed"
 
 test-long: test-setup ## further cases of what `make test` shows, half a minute and more each
-	$(PYTEST) -m long --durations=30 $(PYTEST_FLAGS)
+	$(PYTEST) -m long --durations=30 --hypothesis-profile=searching $(PYTEST_FLAGS)
+	$(PYTEST) $(SHARED) -m "hypothesis and not long and not $(subst |, and not ,$(ALONE))" --hypothesis-profile=searching $(PYTEST_FLAGS)
 
 test-setup:  # what tests need of the system is installed beside the virtual environment
 	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests
