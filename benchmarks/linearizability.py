@@ -28,7 +28,7 @@ from schemaquake.results.store.store import write_table
 
 @dataclass(frozen=True)
 class Shape:
-    """A history. `unique`: no value is written twice; `planted`: near the end a read returns what nobody wrote.
+    """The shape of a history. `unique`: no value is written twice; `planted`: near the end a read returns a value that was never written.
 
     `beyond`: it may be more than a search can decide; it then ends in `unknown`, and is measured up to there.
     """

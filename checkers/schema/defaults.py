@@ -56,7 +56,7 @@ _BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flu
 
 
 class Defaults:
-    """Options that nobody set are alike."""
+    """The checker of options that no change set: they must be alike."""
 
     name = "defaults"
     scope: Literal["keyspace", "run"] = "run"
@@ -78,7 +78,7 @@ class _Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Answers:
-    """The values of one option that nobody set, as JSON, with the objects that show them."""
+    """The values of one option that no change set, as JSON, with the objects that show them."""
 
     shown: dict[str, set[SchemaObject]] = field(default_factory=dict)
 

@@ -365,7 +365,7 @@ class DeployedCluster:
             self._leases.take_to_heal()
 
     def end_leases(self) -> Sequence[str]:
-        """Give the hosts' leases back. Returns no sentence: nobody misses them. Raises ClusterError."""
+        """Give the hosts' leases back. Return no sentence, because a lease is no damage. Raises ClusterError."""
         leases = self._leases
         if leases is not None:
             self._on_all(lambda node: leases.release(node.name))

@@ -85,7 +85,7 @@ class Lease:
         self._ask(verb, str(round(100 * length_s)), self._run, self._owner, self._state)
 
     def renew(self, *, length_s: float) -> None:
-        """Renew the lease. Raises LeaseHeld, or ClusterError if it is nobody's, because it was given back or swept away."""
+        """Renew the lease. Raises LeaseHeld, or ClusterError if it is free, because it was given back or swept away."""
         self._ask("renew", str(round(100 * length_s)), self._run)
 
     def release(self) -> None:

@@ -137,7 +137,7 @@ class Server(Protocol):
         ...
 
     def send(self, receiver: str, kind: str, body: Any = None) -> None:
-        """Send a message that nobody answers."""
+        """Send a message without an answer."""
         ...
 
     def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:
@@ -215,5 +215,5 @@ class Model(Protocol):
         ...
 
     def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
-        """Take note of the state that another node told."""
+        """Record the state that another node sent."""
         ...

@@ -66,7 +66,7 @@ class Gossip:
         node.model.heard(node, name, state)
 
     def forgive(self) -> None:
-        """Count from now: a server that was paused heard of nobody, and convicts nobody for that."""
+        """Count silence from now: a server that was paused heard no other, and convicts none for that."""
         now_ns = self._node.kernel.heap.now_ns
         self.heard_ns = dict.fromkeys(self.heard_ns, now_ns)
 

@@ -140,7 +140,7 @@ class Server:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send(self, receiver: str, kind: str, body: Any = None) -> None:
-        """Send a message that nobody answers."""
+        """Send a message without an answer."""
         self._post.send(receiver, Message(self.node.name, kind, body, self.epoch))
 
     def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:

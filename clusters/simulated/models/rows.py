@@ -200,7 +200,7 @@ class Rows:
         return None
 
     def _merge(self, node: Node, rows: Sequence[RowChange]) -> Steps:
-        """Merge rows; a load that fails is logged, and nothing is told to whoever sent them."""
+        """Merge rows; a load that fails is logged, and the sender gets no answer."""
         assert node.server is not None
         try:
             yield from node.server.staged("migration", self._merge_rows(node, rows))
