@@ -151,7 +151,7 @@ def _carry_out(
         )
 
     session = GridSession(plan, folder, able, memory_mb)
-    with interruptible():
+    with folder.alone(), interruptible():
         cells, ending = session.run(jobs=jobs, budget_s=None if budget_min is None else budget_min * 60, look=look)
     console = stderr()
     console.print(headline_of(cells), markup=False)

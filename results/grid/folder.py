@@ -10,8 +10,8 @@ runs/<UTC time>-grid/
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +19,17 @@ from typing import Any, Final
 
 import orjson
 
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.errors import HistoryError
 from schemaquake.results.grid.facts import BatchFacts
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.progress import append_line, make_folder, read_head, read_lines, working_alone
 
 __all__ = ["DoneBatch", "GridFolder"]
 
 _PLAN: Final = "grid.json"
 _PROGRESS: Final = "progress.jsonl"
+_TITLE: Final = "the folder of a grid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,7 @@ class GridFolder:
     def create(cls, runs: Path, plan: GridPlan, machine: Mapping[str, str]) -> GridFolder:
         """Create a folder in `runs`. Raises PlanError if that fails."""
         now = datetime.now(UTC)
-        path = runs / f"{now.strftime('%Y%m%dT%H%M%SZ')}-grid"
-        try:
-            (path / "runs").mkdir(parents=True)
-            (path / "logs").mkdir()
-        except OSError as error:
-            raise PlanError(f"cannot make a folder for the grid in {runs}: {error.strerror or error}") from error
+        path = make_folder(runs, f"{now.strftime('%Y%m%dT%H%M%SZ')}-grid", "the grid")
         document = {"plan": plan.to_json(), "started": now.isoformat(timespec="seconds"), "machine": dict(machine)}
         write_bytes(path / _PLAN, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
         (path / _PROGRESS).touch()
@@ -84,31 +81,21 @@ class GridFolder:
 
     def done(self) -> Sequence[DoneBatch]:
         """Read all finished batches, in order. A truncated last line is ignored. Raises HistoryError for any other damage."""
-        lines = (self.path / _PROGRESS).read_bytes().split(b"\n")
         found = []
-        for number, line in enumerate(lines[:-1], start=1):
+        for number, line in enumerate(read_lines(self.path / _PROGRESS, _TITLE), start=1):
             try:
-                document = orjson.loads(line)
-                found.append(DoneBatch(Batch.from_json(document["batch"]), BatchFacts.from_json(document["facts"])))
-            except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-                raise HistoryError(f"{self.path / _PROGRESS}, line {number}, is damaged: {error}") from error
+                found.append(DoneBatch(Batch.from_json(line["batch"]), BatchFacts.from_json(line["facts"])))
+            except (KeyError, TypeError) as error:
+                raise HistoryError(f"{self.path / _PROGRESS} is damaged in line {number}: {error}") from error
         return found
 
     def append(self, done: DoneBatch) -> None:
-        """Append a finished batch and sync it to disk, after cutting off a line that was not finished."""
-        line = orjson.dumps({"batch": done.unit.to_json(), "facts": done.facts.to_json()}) + b"\n"
-        with (self.path / _PROGRESS).open("r+b") as file:
-            whole = file.read().rfind(b"\n") + 1
-            file.seek(whole)
-            file.truncate()
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        """Record a finished batch. It is on disk when this returns."""
+        append_line(self.path / _PROGRESS, {"batch": done.unit.to_json(), "facts": done.facts.to_json()})
 
-    def _head(self) -> Any:
-        try:
-            return orjson.loads((self.path / _PLAN).read_bytes())
-        except FileNotFoundError:
-            raise HistoryError(f"{self.path} is not the folder of a grid: it has no {_PLAN}") from None
-        except orjson.JSONDecodeError as error:
-            raise HistoryError(f"{self.path / _PLAN} is damaged: {error}") from error
+    def alone(self) -> AbstractContextManager[None]:
+        """Lock the grid against other processes. Raises PlanError if another process works on it."""
+        return working_alone(self.path / _PLAN)
+
+    def _head(self) -> Mapping[str, Any]:
+        return read_head(self.path / _PLAN, _TITLE)

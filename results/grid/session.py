@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 import orjson
-import pyarrow.parquet as pq
 
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.grid.facts import BatchFacts, refused
@@ -28,6 +27,7 @@ from schemaquake.results.grid.tally import GridCell, cells_table, tally
 from schemaquake.results.matrix.executor import limit_s
 from schemaquake.results.matrix.machine import KEPT_FREE_MB, available_mb
 from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.store import write_table
 from schemaquake.workloads.statements.meetings import Meeting
 
 __all__ = ["Ending", "GridSession"]
@@ -99,7 +99,7 @@ class GridSession:
         )
         write_bytes(self.folder.path / "grid.html", render_grid_html(state).encode())
         write_bytes(self.folder.path / "grid.md", render_grid_markdown(state).encode())
-        pq.write_table(cells_table(cells), self.folder.path / "cells.parquet")
+        write_table(self.folder.path / "cells.parquet", cells_table(cells))
         return cells
 
     def _work(

@@ -12,10 +12,8 @@ runs/<UTC time>-matrix/
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,16 +21,17 @@ from typing import Any, Final
 
 import orjson
 
-from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.results.matrix.facts import RunFacts
 from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit
 from schemaquake.results.store.atomic import write_bytes
+from schemaquake.results.store.progress import append_line, make_folder, read_head, read_lines, working_alone
 
 __all__ = ["Done", "MatrixFolder"]
 
 _PLAN: Final = "matrix.json"
 _PROGRESS: Final = "progress.jsonl"
 _LATEST: Final = "latest-matrix"
+_TITLE: Final = "a matrix' folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,7 @@ class MatrixFolder:
         """Create a folder in `runs`; `runs/latest-matrix` points to it. Raises PlanError if that fails."""
         now = datetime.now(UTC)
         stem = f"{now.strftime('%Y%m%dT%H%M%SZ')}-matrix"
-        try:
-            runs.mkdir(parents=True, exist_ok=True)
-            path = _new(runs, stem)
-            (path / "runs").mkdir()
-            (path / "logs").mkdir()
-        except OSError as error:
-            raise PlanError(f"cannot make a folder for the matrix in {runs}: {error.strerror or error}") from error
+        path = make_folder(runs, stem, "the matrix")
         document = {
             "plan": plan.to_json(),
             "started": now.isoformat(timespec="seconds"),
@@ -125,65 +118,18 @@ class MatrixFolder:
         """Record the length of this session."""
         self._append({"seconds": round(seconds, 1)})
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Lock the matrix against other processes. Raises PlanError if another process works on it."""
-        # The plan is the only file that is never rewritten, so the lock stays on it.
-        with (self.path / _PLAN).open("ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise PlanError(f"another process is working on {self.path}") from error
-            yield
+        return working_alone(self.path / _PLAN)
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        path = self.path / _PROGRESS
-        with path.open("rb+") as file:
-            # A line truncated by the end of an earlier process must not swallow the new one.
-            whole = file.read()
-            file.truncate(whole.rfind(b"\n") + 1)
-            file.seek(0, os.SEEK_END)
-            file.write(orjson.dumps(line) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.path / _PROGRESS, line)
 
     def _lines(self) -> list[dict[str, Any]]:
-        path = self.path / _PROGRESS
-        try:
-            whole = path.read_bytes()
-        except FileNotFoundError as error:
-            raise HistoryError(f"{self.path} is not a matrix' folder: it has no {_PROGRESS}") from error
-        found = []
-        for number, line in enumerate(whole[: whole.rfind(b"\n") + 1].splitlines(), 1):
-            try:
-                found.append(orjson.loads(line))
-            except orjson.JSONDecodeError as error:
-                raise HistoryError(f"{path} is damaged in line {number}: {error}") from error
-        return found
+        return read_lines(self.path / _PROGRESS, _TITLE)
 
     def _head(self) -> Mapping[str, Any]:
-        path = self.path / _PLAN
-        try:
-            document = orjson.loads(path.read_bytes())
-        except FileNotFoundError as error:
-            raise HistoryError(f"{self.path} is not a matrix' folder: it has no {_PLAN}") from error
-        except orjson.JSONDecodeError as error:
-            raise HistoryError(f"{path} is damaged: {error}") from error
-        if not isinstance(document, dict) or not {"plan", "started", "machine"} <= document.keys():
-            raise HistoryError(f"{path} is damaged: expected a plan, a start time and the machine")
-        return document
-
-
-def _new(runs: Path, stem: str) -> Path:
-    """Create a folder of that name, with a number appended if the name is taken."""
-    for number in range(1, 1000):
-        path = runs / (stem if number == 1 else f"{stem}-{number}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
-    raise PlanError(f"{runs} has a thousand folders named {stem}")
+        return read_head(self.path / _PLAN, _TITLE)
 
 
 def _unit_document(unit: Unit) -> dict[str, Any]:

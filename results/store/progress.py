@@ -1,0 +1,98 @@
+"""Progress of work in many runs: a folder with a plan, and one line for each part that is finished.
+
+The plan is written once. Lines are appended and synced, so that the work goes on where it ended, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from schemaquake.harness.errors import HistoryError, PlanError
+
+__all__ = ["append_line", "make_folder", "read_head", "read_lines", "working_alone"]
+
+
+def make_folder(runs: Path, stem: str, title: str) -> Path:
+    """Make a folder of that name in `runs`, numbered if the name is taken, with room for runs and logs.
+
+    Raises PlanError, which names `title`, such as "the matrix".
+    """
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        path = _new(runs, stem)
+        (path / "runs").mkdir()
+        (path / "logs").mkdir()
+    except OSError as error:
+        raise PlanError(f"cannot make a folder for {title} in {runs}: {error.strerror or error}") from error
+    return path
+
+
+def read_head(path: Path, title: str) -> Mapping[str, Any]:
+    """Read the document with plan, start time and machine. Raises HistoryError if the folder is not `title`, or damaged."""
+    try:
+        document = orjson.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise HistoryError(f"{path.parent} is not {title}: it has no {path.name}") from error
+    except orjson.JSONDecodeError as error:
+        raise HistoryError(f"{path} is damaged: {error}") from error
+    if not isinstance(document, dict) or not {"plan", "started", "machine"} <= document.keys():
+        raise HistoryError(f"{path} is damaged: expected a plan, a start time and the machine")
+    return document
+
+
+def read_lines(path: Path, title: str) -> list[dict[str, Any]]:
+    """Read all lines. A truncated last line is ignored; any other damage is an error. Raises HistoryError."""
+    try:
+        whole = path.read_bytes()
+    except FileNotFoundError as error:
+        raise HistoryError(f"{path.parent} is not {title}: it has no {path.name}") from error
+    found = []
+    for number, line in enumerate(whole[: whole.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            found.append(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            raise HistoryError(f"{path} is damaged in line {number}: {error}") from error
+    return found
+
+
+def append_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Append a line. It is on disk when this returns."""
+    with path.open("rb+") as file:
+        # A line truncated by the end of an earlier process must not swallow the new one.
+        whole = file.read()
+        file.truncate(whole.rfind(b"\n") + 1)
+        file.seek(0, os.SEEK_END)
+        file.write(orjson.dumps(line) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def working_alone(plan: Path) -> Iterator[None]:
+    """Lock the folder of this plan against other processes. Raises PlanError if another process works on it."""
+    # The plan is the only file that is never rewritten, so the lock stays on it.
+    with plan.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PlanError(f"another process is working on {plan.parent}") from error
+        yield
+
+
+def _new(runs: Path, stem: str) -> Path:
+    """Create a folder of that name, with a number appended if the name is taken."""
+    for number in range(1, 1000):
+        path = runs / (stem if number == 1 else f"{stem}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise PlanError(f"{runs} has a thousand folders named {stem}")
