@@ -12,47 +12,62 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import orjson
 
 from schemaquake.harness.console import configure_logging
 from schemaquake.harness.errors import NotApplicable, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, RunFacts, facts_of, refused
+from schemaquake.results.matrix.facts import JUDGE_LIMIT_S, facts_of, refused
 from schemaquake.results.runs.execution import carry_out
 from schemaquake.results.store.atomic import write_bytes
 
-__all__ = ["die_with", "main"]
+__all__ = ["answer", "main"]
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG
 
 
+class Facts(Protocol):
+    """The results of one run, as its matrix or grid needs them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that is written as the answer."""
+        ...
+
+
 def main() -> int:
     """Carry out the plan, judge the run, and write its facts."""
-    plan_file, runs, answer = map(Path, sys.argv[1:4])
-    die_with(os.getppid())
+    return answer(facts_of, refused, limit_s=JUDGE_LIMIT_S)
+
+
+def answer(extract: Callable[..., Facts], refuse: Callable[..., Facts], *, limit_s: float) -> int:
+    """Carry out the plan that the command line names, and write what `extract` finds in the judged run.
+
+    `refuse` makes the facts of a run that could not begin. `limit_s` is the time of each checker. Returns the exit code.
+    """
+    plan_file, runs, place = map(Path, sys.argv[1:4])
+    _die_with(os.getppid())
     configure_logging()
-    facts = _facts(Plan.from_json(orjson.loads(plan_file.read_bytes())), runs)
-    write_bytes(answer, orjson.dumps(facts.to_json()))
-    return 0
-
-
-def _facts(plan: Plan, runs: Path) -> RunFacts:
+    plan = Plan.from_json(orjson.loads(plan_file.read_bytes()))
     began = time.monotonic()
     try:
         # Starting Spark takes longer than judging one small run.
-        finished = carry_out(plan, runs, engine="local", limit_s=JUDGE_LIMIT_S)
+        finished = carry_out(plan, runs, engine="local", limit_s=limit_s)
     except SchemaquakeError as error:
         applicable = not isinstance(error, NotApplicable)
-        return refused(str(error), applicable=applicable, seconds=time.monotonic() - began)
-    folder = f"{runs.name}/{finished.store.folder.name}"
-    return facts_of(finished, folder=folder, seconds=time.monotonic() - began)
+        facts = refuse(str(error), applicable=applicable, seconds=time.monotonic() - began)
+    else:
+        folder = f"{runs.name}/{finished.store.folder.name}"
+        facts = extract(finished, folder=folder, seconds=time.monotonic() - began)
+    write_bytes(place, orjson.dumps(facts.to_json()))
+    return 0
 
 
-def die_with(parent: int) -> None:
-    """Ask the kernel to signal this process when the matrix dies, so that it heals and tears down as after Ctrl-C."""
+def _die_with(parent: int) -> None:
+    """Ask the kernel to signal this process when its matrix or grid dies, so that it heals and tears down as after Ctrl-C."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
