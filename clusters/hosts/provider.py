@@ -85,7 +85,7 @@ class SshProvider:
 
     def heal(self, folder: Path) -> Sequence[str]:
         """Undo what a dead run left on the hosts, from any machine that can log in there. Raises HealError."""
-        plan = Plan.read(folder)
+        plan = Plan.read(folder, keep_going=True)
         return heal_by_ledger(self.create(plan, folder), folder / FILE_NAME, keep_data=plan.keep_data)
 
     def rehearsal(self, plan: Plan) -> Rehearsal:

@@ -103,7 +103,7 @@ class LocalProvider:
             if pid is not None:
                 done.append(f"node {record.parent.name}: process {pid} was still running and was ended")
             record.unlink()
-        if Plan.read(folder).keep_data:
+        if Plan.read(folder, keep_going=True).keep_data:
             return done
         emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if drop_data(node)]
         return done + [f"node {name}: its data was deleted" for name in emptied]

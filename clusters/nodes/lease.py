@@ -69,7 +69,7 @@ class Lease:
     def __init__(
         self, transport: Transport, *, run: str, state: str, owner: str | None = None, place: str = PLACE
     ) -> None:
-        """`transport` acts as root. `state` is the folder of all runs' guards on the host; `owner` is whoever runs this."""
+        """Bind the lease to a host. `transport` acts as root; `state` is the folder of all runs' guards there; `owner` names the user, None: this one."""
         self._transport = transport
         self._run = run
         self._state = state

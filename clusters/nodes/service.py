@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from schemaquake.clusters.cluster_file.model import ClusterFile, Commands, Process, Systemd
@@ -72,21 +72,8 @@ def service_of(file: ClusterFile, folder: str, *, environment: Mapping[str, str]
 def systemd(unit: str, folder: str) -> Service:
     """Make the service of a systemd unit."""
     script = f"{folder}/{_UNIT}"
-
-    def verb(name: str) -> Sequence[str]:
-        return ("sh", script, name, unit)
-
-    return Service(
-        start=verb("start"),
-        stop=verb("stop"),
-        kill=verb("kill"),
-        status=verb("status"),
-        ending=verb("ending"),
-        up=verb("up"),
-        awake=verb("awake"),
-        ended=verb("ended"),
-        scripts={script: read_script(_UNIT)},
-    )
+    service = _verbs_of(script, read_script(_UNIT), unit)
+    return replace(service, ended=("sh", script, "ended", unit))
 
 
 def commands(owner: Commands, folder: str) -> Service:
@@ -101,20 +88,7 @@ def commands(owner: Commands, folder: str) -> Service:
             ("status", owner.status),
         )
     )
-
-    def verb(name: str) -> Sequence[str]:
-        return ("sh", script, name)
-
-    return Service(
-        start=verb("start"),
-        stop=verb("stop"),
-        kill=verb("kill"),
-        status=verb("status"),
-        ending=verb("ending"),
-        up=verb("up"),
-        awake=verb("awake"),
-        scripts={script: b"#!/bin/sh\n" + functions.encode() + read_script(_OWNER)},
-    )
+    return _verbs_of(script, b"#!/bin/sh\n" + functions.encode() + read_script(_OWNER))
 
 
 def process(
@@ -136,18 +110,28 @@ def process(
     named = [f"{name}={value}" for name, value in (environment or {}).items()]
     argv = ["env", *named, *command] if named else [*command]
 
-    def verb(name: str, *more: str) -> Sequence[str]:
-        return ("sh", script, name, known_by, *more)
+    service = _verbs_of(script, read_script(_RUNNER), known_by)
+    return replace(
+        service,
+        start=(*service.start, console, user or "-", *argv),
+        ended=("sh", script, "ended", known_by),
+        console=console,
+    )
+
+
+def _verbs_of(script: str, text: bytes, *arguments: str) -> Service:
+    """Make the service whose script, at that path on the node, takes each verb before these arguments."""
+
+    def verb(name: str) -> Sequence[str]:
+        return ("sh", script, name, *arguments)
 
     return Service(
-        start=verb("start", console, user or "-", *argv),
+        start=verb("start"),
         stop=verb("stop"),
         kill=verb("kill"),
         status=verb("status"),
         ending=verb("ending"),
         up=verb("up"),
         awake=verb("awake"),
-        ended=verb("ended"),
-        console=console,
-        scripts={script: read_script(_RUNNER)},
+        scripts={script: text},
     )

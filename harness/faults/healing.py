@@ -33,7 +33,7 @@ def heal(folder: Path) -> Sequence[str]:
 
     Raises HistoryError if `folder` is not one that a run made, or a link, PlanError if the run is still going on, HealError if something resists.
     """
-    plan = Plan.read(folder)
+    plan = Plan.read(folder, keep_going=True)
     folder = own_folder(folder)
     pid = still_running(folder)
     if pid is not None:

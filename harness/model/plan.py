@@ -13,13 +13,12 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-import orjson
-
 import schemaquake
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.errors import DamagedFile, HistoryError, PlanError
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.options import CheckedOptions, Configurable, configured, declared
 from schemaquake.harness.registry import load
+from schemaquake.harness.sealed_json import load_sealed
 
 __all__ = ["Plan", "RestartMode", "upgraded"]
 
@@ -228,17 +227,21 @@ class Plan:
         return cls(**values)
 
     @classmethod
-    def read(cls, folder: Path) -> Plan:
-        """Read the plan of a run's folder. Raises HistoryError if it is missing or damaged."""
+    def read(cls, folder: Path, *, keep_going: bool = False) -> Plan:
+        """Read the plan of a run's folder.
+
+        Raises HistoryError if it is missing, and DamagedFile if it is not what was written; with `keep_going` only if
+        it cannot be read at all, so that a run with such a plan can still be healed.
+        """
         path = folder / "plan.json"
         try:
-            document = orjson.loads(path.read_bytes())
+            document = load_sealed(path.read_bytes(), keep_going=keep_going)
         except FileNotFoundError as error:
             raise HistoryError(f"{folder} is not a run's folder: it has no plan.json") from error
-        except orjson.JSONDecodeError as error:
-            raise HistoryError(f"{path} is damaged: {error}") from error
+        except ValueError as error:
+            raise DamagedFile(f"{path} is damaged: {error}", path) from error
         if not isinstance(document, dict):
-            raise HistoryError(f"{path} is damaged: it holds no object")
+            raise DamagedFile(f"{path} is damaged: it holds no object", path)
         return cls.from_json(document)
 
 

@@ -19,8 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-import orjson
-
 from schemaquake.harness.console import configure_logging, progress
 from schemaquake.harness.errors import EnvironmentLacks, ExitCode, NotApplicable, SchemaquakeError
 from schemaquake.harness.faults.executor import FaultSchedule
@@ -40,6 +38,7 @@ from schemaquake.harness.run.limits import refuse_oversized
 from schemaquake.harness.run.notes import Notes, Progress
 from schemaquake.harness.run.phases import Phases
 from schemaquake.harness.run.process_runtime import ProcessRuntime
+from schemaquake.harness.sealed_json import dump_sealed
 from schemaquake.harness.standard_streams import make_safe
 
 __all__ = ["Conductor", "main"]
@@ -72,7 +71,7 @@ def main() -> int:
     except Exception as error:
         outcome["error"] = f"{type(error).__name__}: {error} (a defect of the harness; see {folder / 'harness.jsonl'})"
         log.exception("the harness failed")
-    (folder / "outcome.json").write_bytes(orjson.dumps(outcome))
+    (folder / "outcome.json").write_bytes(dump_sealed(outcome))
     return int(str(outcome["exit_code"]))
 
 

@@ -21,12 +21,13 @@ from typing import Any, Final
 import orjson
 
 import schemaquake
-from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
+from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
 from schemaquake.harness.model.protocols import Provider
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 
 __all__ = ["Outcome", "execute", "read_outcome"]
 
@@ -58,15 +59,15 @@ def read_outcome(folder: Path) -> Outcome:
     """
     path = folder / "outcome.json"
     try:
-        document = orjson.loads(path.read_bytes())
+        document = load_sealed(path.read_bytes())
     except FileNotFoundError:
         return Outcome(
             completed=False,
             error="the run's process ended without a word; its journals are whole up to that moment",
             exit_code=ExitCode.CRASHED,
         )
-    except orjson.JSONDecodeError as error:
-        raise HistoryError(f"{path} is damaged: {error}") from error
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged: {error}", path) from error
     try:
         return Outcome(
             completed=document["completed"] is True,
@@ -93,7 +94,7 @@ def execute(plan: Plan, folder: Path) -> Outcome:
         raise PlanError("a workload is named twice")
     plan.check_options()
     mark_folder(folder, schemaquake.__version__)
-    (folder / "plan.json").write_bytes(orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
+    (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
     if plan.cluster_file is not None:
         # The folder alone suffices to heal this run.
         (folder / CLUSTER_FILE).write_bytes(plan.cluster_file.read_bytes())

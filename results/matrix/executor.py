@@ -22,6 +22,7 @@ from typing import Final, Protocol
 import orjson
 
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.sealed_json import load_sealed
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.matrix.facts import RunFacts, refused
 from schemaquake.results.matrix.machine import KEPT_FREE_MB, IdleShare, available_mb
@@ -211,8 +212,8 @@ class Processes:
 def _belongs(path: Path, one: _Running) -> bool:
     """Return True if that run's folder belongs to this unit's plan: several units can begin in the same second."""
     try:
-        plan = orjson.loads((path / "plan.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+        plan = load_sealed((path / "plan.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     wanted = orjson.loads(one.answer.with_name(one.answer.name.replace(".answer.json", ".plan.json")).read_bytes())
     return bool(plan == wanted)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemaquake.harness.errors import ExitCode, SchemaquakeError
+from schemaquake.harness.errors import DamagedFile, ExitCode, SchemaquakeError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.verdict import Doubt, Verdict, combine
 from schemaquake.harness.run.runner import Outcome, execute, read_outcome
@@ -102,12 +102,12 @@ def conclude(
     Raises HistoryError if the folder is not a run's or its records are damaged.
     """
     store = Store(folder)
-    plan = store.read_plan()
+    plan = store.read_plan(keep_going=True)
     began = time.monotonic()
     recovered = store.recover()
     if recovered.torn:
         log.warning("journals ended in torn lines, which were left out", extra={"journals": recovered.torn})
-    outcome = read_outcome(folder)
+    outcome = _outcome_of(folder)
     kept = _kept_verdicts(store, limit_s, resume=resume)
     if kept.known:
         log.info("analysis continues", extra={"verdicts kept": len(kept.known)})
@@ -143,6 +143,14 @@ def conclude(
         exit_code=ExitCode.of(verdict.valid) if outcome.completed else outcome.exit_code,
         interrupted=outcome.interrupted,
     )
+
+
+def _outcome_of(folder: Path) -> Outcome:
+    """Read how the run ended; a damaged note of it leaves that open."""
+    try:
+        return read_outcome(folder)
+    except DamagedFile as error:
+        return Outcome(completed=False, error=str(error), exit_code=ExitCode.UNKNOWN)
 
 
 def _kept_verdicts(store: Store, limit_s: float, *, resume: bool) -> KeptVerdicts:

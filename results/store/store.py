@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,6 +34,7 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.harness.run_folder import MARK, refuse_links
 from schemaquake.harness.run_process import still_running
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
 from schemaquake.results.store.atomic import replacing, write_bytes
 from schemaquake.results.store.examination import examine
 from schemaquake.results.store.node_logs import read_logs
@@ -130,13 +130,16 @@ class Store:
 
     # ── the plan ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_plan(self) -> Plan:
-        """Read the plan. Raises HistoryError if the folder has none, PlanError if this version cannot run it."""
-        return Plan.read(self.folder)
+    def read_plan(self, *, keep_going: bool = False) -> Plan:
+        """Read the plan. Raises HistoryError if the folder has none, PlanError if this version cannot run it.
+
+        A plan that is not what was written raises DamagedFile; with `keep_going` what it says is returned.
+        """
+        return Plan.read(self.folder, keep_going=keep_going)
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json."""
-        write_bytes(self.path("plan.json"), orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        write_bytes(self.path("plan.json"), dump_sealed(plan.to_json()))
 
     def started(self) -> datetime:
         """Return when the run began, by the harness' wall clock. Raises HistoryError if its journals do not say."""
@@ -177,10 +180,19 @@ class Store:
         return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted, firsts=True))
 
     def damage(self) -> tuple[str, ...]:
-        """Return the damaged places of the records: of the two tables, and of the journals they were merged from.
+        """Return the damaged places of the records: of the plan, the two tables, and the journals they were merged from.
 
         Raises HistoryError if there are no tables.
         """
+        try:
+            Plan.read(self.folder)
+        except DamagedFile as error:
+            return (f"{error}", *self._damage_of_tables())
+        except (HistoryError, PlanError):
+            pass  # a folder without a plan, or with another version's: who needs it says so
+        return self._damage_of_tables()
+
+    def _damage_of_tables(self) -> tuple[str, ...]:
         places: list[str] = []
         for name, schema, order in (
             ("history.parquet", HISTORY, "index"),
@@ -210,7 +222,7 @@ class Store:
         refuse_links(self.folder.resolve() if self.folder.name == _LATEST else self.folder)
         journals = self.path("journals")
         if not (journals / STARTED).exists() and self.path("history.parquet").exists():
-            if places := self.damage():
+            if places := self._damage_of_tables():
                 return Recovered(0, 0, 0, places)
             return self._recovered(self.read_history(), self.read_observations())
         if not journals.is_dir():
@@ -247,7 +259,7 @@ class Store:
         """Return whether both tables are sealed, and were made of journals without damage."""
         try:
             sealed = [refuse_damage(self.path(name)) for name in ("history.parquet", "observations.parquet")]
-            return all(sealed) and not self.damage()
+            return all(sealed) and not self._damage_of_tables()
         except (FileNotFoundError, HistoryError):
             return False
 
@@ -258,17 +270,17 @@ class Store:
     # ── what was made of it ──────────────────────────────────────────────────────────────────────────────────────────
 
     def read_verdict(self) -> Verdict:
-        """Read the verdict. Raises HistoryError if the run has not been judged, or the file is damaged."""
+        """Read the verdict. Raises HistoryError if the run has not been judged, DamagedFile if it is not what was written."""
         path = self.path("verdict.json")
         try:
-            return Verdict.from_json(orjson.loads(path.read_bytes()))
+            return Verdict.from_json(load_sealed(path.read_bytes()))
         except FileNotFoundError as error:
             raise HistoryError(
                 f'{self.folder} has no verdict yet: "schemaquake check {self.folder}" judges it.'
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise HistoryError(
-                f'{path} is damaged ({error}). "schemaquake check {self.folder}" writes it anew.'
+            raise DamagedFile(
+                f'{path} is damaged ({error}). "schemaquake check {self.folder}" writes it anew.', path
             ) from error
 
     def write_verdict(self, verdict: Verdict, findings: Sequence[Mapping[str, Any]] | None = None) -> None:
@@ -276,7 +288,7 @@ class Store:
         sorted_text = json.dumps(verdict.to_json(), sort_keys=True, ensure_ascii=False, allow_nan=False)
         document = ({} if findings is None else {"findings": list(findings)}) | json.loads(sorted_text)
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-        write_bytes(self.path("verdict.json"), text.encode() + b"\n")
+        write_bytes(self.path("verdict.json"), seal_text(text.encode()))
 
     def read_analysis(self, name: str) -> pa.Table:
         """Read the table `analysis/<name>.parquet`. Raises HistoryError if it does not exist."""

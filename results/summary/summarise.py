@@ -10,13 +10,14 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemaquake.harness.errors import DamagedFile, HistoryError
+from schemaquake.harness.errors import DamagedFile
 from schemaquake.harness.history.journal import STARTED
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.harness.run.runner import Outcome, read_outcome
+from schemaquake.harness.sealed_json import dump_sealed, load_sealed
 from schemaquake.results.engines.combination import doubts_of
 from schemaquake.results.findings.grouping import Grouped, group_anomalies
 from schemaquake.results.mode import mode_of
@@ -41,24 +42,24 @@ FILE_NAME: Final = "summary.json"
 def write_summary(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
     """Summarise a judged run and write `summary.json` beside its verdict. Raises HistoryError."""
     summary = summarise(store, verdict, outcome)
-    text = orjson.dumps(summary.to_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-    write_bytes(store.path(FILE_NAME), text + b"\n")
+    text = dump_sealed(summary.to_json(), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    write_bytes(store.path(FILE_NAME), text)
     return summary
 
 
 def read_summary(store: Store) -> RunSummary:
     """Read a judged run's summary. A summary that is missing or of another version is rebuilt, and not written.
 
-    Raises HistoryError for a run that was not judged, and for a file that is damaged.
+    Raises HistoryError for a run that was not judged, and DamagedFile for a file that is not what was written.
     """
     path = store.path(FILE_NAME)
     try:
-        document = orjson.loads(path.read_bytes()) if path.exists() else {"schema": 0}
+        document = load_sealed(path.read_bytes()) if path.exists() else {"schema": 0}
         if document["schema"] == SUMMARY_SCHEMA:
             return RunSummary.from_json(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise HistoryError(
-            f'{path} is damaged ({error}). "schemaquake check {store.folder}" writes it again.'
+        raise DamagedFile(
+            f'{path} is damaged ({error}). "schemaquake check {store.folder}" writes it again.', path
         ) from error
     return summarise(store, store.read_verdict(), read_outcome(store.folder))
 
@@ -77,7 +78,7 @@ def summarise(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
     started = _started(store)
     return summary_of(
         store.folder.resolve().name,
-        store.read_plan().to_json(),
+        store.read_plan(keep_going=True).to_json(),  # its damage is in the verdict
         verdict,
         outcome,
         notes=notes,

@@ -82,11 +82,12 @@ def _carry_out(plan: Plan, folder: Path) -> list[Evidence]:
     """Make every try, inside the provider's enclosure. Raises ClusterError if they ended early."""
     # Imported here as well: drivers take half a second to import.
     from schemaquake.clusters.local.provider import LocalProvider  # noqa: PLC0415
+    from schemaquake.harness.sealed_json import dump_sealed  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.experiment import TRIES  # noqa: PLC0415
     from schemaquake.results.experiments.crash_table.table import evidence_of  # noqa: PLC0415
     from schemaquake.results.store.atomic import write_bytes  # noqa: PLC0415
 
-    write_bytes(folder / "plan.json", orjson.dumps(plan.to_json(), option=orjson.OPT_INDENT_2))
+    write_bytes(folder / "plan.json", dump_sealed(plan.to_json()))
     provider = LocalProvider()
     provider.prepare(plan, folder)
     inside = [

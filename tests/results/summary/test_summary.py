@@ -12,6 +12,7 @@ from recorded import laid_out
 from schemaquake.harness.errors import ExitCode, HistoryError
 from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.harness.run.runner import Outcome
+from schemaquake.harness.sealed_json import load_sealed
 from schemaquake.results.runs.execution import conclude
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import CheckerSummary, FoundAnomaly, KindSummary, RunSummary
@@ -31,7 +32,7 @@ def store(judged, tmp_path) -> Store:
 
 
 def test_a_judged_run_has_a_summary(judged):
-    document = orjson.loads(judged.path("summary.json").read_bytes())
+    document = load_sealed(judged.path("summary.json").read_bytes())
     assert document["schema"] == 2
     summary = read_summary(judged)
     assert RunSummary.from_json(document) == summary
