@@ -6,19 +6,20 @@ of outcomes (`schemaquake.clusters.cql.outcomes`): a model never says whether so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from schemaquake.clusters.cql.completions import completion_of, kind_of
 from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import classify, is_already_there
+from schemaquake.clusters.simulated.faces import CatchingUp
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.said import ServerSaid, as_exception
 from schemaquake.clusters.simulated.schema.describing import describe
 from schemaquake.clusters.simulated.server import Server
 from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
-from schemaquake.clusters.systems.dialect import CqlDialect
+from schemaquake.clusters.systems.dialect import Barrier, CqlDialect
 from schemaquake.clusters.systems.error_words import error_words
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NodeUnreachable
@@ -35,6 +36,7 @@ _S: Final = 1_000_000_000
 _SECONDS_TO_CONNECT: Final = 20.0
 _RECONNECTS_NS: Final = 1_500_000_000
 _LOOKS_AGAIN_NS: Final = 100_000_000
+_BARRIER_NS: Final = 15 * _S
 
 
 class SimulatedConnector:
@@ -103,21 +105,30 @@ class SimulatedClient:
     def look(self, *, phase: str, sample: int, complete: bool, answer: Callable[[Sequence[Observation]], None]) -> None:
         """Read the node's account of its schema; `answer` receives it in a later event."""
         heap = self._node.kernel.heap
-        heap.at(
-            heap.now_ns + self._way.between(200 * _US, 600 * _US),
-            lambda: answer(self._observe(phase, sample, complete=complete)),
-        )
 
-    def _observe(self, phase: str, sample: int, *, complete: bool) -> Sequence[Observation]:
+        def read(barrier: Barrier | None) -> None:
+            heap.at(
+                heap.now_ns + self._way.between(200 * _US, 600 * _US),
+                lambda: answer(self._observe(phase, sample, complete=complete, barrier=barrier)),
+            )
+
+        model = self._node.model
+        if complete and isinstance(model, CatchingUp) and self._node.serving is not None:
+            _Wait(self._node, model, read)
+        else:
+            read(None)
+
+    def _observe(self, phase: str, sample: int, *, complete: bool, barrier: Barrier | None) -> Sequence[Observation]:
         server = self._node.serving
         if server is None:
             refusal = ServerSaid("OperationTimedOut" if self._node.is_paused else "NoHostAvailable", "no answer")
             return [self._observation(phase, sample, "version", None, None, error=error_words(as_exception(refusal)))]
-        query = partial(_query, server)
+        query = partial(self._node.model.answer, self._node)
         version, epoch = self._dialect.schema.read_version(query)
         authority = self._dialect.authority
         decides = {} if authority == "disk" else {"authority": authority}
-        definition = {"epoch": epoch, **decides, **self._dialect.schema.read_state(query)}
+        waited = {} if barrier is None else {"barrier": barrier.to_json()}
+        definition = {"epoch": epoch, **decides, **self._dialect.schema.read_state(query), **waited}
         seen = [self._observation(phase, sample, "version", None, None, identity=version, definition=definition)]
         if not complete and version == self._last_look.version:
             return seen
@@ -176,6 +187,29 @@ class SimulatedClient:
 
     def close(self) -> None:
         """End the session; operations under way are answered all the same."""
+
+
+class _Wait:
+    """The wait for a read barrier, which ends with the server at the latest."""
+
+    def __init__(self, node: SimulatedNode, model: CatchingUp, done: Callable[[Barrier], None]) -> None:
+        assert node.server is not None
+        self._heap = node.kernel.heap
+        self._server: Server = node.server
+        self._done: Callable[[Barrier], None] | None = done
+        self._began_ns = self._heap.now_ns
+        self._server.requests[self._end] = None
+        self._limit: Event = node.kernel.limit(_BARRIER_NS, partial(self._end, False, None))
+        self._server.begin("read-barrier", model.catch_up(node), self._end)
+
+    def _end(self, passed: bool | None, _said: ServerSaid | None) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            self._server.requests.pop(self._end, None)
+            self._limit.cancel()
+            seconds = (self._heap.now_ns - self._began_ns) / _S
+            why = None if passed else "raft operation [read_barrier] timed out"
+            done(Barrier(passed=bool(passed), seconds=seconds, why=why))
 
 
 class _Request:
@@ -241,11 +275,3 @@ def _completion(operation: Invoke, result: Any) -> Completion:
     if operation.f in SCHEMA_CHANGES and (value.get("if_exists") or value.get("if_not_exists")):
         return Completion(type="ok", value={**value, "applied": bool(result)})
     return Completion(type="ok", value=value)
-
-
-def _query(server: Server, text: str) -> Iterable[Mapping[str, Any]]:
-    """Answer the statements by which a node's schema is read."""
-    if "system.local" in text:
-        return [{"schema_version": server.version, "release_version": "simulated"}]
-    table = text.partition(" FROM system_schema.")[2].partition(" ")[0]
-    return server.node.disk.schema.table(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 from uuid import UUID
 
 from schemaquake.clusters.simulated.clock import NodeClock
@@ -17,7 +17,7 @@ from schemaquake.clusters.simulated.server_log import ServerLog
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
 
-__all__ = ["Answers", "Effect", "Gossiping", "Model", "Node", "Process", "Server", "Steps"]
+__all__ = ["Answers", "CatchingUp", "Effect", "Gossiping", "Model", "Node", "Process", "Server", "Steps"]
 
 
 class Effect(Protocol):
@@ -120,6 +120,10 @@ class Server(Protocol):
         """Return the table or view of that id, if it serves one."""
         ...
 
+    def learn(self, table: Table) -> None:
+        """Take rows of a table as another node defines it; the schema that is served stays as it is."""
+        ...
+
     def begin(self, handling: str, steps: Steps, done: Callable[[Any, ServerSaid | None], None] | None = None) -> None:
         """Begin a process now; `done` receives its result or its refusal."""
         ...
@@ -216,4 +220,17 @@ class Model(Protocol):
 
     def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
         """Record the state that another node sent."""
+        ...
+
+    def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
+        """Answer a statement by which a client reads the node's own account of its schema."""
+        ...
+
+
+@runtime_checkable
+class CatchingUp(Protocol):
+    """A design in which a node can be made to apply all that was committed before."""
+
+    def catch_up(self, node: Node) -> Steps:
+        """Wait until the node has applied all that was committed before; returns whether it has."""
         ...

@@ -11,6 +11,7 @@ from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.node import SimulatedNode
@@ -35,6 +36,7 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 
 _MODELS: Final[Mapping[str, _Build]] = {
+    "group0": lambda ring, flaws, _blueprint: Group0(ring, flaws),
     "metadata-log": lambda ring, flaws, _blueprint: MetadataLog(ring, flaws),
     "rows": lambda ring, flaws, blueprint: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
@@ -46,7 +48,7 @@ _DOWN_NS: Final = 3_000_000_000
 
 def list_steps() -> Mapping[str, str]:
     """List the steps of all models, each with the module that describes its protocol."""
-    models = (Rows, MetadataLog)
+    models = (Rows, Group0, MetadataLog)
     return {step: model.__module__.rpartition(".")[2] for model in models for step in model.steps}
 
 

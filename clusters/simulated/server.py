@@ -75,6 +75,10 @@ class Server:
         """Return the table or view of that id, if it serves one."""
         return self._tables.get(table_id)
 
+    def learn(self, table: Table) -> None:
+        """Take rows of a table as another node defines it; the schema that is served stays as it is."""
+        self._tables[table.id] = table
+
     @property
     def uptime_ns(self) -> int:
         """The time since its start."""

@@ -17,6 +17,7 @@ from schemaquake.results.store.store import Store
 
 FIVE = "simulated:cassandra-5.0"
 SIX = "simulated:cassandra-6.0"
+SCYLLA = "simulated:scylladb-6.2"
 OUTCOME = {"completed": True, "error": None, "exit_code": 0}
 
 

@@ -36,7 +36,7 @@ not at all; an entry left so may still be completed by a later proposer. (Paxos 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -44,6 +44,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
@@ -436,16 +437,14 @@ class MetadataLog:
     def _publish(self, node: Node, after: Metadata) -> None:
         """Serve this metadata from now on; files of tables that are gone are dropped."""
         server, life = _server(node), _life(node)
-        now = {table.id for table in tables_of(after.schema)}
-        for table in tables_of(life.metadata.schema):
-            if table.id not in now and (files := node.disk.tables.get(table.id)) is not None:
-                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
-        for table in tables_of(after.schema):
-            node.disk.files(table.keyspace, table.name, table.id)
+        serve_schema(node, after.schema)
         life.metadata = after
-        server.memory = after.schema
         server.epoch = after.epoch
         server.version = UUID(int=after.epoch)
+
+    def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
+        """Answer a statement by which the node's schema is read."""
+        return answer_from_disk(node, text)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

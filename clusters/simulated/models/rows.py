@@ -35,7 +35,7 @@ A **start** loads all keyspaces from disk, or dies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -44,12 +44,13 @@ from typing import TYPE_CHECKING, Any, Final
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.serving import answer_from_disk, drop_files, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
-from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
+from schemaquake.clusters.simulated.schema.definitions import Schema
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows"]
 
-_GREGORIAN_HUNDREDS_NS: Final = 122_192_928_000_000_000
-"""From the beginning of the Gregorian calendar, from which time UUIDs count, to 1970."""
 _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 _PULLS_AT_ONCE: Final = 3
@@ -151,7 +150,7 @@ class Rows:
         """Have a node hold these rows, and serve this schema."""
         assert node.server is not None
         node.disk.schema.merge(rows)
-        self._install(node, schema)
+        serve_schema(node, schema)
         node.server.version = node.disk.schema.version()
 
     def _apply(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
@@ -174,7 +173,7 @@ class Rows:
             after = load_keyspaces(
                 node.disk.schema, sorted({row.keyspace for row in rows}), before, partial(_warn, node)
             )
-        self._install(node, after)
+        serve_schema(node, after)
         yield E6
         server.version = node.disk.schema.version()
         yield E7
@@ -223,9 +222,9 @@ class Rows:
         touched = sorted({row.keyspace for row in rows})
         loaded = load_keyspaces(node.disk.schema, touched, server.memory, partial(_warn, node))
         yield P3
-        self._drop_files(node, loaded)
+        drop_files(node, loaded)
         yield P4
-        self._install(node, loaded)
+        serve_schema(node, loaded)
         yield P5
         server.version = node.disk.schema.version()
         yield P6
@@ -256,27 +255,9 @@ class Rows:
     def _new_id(self, node: Node, keyspace: str, name: str) -> str:
         """Make a table's id: a time UUID of this node; without that flaw, one that depends on the table's past alone."""
         if "time-id" in self.flaws:
-            return _time_id(node)
+            return time_id(node)
         past = node.disk.schema.deleted_us(keyspace, ("tables", name))
         return blake2b(f"{keyspace}.{name}/{past}".encode(), digest_size=16).hexdigest()
-
-    def _install(self, node: Node, schema: Schema) -> None:
-        """Serve this schema from now on; files of tables that are not in it are dropped."""
-        assert node.server is not None
-        self._drop_files(node, schema)
-        node.server.memory = schema
-        for keyspace in schema.values():
-            for table in (*keyspace.tables.values(), *keyspace.views.values()):
-                node.disk.files(keyspace.name, table.name, table.id)
-
-    def _drop_files(self, node: Node, schema: Schema) -> None:
-        """Take a snapshot of each table that the schema no longer has under its id, and delete its files."""
-        assert node.server is not None
-        for table in tables_of(node.server.memory):
-            keyspace = schema.get(table.keyspace)
-            now = None if keyspace is None else keyspace.relation(table.name)
-            if (now is None or now.id != table.id) and (files := node.disk.tables.get(table.id)) is not None:
-                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
 
     # ── gossip, pulls ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -311,6 +292,10 @@ class Rows:
                 yield from self._merge(node, answers.answers[name])
         server.state.under_way[version] -= 1
 
+    def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
+        """Answer a statement by which the node's schema is read."""
+        return answer_from_disk(node, text)
+
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def boot(self, node: Node) -> Steps:
@@ -328,7 +313,7 @@ class Rows:
         except ServerSaid as said:
             raise Died(said.stack) from None
         yield B2
-        self._install(node, schema)
+        serve_schema(node, schema)
         server.version = node.disk.schema.version()
         if self._order is not None:
             server.state.caught_up = True
@@ -340,12 +325,3 @@ class Rows:
 
 def _warn(node: Node, text: str) -> None:
     node.console.warn("MigrationStage:1", "ViewManager.java:122", text)
-
-
-def _time_id(node: Node) -> str:
-    """Make a time UUID (RFC 4122, version 1) of this node, which no other node makes."""
-    ids = node.kernel.draws.stream("ids", node.name)
-    hundreds_ns = node.clock.wall_ns() // 100 + _GREGORIAN_HUNDREDS_NS
-    clock_and_node = 0x8000000000000000 | ids.bits() & 0x3FFFFFFFFFFFFFFF
-    low, middle, high = hundreds_ns & 0xFFFFFFFF, (hundreds_ns >> 32) & 0xFFFF, (hundreds_ns >> 48) & 0x0FFF
-    return f"{low:08x}{middle:04x}{0x1000 | high:04x}{clock_and_node:016x}"

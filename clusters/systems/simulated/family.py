@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
@@ -28,6 +28,8 @@ class Blueprint:
     """The real system whose features, client and schema tables it has."""
     model: str
     pull_delay_s: float
+    start: Literal["together", "first-alone", ""] = ""
+    """How its nodes are started where that is not as the real system's are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class Flaw:
     """One switch: a defect of a real system, and the anomalies that it must be reported as."""
 
     name: str
+    models: tuple[str, ...]
+    """The models that have such a switch."""
     ticket: str
     text: str
     gives: tuple[str, ...]
@@ -68,6 +72,7 @@ class Simulated:
             launch=None,
             jars=None,
             container=None,
+            start=blueprint.start or real.start,
         )
 
 
@@ -87,6 +92,7 @@ def known_flaws() -> Mapping[str, Flaw]:
     return {
         name: Flaw(
             name=name,
+            models=tuple(each["models"]),
             ticket=each["ticket"],
             text=each["text"],
             gives=tuple(each["gives"]),
@@ -102,6 +108,7 @@ def list_flaws() -> Mapping[str, Mapping[str, str]]:
     return {
         flaw.name: {
             "source": flaw.ticket,
+            "models": " ".join(flaw.models),
             "default": " ".join(sorted(flaw.systems)) or "-",
             "gives": " ".join(flaw.gives),
             "about": flaw.text,
@@ -113,28 +120,35 @@ def list_flaws() -> Mapping[str, Mapping[str, str]]:
 def flaws_of(blueprint: Blueprint, options: Mapping[str, str]) -> frozenset[str]:
     """Return the flaws that are switched on, by `-O bugs=…` or `-O bug=…`. Raises PlanError for an unknown one."""
     default = frozenset(flaw.name for flaw in known_flaws().values() if blueprint.name in flaw.systems)
+    named = partial(_flaw_of, blueprint)
     if "bug" in options:
-        name = _known(options["bug"])
+        name = named(options["bug"])
         return frozenset({name, *known_flaws()[name].needs})
     flaws = default
     for word in filter(None, options.get("bugs", "default").split(",")):
         match word[0]:
             case "+":
-                flaws |= {_known(word[1:])}
+                flaws |= {named(word[1:])}
             case "-":
-                flaws -= {_known(word[1:])}
+                flaws -= {named(word[1:])}
             case _ if word == "default":
                 flaws = default
             case _ if word == "none":
                 flaws = frozenset()
             case _:
-                flaws = (frozenset() if flaws is default else flaws) | {_known(word)}
+                flaws = (frozenset() if flaws is default else flaws) | {named(word)}
     return flaws
 
 
-def _known(name: str) -> str:
+def _flaw_of(blueprint: Blueprint, name: str) -> str:
+    """Return the name of a flaw that this model has a switch for. Raises PlanError for another."""
+    known = [flaw.name for flaw in known_flaws().values() if blueprint.model in flaw.models]
     if name not in known_flaws():
-        raise PlanError(f'there is no flaw "{name}". Known: {", ".join(known_flaws())}.')
+        raise PlanError(f'there is no flaw "{name}". {_PRODUCT}:{blueprint.name} can have: {", ".join(known)}.')
+    if name not in known:
+        raise PlanError(
+            f'the model "{blueprint.model}" cannot have the flaw "{name}". {_PRODUCT}:{blueprint.name} can have: {", ".join(known)}.'
+        )
     return name
 
 

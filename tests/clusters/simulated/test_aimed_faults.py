@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from simulated_runs import FIVE, SIX, plan_of, simulate
+from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate
 
+from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.provider import SimulatedProvider, list_steps
 from schemaquake.harness.errors import PlanError
 
-QUICK = {"6.0/commit/k4", "4.0/apply/e1"}
+QUICK = {"6.0/commit/k4", "4.0/apply/e1", "group0/apply/g7b"}
 CASES = [
     pytest.param(system, step, id=step, marks=() if step in QUICK else pytest.mark.long)
-    for system, model in ((FIVE, Rows), (SIX, MetadataLog))
+    for system, model in ((FIVE, Rows), (SIX, MetadataLog), (SCYLLA, Group0))
     for step in model.steps
 ]
 
@@ -44,4 +45,5 @@ def test_an_unknown_step_is_refused(tmp_path):
 def test_steps_are_listed_with_their_model():
     steps = list_steps()
     assert steps["4.0/apply/e5"] == "rows"
+    assert steps["group0/apply/g7b"] == "group0"
     assert steps["6.0/commit/k5"] == "metadata_log"

@@ -1,0 +1,502 @@
+"""Group 0: every schema change is a guarded command in the log of one Raft group, and every node carries the commands out.
+
+ScyllaDB 5.2 and later (`docs/dev/raft-in-scylla.md`, `service/raft/`; K. Osipov, Making Schema Changes Safe with Raft).
+The log is `schemaquake.clusters.simulated.models.raft`; this is the state machine, and how a group comes about.
+
+**Discovery** at a node's first start:
+
+- d1 a server id of its own, to disk
+- d2 asks all whom it knows, at first the seeds, for those whom they know, until nobody new is named; who is asked writes
+  down who asked before it answers
+- d3 a group exists: asks to be its member
+- d4 all have answered, and its id is the lowest: founds the group
+- d5 a member, without a vote: asks for the vote once it has all that was committed
+
+**Change** on its coordinator N, one at a time:
+
+- g1 refusals of the coordinator end here
+- g2 a read barrier: the leader has a majority confirm that it leads, and N carries out what was committed then
+- g3 the id of the last state, and a later one for the new state
+- g4 validated on N's own schema; rows for the difference, stamped with the new state's time
+- g5 the command {last state, new state, rows} is sent to the leader; one that was dropped is sent again, unchanged
+- g6 committed, and carried out on N
+- g8 N's history has the new state: done. It has not: another change came first, and all is done again, ten times at most
+
+on every node, one command after the other:
+
+- g7 a command that starts from another state than the last one changes nothing
+- g7a its rows to disk, then the schema is loaded from them
+- g7b the new state into the history; a crash before it has the command carried out again, which changes nothing more
+
+The **data path** needs no leader: a replica without a table or a column that a coordinator ahead of it writes to fetches
+the definition from there. Without a majority no schema changes, and rows are written and read as before.
+
+Topology (the coordinator on the leader, joining with tokens, replace, the fence) and the recovery from a lost majority by
+hand are not modelled yet: all nodes are there from the start, and hold their ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from schemaquake.clusters.simulated.data import RowRead, RowWrite
+from schemaquake.clusters.simulated.faces import Answers, Node, Steps
+from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.raft import Log, Machine, Member, Raft, Role
+from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
+from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.changes import Making, carry_out
+from schemaquake.clusters.simulated.schema.loading import load_keyspaces
+from schemaquake.clusters.simulated.schema.mutations import Writing, difference
+from schemaquake.clusters.simulated.schema.rows import RowChange
+from schemaquake.harness.ddl.cql import statement
+
+if TYPE_CHECKING:
+    from schemaquake.harness.model.steps import Invoke
+
+__all__ = ["Group0"]
+
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+_CHANGE_LIMIT_NS: Final = 10 * _S
+"""A minute on real servers (`group0_raft_op_timeout_in_ms`), whose clients gave up long before."""
+_ASK_NS: Final = 1 * _S
+_TRIES: Final = 10
+_SNAPSHOT_EVERY: Final = 24
+_TRAILING: Final = 8
+_SEEDS: Final = 2
+
+D1, D2, D3, D4, D5 = numbered("group0/start", "d1", "d2", "d3", "d4", "d5")
+G1, G2, G3, G4, G5, G6, G8 = numbered("group0/change", "g1", "g2", "g3", "g4", "g5", "g6", "g8")
+G7, G7A, G7B = numbered("group0/apply", "g7", "g7a", "g7b")
+
+_EMPTY: Final = UUID(int=0)
+"""The version of a schema without a change."""
+_WRITING: Final = Writing(keyspace_row=False, whole_row=False)
+
+
+class Command(NamedTuple):
+    """A guarded schema change."""
+
+    last_us: int
+    """The time of the state that it starts from."""
+    new_us: int
+    new_id: str
+    """The new state: a time UUID, 32 hex digits."""
+    rows: tuple[RowChange, ...]
+    text: str
+
+
+class _State(NamedTuple):
+    """One row of `system.group0_history`."""
+
+    new_us: int
+    id: str
+    text: str
+
+
+class _Image(NamedTuple):
+    """The tables of a node, which another takes over instead of commands."""
+
+    rows: list[RowChange]
+    history: dict[str, _State]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A node's group 0 on its disk."""
+
+    log: Log = field(default_factory=Log)
+    server_id: str = ""
+    known: dict[str, str] = field(default_factory=dict)
+    """Server ids of the nodes that it has heard of, by name, in order."""
+    history: dict[str, _State] = field(default_factory=dict)
+    """By id, oldest first."""
+    last_us: int = 0
+    image: _Image | None = None
+    """What a snapshot of a design with `short-snapshot` has."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """A node's group 0 in its memory."""
+
+    role: Role
+    applying: bool = False
+
+
+class Group0:
+    """The design of ScyllaDB from 5.2 on."""
+
+    steps = tuple(step.name for step in (D1, D2, D3, D4, D5, G1, G2, G3, G4, G5, G6, G8, G7, G7A, G7B)) + Raft.steps
+
+    def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
+        self.flaws = flaws
+        self._requests = Requests(ring, self.change)
+        self._raft = Raft(
+            Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over), flaws
+        )
+
+    # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def serve(self, node: Node, request: Invoke) -> Steps:
+        """Carry out a client's request."""
+        return self._requests.serve(node, request)
+
+    def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
+        """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
+        return server_of(node).staged("group0", self._change(node, f, value))
+
+    def _change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
+        kept = _kept(node)
+        ends_ns = node.kernel.heap.now_ns + _CHANGE_LIMIT_NS
+        yield G1
+        for _ in range(_TRIES):
+            yield G2
+            if not (yield from self._read_barrier(node, ends_ns)):
+                raise ServerSaid("ServerError", "raft operation [read_barrier] timed out, there is no raft quorum")
+            yield G3
+            last_us = kept.last_us
+            new_us = max(node.clock.schema_stamp_us(), last_us + 1)
+            yield G4
+            before = server_of(node).memory
+            after = carry_out(before, f, value, Making(lambda *_: time_id(node), new_us))
+            if after is before:
+                return False
+            rows = tuple(difference(before, after, new_us, _WRITING))
+            text = f'CQL DDL statement: "{statement(f, value)}"'
+            command = Command(last_us, new_us, time_id(node, new_us), rows, text)
+            if (yield from self._add(node, command, ends_ns)):
+                return True
+        raise ServerSaid("ServerError", "Failed to apply group 0 change due to concurrent modification")
+
+    def _add(self, node: Node, command: Command, ends_ns: int) -> Steps:
+        """Have a command committed and carried out here; returns whether it changed the state. Raises ServerSaid."""
+        kept, role = _kept(node), _role(node)
+        while node.kernel.heap.now_ns < ends_ns:
+            yield G5
+            at = yield from self._propose(node, command)
+            if at is None:
+                if "retry-new-id" in self.flaws and role.leader not in {"", node.name}:
+                    return False
+                yield role.moved.within(100 * _MS)
+                continue
+            yield G6
+            term, index = at
+            while role.applied < index and node.kernel.heap.now_ns < ends_ns:
+                if index <= role.log.last and role.log.term_at(index) not in {term, -1}:
+                    break
+                yield role.moved.within(200 * _MS)
+            if role.applied < index:
+                continue
+            if index > role.log.index and role.log.term_at(index) != term and command.new_id not in kept.history:
+                continue  # another leader's entry stands there: the command was dropped
+            yield G8
+            return command.new_id in kept.history
+        raise ServerSaid("ServerError", "raft operation [add_entry] timed out, there is no raft quorum")
+
+    def _propose(self, node: Node, command: Any) -> Steps:
+        """Have the leader append a command; returns its (term, index), None if nobody has said so."""
+        leader = _role(node).leader
+        if leader == node.name:
+            return (yield from self._raft.propose(node, command))
+        if not leader:
+            return None
+        answers: Answers = yield server_of(node).ask([leader], "propose", command, need=1, limit_ns=_ASK_NS)
+        return answers.answers.get(leader)
+
+    def _read_barrier(self, node: Node, ends_ns: int) -> Steps:
+        """Carry out all that was committed before; returns whether a leader with a majority was found in time."""
+        role = _role(node)
+        if "local-barrier" in self.flaws:
+            return True
+        while node.kernel.heap.now_ns < ends_ns:
+            index = None
+            if role.leader == node.name:
+                index = yield from self._raft.confirm(node)
+            elif role.leader:
+                leader = role.leader
+                answers: Answers = yield server_of(node).ask([leader], "barrier", None, need=1, limit_ns=2 * _ASK_NS)
+                index = answers.answers.get(leader)
+            while index is not None and role.applied < index and node.kernel.heap.now_ns < ends_ns:
+                yield role.moved.within(200 * _MS)
+            if index is not None and role.applied >= index:
+                return True
+            yield role.moved.within(100 * _MS)
+        return False
+
+    def catch_up(self, node: Node) -> Steps:
+        """Wait until the node has applied all that was committed before; returns whether it has."""
+        return self._read_barrier(node, node.kernel.heap.now_ns + _CHANGE_LIMIT_NS)
+
+    # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _committed(self, node: Node) -> None:
+        """Begin to carry out what was committed, unless that is under way."""
+        life = _life(node)
+        if not life.applying:
+            life.applying = True
+            server_of(node).begin("apply", self._carry_out_all(node))
+
+    def _carry_out_all(self, node: Node) -> Steps:
+        life, role = _life(node), _role(node)
+        while role.applied < role.commit:
+            entry = role.log.entry(role.applied + 1)
+            if isinstance(entry.command, Command):
+                yield G7
+                yield from self._carry_out(node, entry.command)
+            role.applied = max(role.applied, entry.number)  # a snapshot may have come meanwhile
+            role.moved.notify()
+            if role.applied - role.log.index > _SNAPSHOT_EVERY + _TRAILING:
+                self._take_snapshot(node, role)
+        life.applying = False
+
+    def _carry_out(self, node: Node, command: Command) -> Steps:
+        kept = _kept(node)
+        if command.new_id in kept.history or (command.last_us != kept.last_us and "no-guard" not in self.flaws):
+            return
+        if "history-first" in self.flaws:
+            yield G7B
+            yield Sync()
+            self._remember(node, command)
+        yield G7A
+        yield Sync()
+        node.disk.schema.merge(command.rows)
+        self._load(node, command)
+        yield G7B
+        yield Sync()
+        self._remember(node, command)
+
+    def _remember(self, node: Node, command: Command) -> None:
+        kept = _kept(node)
+        kept.history[command.new_id] = _State(command.new_us, command.new_id, command.text)
+        kept.last_us = max(kept.last_us, command.new_us)
+        server_of(node).epoch = kept.last_us
+
+    def _load(self, node: Node, command: Command) -> None:
+        """Serve what the rows have; rows that cannot be loaded leave the memory as it was."""
+        touched = sorted({row.keyspace for row in command.rows})
+        try:
+            schema = load_keyspaces(node.disk.schema, touched, server_of(node).memory, partial(_warn, node))
+        except ServerSaid as said:
+            node.console.error("group0", "group0_state_machine.cc:227", "Failed to apply a schema change", said.stack)
+            return
+        serve_schema(node, schema)
+        server_of(node).version = UUID(hex=command.new_id)
+
+    # ── snapshots ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_snapshot(self, node: Node, role: Role) -> None:
+        """Forget entries that the tables have, but for the last few."""
+        kept = _kept(node)
+        index = role.applied - _TRAILING
+        if "short-snapshot" in self.flaws:
+            index = role.applied
+            kept.image = kept.image or self._present(node)
+        role.log.forget(index)
+
+    def _present(self, node: Node) -> _Image:
+        return _Image(node.disk.schema.changes(), dict(_kept(node).history))
+
+    def _image(self, node: Node) -> _Image:
+        """Return the node's present tables; in a design with `short-snapshot` those of its first snapshot."""
+        return _kept(node).image or self._present(node)
+
+    def _take_over(self, node: Node, image: _Image, _index: int) -> None:
+        """Take another node's tables over. Rows merge; states that this node alone has stay in its history."""
+        kept = _kept(node)
+        node.disk.schema.merge(image.rows)
+        states = sorted({**kept.history, **image.history}.values())
+        kept.history = {state.id: state for state in states}
+        if states:
+            kept.last_us = states[-1].new_us
+            self._load(node, Command(0, 0, states[-1].id, tuple(image.rows), ""))
+            server_of(node).epoch = kept.last_us
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive(self, node: Node, message: Message) -> Steps | None:
+        """Handle a message of the group, or one of the data path from a coordinator that may be ahead."""
+        if message.kind in Raft.kinds:
+            return self._raft.receive(node, message)
+        match message.kind:
+            case "discover":
+                return self._meet(node, message)
+            case "propose":
+                return self._answer_with(node, message, self._raft.propose(node, message.body))
+            case "barrier":
+                return self._answer_with(node, message, self._raft.confirm(node))
+            case "member":
+                return self._answer_with(node, message, self._admit(node, message.body))
+            case "definition":
+                server_of(node).answer(message, server_of(node).table(message.body))
+                return None
+        if message.epoch > server_of(node).epoch and self._lacks(node, message.body):
+            return self._fetch_first(node, message)
+        self._requests.data.receive(node, message)
+        return None
+
+    def _answer_with(self, node: Node, message: Message, steps: Steps) -> Steps:
+        result = yield from steps
+        server_of(node).answer(message, Failure("not the leader") if result is None else result)
+
+    def _lacks(self, node: Node, body: RowWrite | RowRead) -> bool:
+        """Return whether this node does not know the table, or a column, of a row operation."""
+        table = server_of(node).table(body.table_id)
+        cells: Iterable[str] = body.cells if isinstance(body, RowWrite) else ()
+        return table is None or any(name and name not in table.columns for name in cells)
+
+    def _fetch_first(self, node: Node, message: Message) -> Steps:
+        """Fetch a table's definition from the coordinator that writes to it; the schema stays as it is."""
+        answers: Answers = yield server_of(node).ask(
+            [message.sender], "definition", message.body.table_id, need=1, limit_ns=_ASK_NS
+        )
+        table = answers.answers.get(message.sender)
+        if table is not None and self._lacks(node, message.body):
+            server_of(node).learn(table)
+        self._requests.data.receive(node, message)
+
+    def gossip(self, node: Node) -> Mapping[str, Any]:
+        """Return the node's schema version."""
+        return {"version": str(server_of(node).version)}
+
+    def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
+        """Take no notice: schema versions travel by the log."""
+
+    # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def boot(self, node: Node) -> Steps:
+        """Read the disk and go on with the group that is on it; at the first start find or found one."""
+        server = server_of(node)
+        if node.disk.state is None:
+            node.disk.state = _Kept()
+        kept = _kept(node)
+        server.state = _Life(Raft.new_role(kept.log))
+        node.clock.is_trusted = "wall-clock" in self.flaws
+        yield D1
+        yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
+        if not kept.server_id:
+            yield Sync()
+            kept.server_id = time_id(node)
+            names = sorted((node.name, *node.peers))
+            kept.known = dict.fromkeys(names[:_SEEDS], "") | {node.name: kept.server_id}
+        try:
+            schema = load_keyspaces(node.disk.schema, sorted(node.disk.schema.keyspaces), {}, partial(_warn, node))
+        except ServerSaid as said:
+            raise Died(said.stack) from None
+        serve_schema(node, schema)
+        server.epoch = kept.last_us
+        server.version = UUID(hex=max(kept.history.values()).id) if kept.history else _EMPTY
+        server.gossip.begin()
+        self._raft.begin(node)
+        while not kept.log.group:
+            yield from self._discover(node)
+        yield from self._become_a_member(node)
+
+    def _discover(self, node: Node) -> Steps:
+        """Ask all whom this node knows, once; found a group if it is this node's turn."""
+        kept = _kept(node)
+        yield D2
+        others = [name for name in kept.known if name != node.name]
+        answers: Answers = yield server_of(node).ask(
+            others, "discover", (kept.server_id, dict(kept.known)), need=len(others), limit_ns=_ASK_NS
+        )
+        before = dict(kept.known)
+        for group, known in answers.answers.values():
+            self._write_down(node, known)
+            if group and not kept.log.group:
+                yield D3
+                kept.log.group = group
+        if kept.log.group:
+            return
+        ids = kept.known.values()
+        is_closed = answers.enough and kept.known == before
+        if is_closed and all(each >= kept.server_id for each in ids if each):
+            yield D4
+            yield Sync()
+            if not kept.log.group:
+                self._raft.found(node, time_id(node), kept.server_id)
+            return
+        yield Sleep(node.kernel.cost_ns(100 * _MS, 200 * _MS))
+
+    def _meet(self, node: Node, message: Message) -> Steps:
+        """Write down who asks and whom it knows, then answer with the group or with whom this node knows."""
+        kept = _kept(node)
+        server_id, known = message.body
+        if "two-founders" not in self.flaws:
+            yield Sync()
+            self._write_down(node, {**known, message.sender: server_id})
+        server_of(node).answer(message, (kept.log.group, dict(kept.known)))
+
+    def _write_down(self, node: Node, known: Mapping[str, str]) -> None:
+        kept = _kept(node)
+        for name, server_id in known.items():
+            kept.known[name] = server_id or kept.known.get(name, "")
+
+    def _become_a_member(self, node: Node) -> Steps:
+        """Ask the leader to be a member, then for the vote; at later starts a node is one already."""
+        role = _role(node)
+        asked = dict.fromkeys((role.leader, *_kept(node).known))
+        while not role.members.votes(node.name):
+            yield D5
+            member = Member(node.name, _kept(node).server_id, votes=node.name in role.members.names)
+            for name in [role.leader] if role.leader else [each for each in asked if each not in {"", node.name}]:
+                yield server_of(node).ask([name], "member", member, need=1, limit_ns=_ASK_NS)
+            yield role.moved.within(node.kernel.cost_ns(100 * _MS, 200 * _MS))
+
+    def _admit(self, node: Node, member: Member) -> Steps:
+        """Make a node a member, or a member that votes; returns where the change is in the log, None if that cannot be now."""
+        role = _role(node)
+        others = tuple(each for each in role.members.now if each.name != member.name)
+        if not role.is_leader or role.members.before or role.named_at > role.commit:
+            return None
+        if member in role.members.now:
+            return role.term, role.named_at
+        return (yield from self._raft.propose_members(node, tuple(sorted((*others, member)))))
+
+    # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
+        """Answer a statement by which the node's schema and its part of the group are read."""
+        kept, role = _kept(node), _role(node)
+        if "system.group0_history" in text:
+            newest = sorted(kept.history.values(), reverse=True)[: 1 if text.endswith("LIMIT 1") else None]
+            return [{"state_id": UUID(hex=each.id), "description": each.text} for each in newest]
+        if "system.scylla_local" in text:
+            facts = {
+                "raft_group0_id": str(UUID(hex=kept.log.group)),
+                "group0_upgrade_state": "use_post_raft_procedures",
+            }
+            return [{"key": key, "value": value} for key, value in facts.items()]
+        if "system.raft_state" in text:
+            return [
+                {"disposition": "CURRENT", "server_id": UUID(hex=member.id), "can_vote": member.votes}
+                for member in role.members.now
+            ]
+        return answer_from_disk(node, text)
+
+
+def _warn(node: Node, text: str) -> None:
+    node.console.warn("group0", "view.cc:1", text)
+
+
+def _kept(node: Node) -> _Kept:
+    kept: _Kept = node.disk.state
+    return kept
+
+
+def _life(node: Node) -> _Life:
+    life: _Life = server_of(node).state
+    return life
+
+
+def _role(node: Node) -> Role:
+    return _life(node).role
