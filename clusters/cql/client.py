@@ -11,12 +11,14 @@ statements, because version 1 cannot bind them in a query, and results are not p
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from cassandra import AuthenticationFailed, ConsistencyLevel, OperationTimedOut
@@ -48,8 +50,14 @@ if TYPE_CHECKING:  # a local cluster has neither, and their checks take long to 
 
 __all__ = ["CqlClient", "CqlConnector"]
 
+T = TypeVar("T")
+
 _SECONDS_TO_CONNECT: Final = 20.0
+"""The time in which a process that has no session with a node yet, or waits for one more, must get one."""
+_OPENED_AT_ONCE: Final = 16
+"""The sessions that one process opens at the same time: hundreds at once would all be late together, and blame the node."""
 _SECONDS_TO_RECONNECT: Final = 1.5
+_SECONDS_FOR_A_TURN: Final = 0.3
 _READINGS_MAX: Final = 4
 _SECONDS_TO_READ: Final = 8.0
 _SECONDS_FOR_A_MERGE: Final = 0.5
@@ -81,7 +89,10 @@ class CqlConnector:
     tls: Tls | None = None
 
     def connect(self, node: str, *, request_timeout_s: float) -> CqlClient:
-        """Open a session pinned to that node. Raises NodeUnreachable after 20 s, EnvironmentLacks for a missing secret."""
+        """Open a session pinned to that node. Raises EnvironmentLacks for a missing secret.
+
+        Raises NodeUnreachable after 20 s in which that node opened no session for this process.
+        """
         return CqlClient(
             node,
             self.addresses[node],
@@ -150,19 +161,25 @@ class CqlClient:
 
     def _connect(self, driver: Callable[[], Cluster], address: str, port: int) -> tuple[Cluster, Session]:
         refusal: BaseException | None = None
+        door = _door_of(address, port)
 
         def attempt() -> tuple[Cluster, Session] | None:
             nonlocal refusal
-            cluster = driver()  # a new one each time: a driver whose first connection fails has shut itself down
-            try:
-                return cluster, cluster.connect()
-            except (NoHostAvailable, OperationTimedOut) as error:
-                cluster.shutdown()
-                refusal = error
-                return None
+            with door.turn() as is_ours:
+                if not is_ours:
+                    return None
+                cluster = driver()  # a new one each time: a driver whose first connection fails has shut itself down
+                try:
+                    session = cluster.connect()
+                except (NoHostAvailable, OperationTimedOut) as error:
+                    cluster.shutdown()
+                    refusal = error
+                    return None
+                door.opened()
+                return cluster, session
 
         try:
-            cluster, session = until(attempt, deadline_s=_SECONDS_TO_CONNECT, what="a session", every_s=0.3)
+            cluster, session = door.until_open(attempt)
         except TimeoutError as error:
             if self._credentials is not None and _is_login_refused(refusal):
                 raise NodeUnreachable(
@@ -170,7 +187,7 @@ class CqlClient:
                 ) from error
             raise NodeUnreachable(
                 f"node {self._node} did not accept a session at {address}:{port} within {_SECONDS_TO_CONNECT:g} s: "
-                f"{self._hide_login(str(refusal))}"
+                f"{self._hide_login(str(refusal or 'every attempt was still waiting for its turn'))}"
             ) from error
         session.client_protocol_handler = _SchemaChangeSeen
         return cluster, session
@@ -321,6 +338,43 @@ class CqlClient:
     def close(self) -> None:
         """Close the session."""
         self._cluster.shutdown()
+
+
+class _Door:
+    """The way into one node for all sessions of this process: a few open at a time, and each that opens is a sign of life."""
+
+    def __init__(self) -> None:
+        self._turns = threading.BoundedSemaphore(_OPENED_AT_ONCE)
+        self._opened_s = -math.inf
+
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """Wait a moment for one of the turns; yields False if there is none yet."""
+        is_ours = self._turns.acquire(timeout=_SECONDS_FOR_A_TURN)
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                self._turns.release()
+
+    def opened(self) -> None:
+        """Note that a session was opened just now."""
+        self._opened_s = time.monotonic()
+
+    def until_open(self, attempt: Callable[[], T | None]) -> T:
+        """Attempt until it succeeds. Raises TimeoutError once nobody of this process came in for 20 s."""
+        began_s = time.monotonic()
+        while True:
+            left_s = max(began_s, self._opened_s) + _SECONDS_TO_CONNECT - time.monotonic()
+            with suppress(TimeoutError):
+                return until(attempt, deadline_s=max(0.0, left_s), what="a session", every_s=0.3)
+            if time.monotonic() >= max(began_s, self._opened_s) + _SECONDS_TO_CONNECT:
+                raise TimeoutError("no session was opened")
+
+
+@cache
+def _door_of(address: str, port: int) -> _Door:  # noqa: ARG001 - one for each
+    return _Door()
 
 
 def _is_login_refused(refusal: BaseException | None) -> bool:

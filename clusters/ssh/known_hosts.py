@@ -13,7 +13,7 @@ import hmac
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
@@ -31,10 +31,11 @@ from cryptography.hazmat.primitives.serialization import (
 
 from schemaquake.harness.child_environment import child_environment
 
-__all__ = ["KnownHosts", "as_key", "certified_keys", "read_known_hosts"]
+__all__ = ["KnownHosts", "as_key", "certified_keys", "read_known_hosts", "scan_certificates"]
 
 _SSH_PORT: Final = 22
 _SCANS_WITHIN_S: Final = 20.0
+_CERTIFICATE: Final = re.compile(rb"[\w-]+-cert-v01@openssh\.com [A-Za-z0-9+/=]+")
 _MARKERS: Final = {"@cert-authority": "authority", "@revoked": "revoked"}
 
 
@@ -85,10 +86,12 @@ def read_known_hosts(paths: Sequence[Path], host: str, port: int) -> KnownHosts:
     return KnownHosts(frozenset(found["key"]), frozenset(found["authority"]), frozenset(found["revoked"]))
 
 
-def certified_keys(known: KnownHosts, host: str, port: int, *, now: float | None = None) -> frozenset[bytes]:
-    """Return the keys that certificates of the host hold, of authorities that are known for it and not revoked."""
+def certified_keys(
+    known: KnownHosts, host: str, *, scanned: Iterable[bytes], now: float | None = None
+) -> frozenset[bytes]:
+    """Return the keys that these certificates hold which name the host, of authorities that are known for it and not revoked."""
     found = set()
-    for line in _scanned(host, port):
+    for line in scanned:
         try:
             identity = load_ssh_public_identity(line)
         except (ValueError, UnsupportedAlgorithm):
@@ -127,8 +130,8 @@ def _is_valid(certificate: SSHCertificate, known: KnownHosts, host: str, now: fl
     return True
 
 
-def _scanned(host: str, port: int) -> Iterator[bytes]:
-    """Yield the certificates that the host shows to anybody."""
+def scan_certificates(host: str, port: int) -> Iterator[bytes]:
+    """Yield the certificates that a host shows to anybody, as lines of public keys; none where it does not answer."""
     try:
         done = subprocess.run(
             ["ssh-keyscan", "-c", "-p", str(port), "-T", "10", host],
@@ -136,9 +139,8 @@ def _scanned(host: str, port: int) -> Iterator[bytes]:
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return
-    for line in done.stdout.splitlines():
-        if not line.startswith(b"#") and line.count(b" ") >= 2:
-            yield line.split(b" ", 1)[1]
+    # With or without the host's name before it: versions of OpenSSH differ.
+    yield from (found[0] for found in _CERTIFICATE.finditer(done.stdout))
 
 
 def _lines(text: str) -> Iterator[_Line]:

@@ -11,13 +11,21 @@ import hashlib
 import shlex
 import socket
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import paramiko
 
 from schemaquake.clusters.cluster_file.model import SshAccess
-from schemaquake.clusters.ssh.known_hosts import KnownHosts, as_key, certified_keys, read_known_hosts
+from schemaquake.clusters.ssh.known_hosts import (
+    KnownHosts,
+    as_key,
+    certified_keys,
+    read_known_hosts,
+    scan_certificates,
+)
+from schemaquake.clusters.ssh.relay import relayed
 from schemaquake.harness.errors import NodeUnreachable
 
 __all__ = ["CONNECT_LIMIT_S", "HostKeyRefused", "fingerprint", "log_in", "named"]
@@ -63,7 +71,7 @@ def log_in(host: SshAccess, *, limit_s: float = CONNECT_LIMIT_S) -> Sequence[par
         else:
             before = log_in(host.jump, limit_s=limit_s)
             connection = _channel_to(host, host.jump, before[0], limit_s)
-        _know(client, host)
+        _know(client, host, before[0] if before else None, limit_s)
         _authenticate(client, host, connection)
     except BaseException:
         client.close()
@@ -98,8 +106,8 @@ def _channel_to(host: SshAccess, through: SshAccess, jump: paramiko.SSHClient, l
         raise NodeUnreachable(f"{named(host)}: cannot be reached through {named(through)}: {words}") from error
 
 
-def _know(client: paramiko.SSHClient, host: SshAccess) -> None:
-    """Load the keys that the host may show into the client."""
+def _know(client: paramiko.SSHClient, host: SshAccess, jump: paramiko.SSHClient | None, limit_s: float) -> None:
+    """Load the keys that the host may show into the client. `jump` is the client of the host's jump host."""
     if host.fingerprint is not None:
         client.set_missing_host_key_policy(_Pinned(host))
         return
@@ -108,13 +116,20 @@ def _know(client: paramiko.SSHClient, host: SshAccess) -> None:
     except OSError as error:
         raise HostKeyRefused(f"{named(host)}: {error.filename} cannot be read: {error.strerror}") from error
     trusted = known.trusted
-    # Behind a jump host certificates cannot be asked for beforehand, so the host's own key must be known there.
-    if not trusted and known.authorities and host.jump is None:
-        trusted = certified_keys(known, host.host, host.port)
+    if not trusted and known.authorities:
+        trusted = _certified(known, host, jump, limit_s)
     client.set_missing_host_key_policy(_Unknown(host, known))
     name = host.host if host.port == _SSH_PORT else f"[{host.host}]:{host.port}"
     for key in filter(None, map(as_key, sorted(trusted))):
         client.get_host_keys().add(name, key.get_name(), key)
+
+
+def _certified(known: KnownHosts, host: SshAccess, jump: paramiko.SSHClient | None, limit_s: float) -> frozenset[bytes]:
+    """Return the keys in the certificates of the host, which is asked for them on the way that the login takes."""
+    if jump is None or host.jump is None:
+        return certified_keys(known, host.host, scanned=scan_certificates(host.host, host.port))
+    with relayed(partial(_channel_to, host, host.jump, jump, limit_s)) as port:
+        return certified_keys(known, host.host, scanned=list(scan_certificates("127.0.0.1", port)))
 
 
 def _known_hosts(host: SshAccess) -> Sequence[Path]:
@@ -156,9 +171,8 @@ class _Unknown(paramiko.MissingHostKeyPolicy):
         """Raises HostKeyRefused with the command that makes the key known, or why it is not accepted."""
         _refuse_revoked(self._host, self._known, key)
         if self._known.authorities:
-            behind = " (behind a jump host certificates cannot be asked for)" if self._host.jump else ""
             raise HostKeyRefused(
-                f"{named(self._host)}: it shows no certificate of an authority that is known for it{behind}, and its key "
+                f"{named(self._host)}: it shows no certificate of an authority that is known for it, and its key "
                 f"{fingerprint(key)} ({key.get_name()}) is not known either: check its HostCertificate, with its names and its time"
             )
         raise HostKeyRefused(

@@ -26,8 +26,8 @@ _MIB_EACH: Final = 4
 _MIB_A_PROCESS: Final = 120
 _DESCRIPTORS_BESIDE: Final = 128
 _JOURNALS_MIB_MIN: Final = 64
-_WORKERS_A_PROCESS_MOST: Final = 250
-"""The sessions that one process opens within the 20 s that a session may take: with twice as many, the last ones did not."""
+_WORKERS_A_PROCESS_MOST: Final = 1000
+"""The most sessions that one process was seen to open and use; a driver's threads for more are in one another's way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def shortfalls(workers: Mapping[str, int], machine: Machine) -> Iterator[str]:
     node, most = max(Counter(workers).items(), key=lambda entry: entry[1], default=("", 0))
     fewer = "ask for fewer workers (--concurrency)"
     if most > _WORKERS_A_PROCESS_MOST:
-        yield f"{most} workers of {node} are one process, which opens at most {_WORKERS_A_PROCESS_MOST} sessions in time: {fewer}"
+        yield f"{most} workers of {node} are one process, which may have {_WORKERS_A_PROCESS_MOST} sessions: {fewer}"
     descriptors = _DESCRIPTORS_BESIDE + most * _DESCRIPTORS_EACH
     if machine.descriptors is not None and descriptors > machine.descriptors:
         yield f"a process needs {descriptors} descriptors and may open {machine.descriptors}: raise `ulimit -Hn`, or {fewer}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
+import threading
 
 import pytest
 from ssh_hosts import SshHosts, why_not
@@ -102,7 +103,7 @@ needs_sshd = [pytest.mark.cluster, pytest.mark.skipif(why_not() is not None, rea
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    with SshHosts(tmp_path_factory.mktemp("ssh"), 1) as hosts:
+    with SshHosts(tmp_path_factory.mktemp("ssh"), 2) as hosts:
         yield hosts
 
 
@@ -153,7 +154,7 @@ class TestRealServers:
         authority = keys / ("other_ca" if case == "another authority" else "ca")
         keygen("-s", authority, *kind, "-I", "n1", "-n", name, "-V", span, shown)
         line = (tmp_path / "host_key-cert.pub").read_bytes()
-        monkeypatch.setattr("schemaquake.clusters.ssh.known_hosts._scanned", lambda *_: [line])
+        monkeypatch.setattr("schemaquake.clusters.ssh.login.scan_certificates", lambda *_: [line])
         text = f"@cert-authority {hosts['n1'].address} {public(keys, 'ca')}\n"
         if case == "revoked authority":
             text += f"@revoked * {public(keys, 'ca')}\n"
@@ -168,12 +169,78 @@ class TestRealServers:
         stolen.write_text(f"{public(keys, 'b')}\n")
         keygen("-s", keys / "ca", "-h", "-I", "n1", "-n", hosts["n1"].address, stolen)
         line = (tmp_path / "stolen-cert.pub").read_bytes()
-        monkeypatch.setattr("schemaquake.clusters.ssh.known_hosts._scanned", lambda *_: [line])
+        monkeypatch.setattr("schemaquake.clusters.ssh.login.scan_certificates", lambda *_: [line])
         with pytest.raises(NodeUnreachable, match="not the one it is known by"):
             logs_in(hosts, tmp_path / "k", f"@cert-authority * {public(keys, 'ca')}\n")
 
 
-def test_a_forged_signature_is_none(keys, tmp_path, monkeypatch):
+class TestCertificatesThatSshdShows:
+    """n1's sshd shows a certificate, and n2 is the jump host before it."""
+
+    pytestmark = needs_sshd
+
+    @pytest.fixture
+    def shows(self, hosts, keys):
+        host = hosts["n1"]
+        config = (host.folder / "sshd_config").read_text()
+
+        def shows(name, *, key="host_key"):
+            public_key = host.folder / f"{key}.pub"
+            keygen("-s", keys / "ca", "-h", "-I", "n1", "-n", name, "-V", "-1h:+1h", public_key)
+            host.end_sshd()
+            line = f"HostCertificate {host.folder / f'{key}-cert.pub'}"
+            (host.folder / "sshd_config").write_text(f"{config}\n{line}\n")
+            hosts.start_sshd(host)
+
+        yield shows
+        host.end_sshd()
+        (host.folder / "sshd_config").write_text(config)
+        hosts.start_sshd(host)
+
+    def text(self, hosts, keys, *, ca="ca", more=""):
+        known = (hosts["n2"].folder / "host_key.pub").read_text().split()
+        return f"{hosts['n2'].address} {known[0]} {known[1]}\n@cert-authority 10.* {public(keys, ca)}\n{more}"
+
+    @pytest.mark.parametrize("jumps", [False, True], ids=["straight", "behind a jump host"])
+    def test_the_certificate_is_enough_and_a_wrong_one_is_not(self, hosts, keys, tmp_path, shows, jumps):
+        path = tmp_path / "k"
+        through = {"jump": hosts.access("n2", known_hosts=path)} if jumps else {}
+        shows(hosts["n1"].address)
+        logins = hosts["n1"].log.count("Accepted publickey")
+        assert logs_in(hosts, path, self.text(hosts, keys), **through)
+        assert hosts["n1"].log.count("Accepted publickey") == logins + 1
+        for spoilt in (
+            self.text(hosts, keys, ca="other_ca"),
+            self.text(hosts, keys, more=f"@revoked * {public(keys, 'ca')}\n"),
+            self.text(hosts, keys, more=f"@revoked * {host_key(hosts)}\n"),
+        ):
+            with pytest.raises(HostKeyRefused):
+                logs_in(hosts, path, spoilt, **through)
+        shows("elsewhere")
+        with pytest.raises(HostKeyRefused, match="no certificate of an authority"):
+            logs_in(hosts, path, self.text(hosts, keys), **through)
+        assert hosts["n1"].log.count("Accepted publickey") == logins + 1
+        assert [thread.name for thread in threading.enumerate() if thread.name == "relay"] == []
+
+    def test_a_jump_host_may_be_known_by_its_certificate_and_a_node_that_is_down_is_said(
+        self, hosts, keys, tmp_path, shows
+    ):
+        path = tmp_path / "k"
+        shows(hosts["n1"].address)
+        known = (hosts["n2"].folder / "host_key.pub").read_text().split()
+        ours = f"@cert-authority {hosts['n1'].address} {public(keys, 'ca')}\n"
+        path.write_text(f"{ours}{hosts['n2'].address} {known[0]} {known[1]}\n")
+        transport = SshTransport(hosts.access("n2", known_hosts=path, jump=hosts.access("n1", known_hosts=path)))
+        try:
+            assert transport.run(["true"]).exit_code == 0
+        finally:
+            transport.close()
+        hosts["n1"].end_sshd()
+        with pytest.raises(NodeUnreachable, match="cannot be reached through"):
+            logs_in(hosts, path, path.read_text(), jump=hosts.access("n2", known_hosts=path))
+
+
+def test_a_forged_signature_is_none(keys, tmp_path):
     victim = tmp_path / "v.pub"
     victim.write_text(f"{public(keys, 'b')}\n")
     keygen("-s", keys / "ca", "-h", "-I", "v", "-n", "db1", victim)
@@ -182,12 +249,11 @@ def test_a_forged_signature_is_none(keys, tmp_path, monkeypatch):
     path.write_text(f"@cert-authority * {public(keys, 'ca')}\n")
     known = read_known_hosts([path], "db1", 22)
     whole = base64.b64decode(text)
-    monkeypatch.setattr("schemaquake.clusters.ssh.known_hosts._scanned", lambda *_: lines)
     lines = [f"{kind} {text}".encode()]
-    assert certified_keys(known, "db1", 22) == {blob(keys, "b")}
+    assert certified_keys(known, "db1", scanned=lines) == {blob(keys, "b")}
     for at in (len(whole) - 1, len(whole) - 40):
         spoilt = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
         lines = [f"{kind} {base64.b64encode(spoilt).decode()}".encode()]
-        assert certified_keys(known, "db1", 22) == frozenset()
+        assert certified_keys(known, "db1", scanned=lines) == frozenset()
     lines = [b"", b"x y", os.urandom(50)]
-    assert certified_keys(known, "db1", 22) == frozenset()
+    assert certified_keys(known, "db1", scanned=lines) == frozenset()

@@ -19,16 +19,16 @@ LARGE = {"descriptors": 1_000_000, "threads": 1_000_000, "memory_mib": 1_000_000
     [
         ({"n1": 3, "n2": 3}, {}, []),
         ({}, {}, []),
-        ({"n1": 250}, {}, []),
-        ({"n1": 251}, {}, ["251 workers of n1 are one process"]),
-        ({"n1": 1, "n2": 500}, {}, ["500 workers of n2"]),
+        ({"n1": 1000}, {}, []),
+        ({"n1": 1001}, {}, ["1001 workers of n1 are one process"]),
+        ({"n1": 1, "n2": 1500}, {}, ["1500 workers of n2"]),
         ({"n1": 100}, {"descriptors": 1024}, []),
         ({"n1": 150}, {"descriptors": 1024}, ["a process needs 1328 descriptors and may open 1024"]),
         ({"n1": 150}, {"descriptors": None, "threads": None, "memory_mib": None}, []),
         ({"n1": 100, "n2": 100}, {"threads": 1000}, ["200 workers need 1200 threads and 1000 are left"]),
         ({"n1": 100, "n2": 100}, {"memory_mib": 500}, ["need 1040 MiB of memory and 500 are available"]),
         ({"n1": 1}, {"disk_mib": 3}, ["journals need 64 MiB"]),
-        ({"n1": 500}, {"descriptors": 256, "threads": 1, "memory_mib": 1, "disk_mib": 1}, ["one process", "descriptors", "threads", "memory", "journals"]),
+        ({"n1": 1500}, {"descriptors": 256, "threads": 1, "memory_mib": 1, "disk_mib": 1}, ["one process", "descriptors", "threads", "memory", "journals"]),
     ],
 )  # fmt: skip
 def test_everything_that_is_lacking_is_said(workers, machine, lacks):
@@ -41,9 +41,9 @@ def test_this_machine_can_carry_a_small_plan(tmp_path):
     refuse_oversized({"n1": 2, "n2": 2, "n3": 2}, tmp_path)
 
 
-def test_five_hundred_workers_of_one_process_are_refused_with_the_reason(tmp_path):
-    with pytest.raises(EnvironmentLacks, match=r"nothing was started: 500 workers of n1 .*--concurrency"):
-        refuse_oversized({"n1": 500}, tmp_path)
+def test_too_many_workers_of_one_process_are_refused_with_the_reason(tmp_path):
+    with pytest.raises(EnvironmentLacks, match=r"nothing was started: 1500 workers of n1 .*--concurrency"):
+        refuse_oversized({"n1": 1500}, tmp_path)
 
 
 def test_the_soft_limit_of_descriptors_is_raised_to_the_hard_one(tmp_path):
