@@ -142,6 +142,7 @@ def _drop_relation(value: Mapping[str, Any], vocabulary: Vocabulary, *, kind: st
 def _create_view(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
     k, name, base = vocabulary.keyspace, value["name"], value["base"]
     effects = [becomes(Variable("relation", k, name), ("view", base))]
+    effects += (becomes(Variable("option", k, name, o), UNSET) for o in sorted(vocabulary.options.get(name, ())))
     return _on(
         Variable("relation", k, base),
         kind="table",
@@ -194,10 +195,11 @@ def _rename(value: Mapping[str, Any], vocabulary: Vocabulary, *, owner: str, par
     )
 
 
-def _alter_options(value: Mapping[str, Any], vocabulary: Vocabulary) -> Alternative:
+def _alter_options(value: Mapping[str, Any], vocabulary: Vocabulary, *, kind: str | None = None) -> Alternative:
     k, name = vocabulary.keyspace, value["name"]
     return _on(
         Variable("relation", k, name),
+        kind=kind,
         effects=tuple(
             becomes(Variable("option", k, name, o), _spelled(v)) for o, v in sorted(value["options"].items())
         ),
@@ -319,6 +321,7 @@ _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any], Vocabulary], Alternativ
     "create-aggregate": lambda value, vocabulary: _create_routine(value, vocabulary, kind="aggregate"),
     "drop-aggregate": _drop_routine,
     "create-view": _create_view,
+    "alter-view": lambda value, vocabulary: _alter_options(value, vocabulary, kind="view"),
     "drop-view": lambda value, vocabulary: _drop_relation(value, vocabulary, kind="view"),
     "create-index": _create_index,
     "drop-index": _drop_index,

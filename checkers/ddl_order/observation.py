@@ -108,7 +108,8 @@ _COLUMN_KINDS: Final = frozenset({"partition_key", "clustering", "static", "regu
 
 
 def _option_shown(variable: Variable, schema: NodeSchema, _: Vocabulary) -> Guard | None:
-    table = schema.tables.get((variable.keyspace, variable.name))
+    place = (variable.keyspace, variable.name)
+    table = schema.tables.get(place) or schema.views.get(place)
     shown = None if table is None else table.options.get(variable.part)
     if shown is None:
         return None

@@ -1,9 +1,11 @@
 """Acknowledged rows: every acknowledged row is read, and no other row is.
 
 Judges each table's INSERTs against the final reads, after the cluster settled and again after every node was restarted
-(`schemaquake.checkers.rows.row_fates`), and the final reads against the INSERTs (`schemaquake.checkers.rows.row_contents`).
+(`schemaquake.checkers.rows.row_fates`), the final reads against the INSERTs (`schemaquake.checkers.rows.row_contents`),
+and what is found through indexes and views against what is found by key (`schemaquake.checkers.rows.lookups`).
 Finds: `lost-rows` (missing, or with a cell changed), `lost-rows-after-restart` (lost since the cluster settled, as far as
-the reads of that phase show), `resurrected-rows`. All such rows of one table are one finding.
+the reads of that phase show), `resurrected-rows`, `missing-from-index`, `missing-from-view`. All such rows of one table are
+one finding.
 
 Unknown: a table with rows that must be there, none of which any final read could show.
 Source: CEP-21, "Racing CREATE TABLE statements" (one of the tables has to discard its data); the 0.7 document, "Handling
@@ -26,6 +28,7 @@ from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.rows.lookups import find_unlisted
 from schemaquake.checkers.rows.row_contents import ChangedCell, StrangeRow, find_changed_cells, find_strange_rows
 from schemaquake.checkers.rows.row_fates import Fate, TableRows
 from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, phase_of
@@ -44,7 +47,13 @@ class AckedRows:
 
     name = "acked-rows"
     scope: Literal["keyspace", "run"] = "keyspace"
-    finds: tuple[str, ...] = ("lost-rows", "lost-rows-after-restart", "resurrected-rows")
+    finds: tuple[str, ...] = (
+        "lost-rows",
+        "lost-rows-after-restart",
+        "resurrected-rows",
+        "missing-from-index",
+        "missing-from-view",
+    )
     vouches: bool = True
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:
@@ -63,6 +72,7 @@ def _find(evidence: Evidence, rows: RowOperations) -> Findings:
             *_find_missing(table_rows, phases),
             *_find_changed(table_rows, phases),
             *_find_strange(table_rows, rows, evidence, phases),
+            *find_unlisted(table_rows, rows, phases),
         ]
         yield from findings or (None,)
 

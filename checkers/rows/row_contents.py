@@ -4,7 +4,8 @@
   a value. Not judged: static columns, columns that may have been dropped or renamed since, types whose values have several
   spellings. A null counts only in a read that overlaps with the write.
 - *revived*: every write of this key had ended before a DROP of the table (or its keyspace, or a
-  delete of the key) began, which was acknowledged before the read began; and the table was created anew.
+  delete of the key) began, which was acknowledged before the read began; and the table was created anew. A TRUNCATE removes
+  for certain only what was acknowledged at ALL: a write that is still on its way to a replica comes after it.
 - *unwritten*: no INSERT of the history has this key.
 """
 
@@ -20,7 +21,7 @@ from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow
 from schemaquake.checkers.rows.row_fates import TableRows, may_be_dated_later, overlaps
-from schemaquake.checkers.rows.row_operations import RowOperations, freeze_columns
+from schemaquake.checkers.rows.row_operations import RowOperations, consistency_of, freeze_columns
 from schemaquake.checkers.rows.same_values import is_comparable, same_value
 from schemaquake.harness.model.operation import JSON
 
@@ -99,7 +100,7 @@ def _find_misdated(
     rows: TableRows, removal: PairedOperation, inserts: Sequence[PairedOperation]
 ) -> tuple[PairedOperation, ...]:
     """Return the INSERTs that skewed clocks may have given a later timestamp than the delete that came after them."""
-    if removal.f != "delete-row":
+    if removal.f not in {"delete-row", "truncate"}:
         return ()
     return tuple(insert for insert in inserts if may_be_dated_later(insert, removal, rows.evidence.notes))
 
@@ -186,7 +187,12 @@ def _find_removal(
         and overlaps(delete, read)
         and all(column in row and row[column] == value for column, value in delete.argument["where"].items())
     ]
-    return next((removal for removal in removals if all(insert.entirely_before(removal) for insert in inserts)), None)
+    return next((removal for removal in removals if all(_is_removed(insert, removal) for insert in inserts)), None)
+
+
+def _is_removed(insert: PairedOperation, removal: PairedOperation) -> bool:
+    everywhere = removal.f != "truncate" or (insert.type == "ok" and consistency_of(insert) == "ALL")
+    return insert.entirely_before(removal) and everywhere
 
 
 def _forgets_deletes(rows: TableRows) -> bool:

@@ -8,7 +8,7 @@ several definitions of one name were tried, each row has the key of the one it w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -23,10 +23,12 @@ from schemaquake.harness.model.records import plain
 
 __all__ = [
     "PHASE_ORDER",
+    "LookedUp",
     "RowOperations",
     "consistency_of",
     "find_key_columns",
     "freeze_columns",
+    "looked_up",
     "phase_of",
     "table_of",
 ]
@@ -38,6 +40,13 @@ _KEY_KINDS: Final = frozenset({"partition_key", "clustering"})
 _FALLBACK_KEY: Final = ("k",)
 
 
+class LookedUp(NamedTuple):
+    """An index or a view, and the table whose rows it finds."""
+
+    subject: SchemaObject
+    table: SchemaObject
+
+
 class RowOperations:
     """The row operations of a history, each kind by table in order of invocation."""
 
@@ -46,22 +55,33 @@ class RowOperations:
         self.inserts: dict[SchemaObject, list[PairedOperation]] = {}
         self.reads: dict[SchemaObject, list[PairedOperation]] = {}
         self.deletes: dict[SchemaObject, list[PairedOperation]] = {}
+        """DELETEs and TRUNCATEs: a TRUNCATE has an empty `where`, which every row matches."""
+        self.lookups: dict[SchemaObject, list[PairedOperation]] = {}
+        """Reads through an index or of a view, by the table whose rows they find. They are not among `reads`."""
         self.nodes: frozenset[str] = evidence.nodes
         """Every node that the history names."""
         self.strangers = _find_shared_keys(plain(evidence.history.select(["process", "f", "key"])))
         """Keys with operations of other kinds, which may write rows too."""
-        kinds = {"insert": self.inserts, "read-rows": self.reads, "delete-row": self.deletes}
+        kinds = {
+            "insert": self.inserts,
+            "read-rows": self.reads,
+            "delete-row": self.deletes,
+            "truncate": self.deletes,
+        }
         for operation in evidence.operations(kinds):
-            kinds[operation.f].setdefault(table_of(operation), []).append(operation)
+            found = looked_up(operation)
+            by_table = kinds[operation.f] if found is None else self.lookups
+            table = table_of(operation) if found is None else found.table
+            by_table.setdefault(table, []).append(operation)
 
     @property
     def tables(self) -> Sequence[SchemaObject]:
         """Every table with a row operation, sorted."""
-        return sorted({*self.inserts, *self.reads, *self.deletes})
+        return sorted({*self.inserts, *self.reads, *self.deletes, *self.lookups})
 
 
 def _find_shared_keys(events: pa.Table) -> frozenset[str]:
-    known = pa.array(sorted({"insert", "read-rows", "delete-row", "know-table", "cql"} | SCHEMA_CHANGES))
+    known = pa.array(sorted({"insert", "read-rows", "delete-row", "truncate", "know-table", "cql"} | SCHEMA_CHANGES))
     others = events.filter(
         pc.and_(pc.not_equal(events["process"], NEMESIS), pc.invert(pc.is_in(events["f"], value_set=known)))
     )
@@ -71,6 +91,17 @@ def _find_shared_keys(events: pa.Table) -> frozenset[str]:
 def table_of(operation: PairedOperation) -> SchemaObject:
     """Return the table (or view, which is read like one) of a row operation."""
     return SchemaObject("table", operation.argument["keyspace"], operation.argument["table"])
+
+
+def looked_up(operation: PairedOperation) -> LookedUp | None:
+    """Return the index or view through which an operation reads, and the table of its rows; None for any other operation."""
+    argument = operation.argument
+    keyspace, table = argument["keyspace"], argument["table"]
+    if argument.get("base") is not None:
+        return LookedUp(SchemaObject("view", keyspace, table), SchemaObject("table", keyspace, argument["base"]))
+    if argument.get("index") is not None:
+        return LookedUp(SchemaObject("index", keyspace, argument["index"]), SchemaObject("table", keyspace, table))
+    return None
 
 
 def phase_of(operation: PairedOperation) -> str | None:

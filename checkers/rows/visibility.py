@@ -35,7 +35,16 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["Visibility"]
 
-_ASKING: Final = ("insert", "read-rows", "delete-row", "know-table", "add-column", "drop-column", "alter-options")
+_ASKING: Final = (
+    "insert",
+    "read-rows",
+    "delete-row",
+    "truncate",
+    "know-table",
+    "add-column",
+    "drop-column",
+    "alter-options",
+)
 _SPREAD_S: Final = 10
 """The time in which a change reaches every node of a healthy cluster, beside the delay of a pull."""
 _S: Final = 1_000_000_000

@@ -30,7 +30,7 @@ from schemaquake.harness.model.verdict import Doubt, Verdict
 __all__ = ["Observed"]
 
 _CHANGES: Final = SCHEMA_CHANGES | {"cql"}
-_WRITES: Final = ("insert", "delete-row", "write", "cas", "add", "txn", "batch", "put")
+_WRITES: Final = ("insert", "delete-row", "truncate", "write", "cas", "add", "txn", "batch", "put")
 
 
 class Observed:

@@ -54,7 +54,7 @@ _NOT_OF_THE_SCHEMA: Final = r"(?i)disagree|agreement|commit|mismatch|ServerError
 
 _KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys((*SCHEMA_CHANGES, "cql"), "schema change"),
-    **dict.fromkeys(("insert", "delete-row", "write", "add", "batch", "put"), "write"),
+    **dict.fromkeys(("insert", "delete-row", "truncate", "write", "add", "batch", "put"), "write"),
     **dict.fromkeys(("read", "read-rows", "get"), "read"),
 }
 _S: Final = 1_000_000_000

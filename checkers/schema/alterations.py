@@ -165,7 +165,7 @@ def _writes(operation: PairedOperation) -> Iterator[tuple[_Attribute, JSON]]:
         case "create-table":
             yield from ((_Attribute(subject, "column", column[0]), _PRESENT) for column in argument["columns"])
             yield from _options(subject, argument.get("options") or {})
-        case "alter-options":
+        case "alter-options" | "alter-view":
             yield from _options(subject, argument["options"])
         case "create-keyspace" | "alter-keyspace":
             yield from _options(subject, {"replication": argument["replication"]})

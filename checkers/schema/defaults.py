@@ -125,10 +125,16 @@ def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answ
     for (keyspace, name), table in schema.tables.items():
         for index, definition in table.indexes.items():
             subject = SchemaObject("index", keyspace, index)
-            if parts.is_known(subject) and ("table", keyspace, name) not in schema.derived:
+            derived = ("table", keyspace, name) in schema.derived
+            if parts.is_known(subject) and not derived and not _names_its_kind(subject, parts):
                 for side, option, value in _of_index(schema, subject, definition):
                     _answer(asked, _Question(side, "index", option), subject, value)
     return asked
+
+
+def _names_its_kind(subject: SchemaObject, parts: PossibleParts) -> bool:
+    """Tell if a change may have asked for an index of a certain class."""
+    return any("using" in value.value for value in parts.values(Part(subject, "whole")))
 
 
 def _answer(asked: dict[_Question, _Answers], question: _Question, subject: SchemaObject, value: JSON) -> None:
@@ -172,7 +178,7 @@ def _has_place(option: str, options: Mapping[str, JSON]) -> bool:
 
 
 def _of_index(schema: NodeSchema, subject: SchemaObject, index: Mapping[str, JSON]) -> Iterator[tuple[str, str, JSON]]:
-    """Yield (side, option, value): an index is of the kind that the server chooses, for no statement names one."""
+    """Yield (side, option, value): an index is of the kind that the server chooses where no statement names one."""
     if index.get("kind") is not None or not schema.follows_log:
         yield schema.source, "kind", index.get("kind")
     live = schema.live.get(subject)

@@ -140,7 +140,7 @@ def _written(operation: PairedOperation) -> Iterator[tuple[Part, JSON | RenamedF
         case "create-table":
             yield from ((Part(subject, "column", name), value) for name, value in _columns(argument["columns"]))
             yield from _options(subject, argument.get("options") or {})
-        case "alter-options":
+        case "alter-options" | "alter-view":
             yield from _options(subject, argument["options"])
         case "add-column":
             name, cql_type = argument["column"]

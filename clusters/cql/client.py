@@ -28,7 +28,7 @@ from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolic
 from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
 from cassandra.query import SimpleStatement, dict_factory
 
-from schemaquake.clusters.cql.completions import completion_of, kind_of
+from schemaquake.clusters.cql.completions import completion_of, kind_of, of_condition
 from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import classify, is_already_there
 from schemaquake.clusters.cql.queries import prepared
@@ -225,6 +225,8 @@ class CqlClient:
         rows = future.result()
         if operation.f == "read-rows":
             return Completion(type="ok", value={**value, "rows": [_row(row) for row in rows]})
+        if operation.f == "insert" and value.get("form") == "conditional":
+            return of_condition(value, list(rows))
         if operation.f in SCHEMA_CHANGES and (value.get("if_exists") or value.get("if_not_exists")):
             return Completion(type="ok", value={**value, "applied": bool(future.custom_payload)})
         return Completion(type="ok", value=value)

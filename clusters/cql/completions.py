@@ -11,7 +11,7 @@ from schemaquake.harness.model.operation import JSON, Completion, MicroOp
 from schemaquake.harness.model.queries import READS
 from schemaquake.harness.model.steps import Invoke
 
-__all__ = ["completion_of", "kind_of", "reads_only"]
+__all__ = ["completion_of", "kind_of", "of_condition", "reads_only"]
 
 _NOT_APPLIED: Final = "not applied: the condition did not hold"
 _ROW_READS: Final = frozenset({"read-rows", "know-table", "read-schema"})
@@ -22,6 +22,8 @@ def kind_of(operation: Invoke) -> Kind:
     if operation.f in _ROW_READS or reads_only(operation):
         return "read"
     if operation.query is not None and operation.query.serial_consistency is not None:
+        return "conditional"
+    if operation.f == "insert" and operation.value.get("form") == "conditional":
         return "conditional"
     return "schema" if operation.f in SCHEMA_CHANGES or operation.f == "cql" else "write"
 
@@ -59,6 +61,14 @@ def completion_of(operation: Invoke, rows: Sequence[Mapping[str, Any]]) -> Compl
             return _ok({**value, "value": held, "writetime": written})
         case "lists" | "registers" as held_by_key:
             return _ok(value, mops=tuple(_filled(operation.mops or (), cells, lists=held_by_key == "lists")))
+
+
+def of_condition(value: Mapping[str, JSON], rows: Sequence[Mapping[str, Any]]) -> Completion:
+    """Build the completion of a conditional INSERT of one row. Raises ValueError if the answer has no row."""
+    if not rows:
+        raise ValueError("a conditional write was answered without a row")
+    applied = next(iter(rows[0].values()))
+    return _ok(value) if applied else Completion(type="fail", value=value, error=_NOT_APPLIED)
 
 
 def _ok(value: JSON, *, mops: tuple[MicroOp, ...] | None = None) -> Completion:

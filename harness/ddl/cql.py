@@ -157,10 +157,25 @@ def _create_view(value: Mapping[str, Any]) -> str:
     )
 
 
+def _create_index(value: Mapping[str, Any]) -> str:
+    text = f"CREATE INDEX {_guard(value)}{identifier(value['name'])} ON {_qualified(value, 'table')} ({_column(value['column'])})"
+    return f"{text} USING {literal(value['using'])}" if value.get("using") else text
+
+
 def _insert(value: Mapping[str, Any]) -> str:
-    row = value["row"]
+    row, table = value["row"], _qualified(value, "table")
+    if value.get("form") == "update":
+        key = {name: row[name] for name in value["key"]}
+        cells = ", ".join(f"{identifier(n)} = {_user_type_literal(cell)}" for n, cell in row.items() if n not in key)
+        return f"UPDATE {table} SET {cells} WHERE {_where(key)}"
     cells = ", ".join(_user_type_literal(cell) for cell in row.values())
-    return f"INSERT INTO {_qualified(value, 'table')} ({_names(row)}) VALUES ({cells})"
+    text = f"INSERT INTO {table} ({_names(row)}) VALUES ({cells})"
+    match value.get("form"):
+        case "conditional":
+            return f"{text} IF NOT EXISTS"
+        case "batch":
+            return f"BEGIN BATCH {text}; DELETE FROM {table} WHERE {_where(value['beside'])}; APPLY BATCH"
+    return text
 
 
 def _where(where: Mapping[str, JSON]) -> str:
@@ -198,9 +213,8 @@ _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "drop-aggregate": lambda v: f"DROP AGGREGATE {_guard(v)}{_qualified(v)}",
     "create-view": _create_view,
     "drop-view": lambda v: f"DROP MATERIALIZED VIEW {_guard(v)}{_qualified(v)}",
-    "create-index": lambda v: (
-        f"CREATE INDEX {_guard(v)}{identifier(v['name'])} ON {_qualified(v, 'table')} ({_column(v['column'])})"
-    ),
+    "alter-view": lambda v: f"ALTER MATERIALIZED VIEW {_qualified(v)} WITH {_options(v['options'])}",
+    "create-index": _create_index,
     "drop-index": lambda v: f"DROP INDEX {_guard(v)}{_qualified(v)}",
     "cql": lambda v: str(v["statement"]),
     "insert": _insert,
@@ -209,4 +223,5 @@ _RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
         f"SELECT {identifier(v['key'])} FROM {_qualified(v, 'table')} WHERE {identifier(v['key'])} IN ()"
     ),
     "delete-row": lambda v: f"DELETE FROM {_qualified(v, 'table')} WHERE {_where(v['where'])}",
+    "truncate": lambda v: f"TRUNCATE {_qualified(v, 'table')}",
 }

@@ -22,8 +22,9 @@ it (as CQL, or as Thrift calls), and checkers read it back from the history. Ide
 | create-aggregate | ks.g | `arguments: [type, …]`, `state_function`, `state_type`, `final_function`? |
 | drop-aggregate | ks.g | |
 | create-view | ks.v | `base`, `primary_key: [name, …]` |
+| alter-view | ks.v | `options: {name: value}` |
 | drop-view | ks.v | |
-| create-index | ks.i | `table`, `column` |
+| create-index | ks.i | `table`, `column`, `using`? (a class of indexes, such as "sai") |
 | drop-index | ks.i | |
 | cql | any | `statement`: anything else; checkers that need its meaning leave it out |
 
@@ -46,6 +47,7 @@ __all__ = [
     "add_field",
     "alter_keyspace",
     "alter_options",
+    "alter_view",
     "cql",
     "create_aggregate",
     "create_function",
@@ -79,6 +81,7 @@ ALTERS: Final = frozenset(
         "drop-column",
         "rename-column",
         "alter-options",
+        "alter-view",
         "add-field",
         "rename-field",
     }
@@ -215,9 +218,16 @@ def drop_aggregate(keyspace: str, name: str, *, if_exists: bool = False) -> Invo
     return _change("drop-aggregate", keyspace, name, if_exists=if_exists)
 
 
-def create_view(keyspace: str, name: str, *, base: str, primary_key: Sequence[str]) -> Invoke:
+def create_view(
+    keyspace: str, name: str, *, base: str, primary_key: Sequence[str], if_not_exists: bool = False
+) -> Invoke:
     """CREATE MATERIALIZED VIEW of all columns of `base`; the first of `primary_key` is the partition key."""
-    return _change("create-view", keyspace, name, base=base, primary_key=list(primary_key))
+    return _change("create-view", keyspace, name, base=base, primary_key=list(primary_key), if_not_exists=if_not_exists)
+
+
+def alter_view(keyspace: str, name: str, options: Mapping[str, Any]) -> Invoke:
+    """ALTER MATERIALIZED VIEW … WITH name = value AND …; values as for `alter_options`."""
+    return _change("alter-view", keyspace, name, options=dict(options))
 
 
 def drop_view(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
@@ -225,9 +235,11 @@ def drop_view(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:
     return _change("drop-view", keyspace, name, if_exists=if_exists)
 
 
-def create_index(keyspace: str, name: str, *, table: str, column: str, if_not_exists: bool = False) -> Invoke:
-    """CREATE INDEX."""
-    return _change("create-index", keyspace, name, table=table, column=column, if_not_exists=if_not_exists)
+def create_index(
+    keyspace: str, name: str, *, table: str, column: str, using: str | None = None, if_not_exists: bool = False
+) -> Invoke:
+    """CREATE INDEX, of the class `using` or of the one that the server chooses."""
+    return _change("create-index", keyspace, name, table=table, column=column, using=using, if_not_exists=if_not_exists)
 
 
 def drop_index(keyspace: str, name: str, *, if_exists: bool = False) -> Invoke:

@@ -21,6 +21,7 @@ _STATEMENTS: Final = {
     "add-field": "ALTER TYPE {} ADD",
     "rename-field": "ALTER TYPE {} RENAME",
     "create-view": "CREATE MATERIALIZED VIEW {}",
+    "alter-view": "ALTER MATERIALIZED VIEW {}",
     "drop-view": "DROP MATERIALIZED VIEW {}",
     "cql": "a statement on {}",
 }

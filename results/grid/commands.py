@@ -42,7 +42,7 @@ def _grid(
     ] = "*",
     mode: Annotated[str, typer.Option(help="barrier, partition or single, with commas for several")] = "barrier",
     quick: Annotated[
-        bool, typer.Option("--quick", help="of each pair of statements only the closest relation, once")
+        bool, typer.Option("--quick", help="each pair of statements once: its closest relation, and no variants")
     ] = False,
     tries: Annotated[int | None, typer.Option(help="races of each cell", show_default="3, with --quick 1")] = None,
     batch: Annotated[int, typer.Option(help="largest number of cells on one cluster")] = 60,
@@ -113,10 +113,11 @@ def _demands(plan: GridPlan) -> tuple[dict[str, list[Any]], dict[str, int]]:
 
 
 def _closest(cells: Sequence[Any]) -> list[Any]:
-    """Return the first cell of each pair of statements; they come with the closest relation first."""
+    """Return the first cell of each pair of statements, which come with the closest relation first; variants are left out."""
     order = {"same": 0, "names": 1, "siblings": 2, "name": 3, "keyspace": 4}
     first: dict[tuple[str, ...], Any] = {}
-    for cell in sorted(cells, key=lambda one: order[one.relation]):
+    plain = [cell for cell in cells if all(statement.variant_of is None for statement in cell.statements)]
+    for cell in sorted(plain, key=lambda one: order[one.relation]):
         first.setdefault(tuple(statement.name for statement in cell.statements), cell)
     return list(first.values())
 

@@ -60,7 +60,7 @@ class GridPlan:
     cells: tuple[str, ...] = ("*",)
     """Patterns of cells' names."""
     pairs_once: bool = False
-    """True to race of each pair of statements only the closest relation."""
+    """True to race of each pair of statements only the closest relation, and no variants."""
     tries: int = 3
     """Races of each cell in each mode."""
     batch: int = 60

@@ -42,7 +42,7 @@ from schemaquake.harness.model.records import HISTORY, LOGS, OBSERVATIONS, Recor
 __all__ = ["events", "judged", "logged", "observed", "with_other_names"]
 
 _KIND_OF_MARK: Final = {"*": "partition_key", "+": "clustering", "!": "static"}
-_ROW_OPERATIONS: Final = frozenset({"insert", "read-rows", "delete-row"})
+_ROW_OPERATIONS: Final = frozenset({"insert", "read-rows", "delete-row", "truncate"})
 _FIRST_RUNNING_MS: Final = 500
 _PHASE_MS: Final = {"settled": 10_000, "restarted": 20_000}
 

@@ -152,7 +152,9 @@ class PerfectCluster:
             return False
         if table["columns"].get(value["column"], ["", ""])[1] not in {"partition_key", "clustering"}:
             return False
-        if value["column"] in table["indexes"].values() or keyspace.views:
+        if value["column"] in table["indexes"].values():
+            return False
+        if any(view["base"] == value["name"] for view in keyspace.views.values()):
             return False
         table["columns"] = _renamed(table["columns"], value["column"], value["to"])
         return True
@@ -224,6 +226,13 @@ class PerfectCluster:
         """A time uuid of this moment."""
         ticks = (EPOCH_MS + _GREGORIAN_MS + self.now_ms) * 10_000 + self._ids
         return f"{ticks & 0xFFFFFFFF:08x}{ticks >> 32 & 0xFFFF:04x}1{ticks >> 48:03x}8000{self._ids:012x}"
+
+    def _alter_view(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
+        view = keyspace.views.get(value["name"])
+        if view is None:
+            return False
+        keyspace.views[value["name"]] = {**view, "options": {**view.get("options", {}), **value["options"]}}
+        return True
 
     def _drop_view(self, keyspace: Keyspace, value: Mapping[str, Any]) -> bool:
         return keyspace.views.pop(value["name"], None) is not None
@@ -328,6 +337,7 @@ def _view(view: Mapping[str, Any], keyspace: Keyspace) -> dict[str, Any]:
     columns = {column: [base["columns"][column][0], kinds.get(column, "regular")] for column in ordered}
     where = " AND ".join(f"{column} IS NOT NULL" for column in key)
     options = {name: value for name, value in DEFAULTS.items() if name not in {"flags", "default_time_to_live"}}
+    options |= _completed(view.get("options", {}))
     options |= {"include_all_columns": True, "where_clause": where}
     definition = _table({"columns": columns, "dropped": {}, "indexes": {}, "options": options})
     return {**definition, "base_table_id": base["id"], "base_table_name": view["base"]}
@@ -442,6 +452,7 @@ def changes() -> st.SearchStrategy[Invoke]:
         st.builds(lambda k: ddl.create_aggregate(k, "g", **state), keyspace),
         st.builds(ddl.drop_aggregate, keyspace, st.just("g")),
         st.builds(ddl.create_view, keyspace, st.just("m"), base=table, primary_key=st.just(["c", "a"])),
+        st.builds(ddl.alter_view, keyspace, st.just("m"), options),
         st.builds(ddl.drop_view, keyspace, st.just("m")),
         st.builds(ddl.create_index, keyspace, st.sampled_from(["i", "j"]), table=table, column=column),
         st.builds(ddl.drop_index, keyspace, st.sampled_from(["i", "j"])),

@@ -51,9 +51,9 @@ def _fits(cell: Any, cql_type: str) -> bool:
     """Tell if a cell of a row is a value of this type, as far as the races' rows differ."""
     match cell:
         case dict():
-            return cql_type.startswith("frozen<")
+            return cql_type.startswith("frozen<") and "list" not in cql_type
         case list():
-            return cql_type.startswith("list<")
+            return cql_type.startswith(("list<", "frozen<list<"))
         case str():
             return cql_type in {"text", "blob", "ascii"}
     return "<" not in cql_type and cql_type != "text"
@@ -149,7 +149,7 @@ class _Run:
                 return self._insert(value, columns)
             case "read-rows":
                 return self._read(value, columns)
-            case "delete-row":
+            case "delete-row" | "truncate":
                 return self._delete(value, columns)
         raise AssertionError(f"a perfect cluster knows no {step.f}")
 
@@ -175,14 +175,19 @@ class _Run:
             return None
         if not all(_fits(cell, columns[name][0]) for name, cell in row.items()):
             return None
+        if value.get("form") == "conditional" and row[key] in self._rows.get((value["keyspace"], value["table"]), {}):
+            return None
         self._rows.setdefault((value["keyspace"], value["table"]), {}).setdefault(row[key], {}).update(row)
         return value
 
     def _read(self, value: Mapping[str, Any], columns: Mapping[str, Any]) -> Any | None:
         wanted = value["columns"]
-        if not set(wanted) <= columns.keys():
-            return None
         keyspace, name = value["keyspace"], value["table"]
+        there = self._cluster.keyspaces[keyspace]
+        if not set(wanted) <= columns.keys() or ("base" in value and name not in there.views):
+            return None
+        if "index" in value and value["index"] not in there.tables[name]["indexes"]:
+            return None
         base = self._cluster.keyspaces[keyspace].views.get(name, {}).get("base", name)
         where = value.get("where") or {}
         rows = [

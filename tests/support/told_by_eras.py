@@ -17,7 +17,7 @@ LINES = ("0.7", "1.0", "1.1", "1.2", "2.0", "2.2", "3.11", "5.0")
 
 _TYPES = {"create-type", "add-field", "rename-field", "drop-type"}
 _FUNCTIONS = {"create-function", "drop-function", "create-aggregate", "drop-aggregate"}
-_VIEWS = {"create-view", "drop-view"}
+_VIEWS = {"create-view", "alter-view", "drop-view"}
 _THRIFT = _TYPES | _FUNCTIONS | _VIEWS | {"drop-column", "rename-column"}
 FOREIGN: Mapping[str, set[str]] = {
     "0.7": _THRIFT,

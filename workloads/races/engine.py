@@ -45,6 +45,7 @@ __all__ = [
     "SINCE_THE_RACE",
     "UNTIL_THE_RACE",
     "WHILE_RACING",
+    "Lookup",
     "Race",
     "RacingWorkload",
     "RowPhase",
@@ -111,6 +112,18 @@ class RowProbe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """A final read by an index of `table`, or of `table` as a materialized view of `base`: the rows in which `column` has `value`."""
+
+    table: str
+    column: str
+    value: JSON
+    index: str | None = None
+    base: str | None = None
+    key: str = "k"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
     """Two or more schema changes that may meet. `sides` come in the damaging order: the first has the older timestamp.
 
@@ -125,6 +138,7 @@ class Race:
     setup: tuple[Invoke, ...]
     sides: tuple[tuple[Invoke | Wait, ...], ...]
     tables: tuple[RowProbe, ...]
+    lookups: tuple[Lookup, ...] = ()
     keyspace_exists: bool = True
     """False if the keyspace itself is made by the race."""
     disturbance: int = HARMLESS
@@ -287,8 +301,24 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
         for race in some:
             for table, columns in dict.fromkeys((probe.table, probe.columns) for probe in race.tables):
                 yield read_rows(race.keyspace, table, consistency=consistency, phase=phase_label, columns=columns)
+    for race in mine:
+        for lookup in race.lookups:
+            yield _look_up(race, lookup, phase_label)
     if _has_canaries(context):
         yield from read_canaries([_canary_name(r, context) for r in races], worker, context, phase=phase_label)
+
+
+def _look_up(race: Race, lookup: Lookup, phase_label: str) -> Invoke:
+    return read_rows(
+        race.keyspace,
+        lookup.table,
+        consistency="ALL",
+        phase=phase_label,
+        columns=[lookup.key, lookup.column],
+        where={lookup.column: lookup.value},
+        index=lookup.index,
+        base=lookup.base,
+    )
 
 
 # ── the main phase ───────────────────────────────────────────────────────────────────────────────────────────────────

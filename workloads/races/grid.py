@@ -28,6 +28,7 @@ from schemaquake.workloads.races.engine import (
     SINCE_THE_RACE,
     UNTIL_THE_RACE,
     WHILE_RACING,
+    Lookup,
     Race,
     RowPhase,
     RowProbe,
@@ -36,12 +37,13 @@ from schemaquake.workloads.races.engine import (
     steps,
 )
 from schemaquake.workloads.races.options import RacingOptions
+from schemaquake.workloads.statements.description import FROZEN_LIST, INT, VALUE
 from schemaquake.workloads.statements.meetings import Meeting, Object, meetings
 
 __all__ = ["Grid", "GridOptions", "chosen_cells"]
 
-_STRIDE: Final = 7 * 6 * 53
-"""Numbers between two turns of one cell, so that each turn has other coordinators in both orders."""
+_STRIDE: Final = 7 * 6 * 67 + 1
+"""Numbers between two turns of one cell: more than there are cells, and the next turn has other coordinators or the other order."""
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -128,6 +130,7 @@ def _race(number: int, cell: Meeting, context: Context) -> Race:
         setup=tuple(cell.setup(keyspace)),
         sides=tuple((statement.write(cell.names(keyspace, side)),) for side, statement in enumerate(cell.statements)),
         tables=tuple(_probes(cell)),
+        lookups=tuple(_lookups(cell)) if "cql" in context.features else (),
         keyspace_exists=cell.keyspace_exists,
     )
 
@@ -169,14 +172,28 @@ def _probes_of_table(cell: Meeting, table: Object) -> Iterator[RowProbe]:
                 yield RowProbe(table=table.name, row=(*key, (part.name, value)), phases=phases, side=side, rows=2)
 
 
+def _lookups(cell: Meeting) -> Iterator[Lookup]:
+    """List the reads through each index and view on an integer column; some may be gone, as the race ends."""
+    by_node = {node: each for each in cell.objects for node in each.nodes}
+    for each in cell.objects:
+        wholes = {by_node[node].kind: by_node[node] for node in each.inside}
+        column, table = wholes.get("column"), wholes.get("table")
+        if column is None or table is None or column.shape != INT:
+            continue
+        if each.kind == "index":
+            yield Lookup(table=table.name, column=column.name, value=VALUE, index=each.name)
+        if each.kind == "view":
+            yield Lookup(table=each.name, column=column.name, value=VALUE, base=table.name)
+
+
 def _value(cell: Meeting, column: Object, side: int | None) -> JSON:
     """Return a value of the type that the side gives the column, or that it has already."""
     shape = column.shape if side is None else cell.names("ks", side).shapes["column"]
     match shape.partition("<")[0].partition(" ")[0]:
         case "int":
-            return 7
+            return VALUE
         case "text":
             return "seven"
         case "list":
-            return [7]
-    return {"a": 7}
+            return [VALUE]
+    return [VALUE] if shape == FROZEN_LIST else {"a": VALUE}

@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from schemaquake.harness.ddl.rows import delete_row, insert, read_rows
+from schemaquake.harness.ddl.rows import WriteForm, delete_row, insert, read_rows, truncate
 from schemaquake.harness.ddl.schema_changes import (
     add_column,
     add_field,
     alter_keyspace,
     alter_options,
+    alter_view,
     create_aggregate,
     create_function,
     create_index,
@@ -41,8 +42,11 @@ from schemaquake.harness.model.steps import Invoke
 
 __all__ = [
     "DATA",
+    "FROZEN_LIST",
+    "INT",
     "LEFT_OUT",
     "SCHEMA",
+    "VALUE",
     "Kind",
     "Names",
     "Role",
@@ -62,7 +66,11 @@ Role: TypeAlias = Literal["makes", "removes", "changes", "names"]
 INT: Final = "int"
 TEXT: Final = "text"
 LIST: Final = "list<int>"
+FROZEN_LIST: Final = "frozen<list<int>>"
+STATIC: Final = "int static"
 CLUSTERING: Final = "int clustering"
+VALUE: Final = 7
+"""The value of every cell of an integer column: what lookups by index and view ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,8 @@ class Statement:
     """Features of a system, beside those of its slots' kinds."""
     holds_columns: bool = True
     """False for a table that can have no columns but its own, so that no row of an integer and a text can be written."""
+    variant_of: str | None = None
+    """The statement from which it differs only in IF [NOT] EXISTS or in its consistency level. A quick grid leaves it out."""
 
     @property
     def subject(self) -> Slot:
@@ -136,10 +146,8 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "CREATE ROLE, GRANT and their like": "roles and permissions are rows of a distributed table, not schema",
     "CREATE TRIGGER": "a trigger needs a jar on every node",
     "ALTER TABLE … ALTER … TYPE": "withdrawn since 3.10 (CASSANDRA-12443)",
-    "ALTER MATERIALIZED VIEW": "the schema model knows options of tables alone",
-    "TRUNCATE": "it changes data, and the checkers of rows do not know it",
     "CREATE FUNCTION and CREATE AGGREGATE of one name": "they have different arguments, and overloads are not modelled",
-    "UPDATE, BATCH, conditional writes, SELECT by index and by view": "the checkers of rows do not know them",
+    "UPDATE of a counter": "the checkers of rows do not know counters; the workload counter does",
 }
 """Statements that the grid does not race, with the reason."""
 
@@ -189,9 +197,9 @@ def _same_table(names: Names) -> Invoke:
     return create_table(names.keyspace, names["table"], columns=_columns(names), if_not_exists=True)
 
 
-def _type(names: Names) -> Invoke:
+def _type(names: Names, *, if_not_exists: bool = False) -> Invoke:
     fields = [("a", "int"), (f"of_{names.side}", "text"), *names.parts.get(names["type"], ())]
-    return create_type(names.keyspace, names["type"], fields=fields)
+    return create_type(names.keyspace, names["type"], fields=fields, if_not_exists=if_not_exists)
 
 
 def _function(names: Names) -> Invoke:
@@ -214,13 +222,13 @@ def _index(names: Names) -> Invoke:
     return create_index(names.keyspace, names["index"], table=names["table"], column=names["column"])
 
 
-def _view(names: Names) -> Invoke:
+def _view(names: Names, *, if_not_exists: bool = False) -> Invoke:
     key = [names["column"], "k", *clustering_columns(names, names["table"])]
-    return create_view(names.keyspace, names["view"], base=names["table"], primary_key=key)
+    return create_view(names.keyspace, names["view"], base=names["table"], primary_key=key, if_not_exists=if_not_exists)
 
 
-def _keyspace(names: Names) -> Invoke:
-    return create_keyspace(names.keyspace, replication_factor=3 - names.side)
+def _keyspace(names: Names, *, if_not_exists: bool = False) -> Invoke:
+    return create_keyspace(names.keyspace, replication_factor=3 - names.side, if_not_exists=if_not_exists)
 
 
 _MAKERS: Final[Mapping[str, Callable[[Names], Invoke]]] = {
@@ -284,53 +292,72 @@ def _setting(name: str, options: Callable[[int], Mapping[str, Any]], *, requires
     )
 
 
+def _dropping(name: str, shape: str, *more: Slot, requires: frozenset[str], timestamp: int | None = None) -> Statement:
+    return Statement(
+        name,
+        (_slot_of_column("removes", shape), _slot_of_table("changes"), *more),
+        lambda names: drop_column(names.keyspace, names["table"], names["column"], timestamp=timestamp),
+        requires,
+    )
+
+
+def _slots_of_view(role: Role) -> tuple[Slot, ...]:
+    return (Slot("view", "view", role, ("table", "column")), _slot_of_table(), _slot_of_column("names"))
+
+
+def _slots_of_index(role: Role) -> tuple[Slot, ...]:
+    return (Slot("index", "index", role, ("table", "column")), _slot_of_table(), _slot_of_column("names"))
+
+
+def _guarded(name: str, slots: tuple[Slot, ...], write: Callable[[Names], Invoke]) -> Statement:
+    """Describe the form with IF [NOT] EXISTS of a statement."""
+    plain = name.removesuffix("-if-not-exists").removesuffix("-if-exists")
+    return Statement(name, slots, write, frozenset({"cql"}), variant_of=plain)
+
+
 _OPTIONS: Final = frozenset({"options", "cql"})
 _DROPS: Final = frozenset({"column-drops"})
 
 SCHEMA: Final[tuple[Statement, ...]] = (
     # A keyspace's slot is the race's own keyspace: whatever the other statement is about lies in it.
     Statement("create-keyspace", (Slot("keyspace", "keyspace", "makes"),), _keyspace),
+    _guarded(
+        "create-keyspace-if-not-exists",
+        (Slot("keyspace", "keyspace", "makes"),),
+        lambda names: _keyspace(names, if_not_exists=True),
+    ),
     Statement(
         "alter-keyspace",
         (Slot("keyspace", "keyspace", "changes"),),
         lambda names: alter_keyspace(names.keyspace, replication_factor=2 - names.side),
     ),
     Statement("drop-keyspace", (Slot("keyspace", "keyspace", "removes"),), lambda names: drop_keyspace(names.keyspace)),
+    _guarded(
+        "drop-keyspace-if-exists",
+        (Slot("keyspace", "keyspace", "removes"),),
+        lambda names: drop_keyspace(names.keyspace, if_exists=True),
+    ),
     Statement("create-table", (_slot_of_table("makes"),), _table),
-    Statement("create-table-if-not-exists", (_slot_of_table("makes"),), _same_table, frozenset({"cql"})),
+    _guarded("create-table-if-not-exists", (_slot_of_table("makes"),), _same_table),
     Statement("create-table-of-type", (_slot_of_table("makes"), _slot_of_type()), _table_of_type),
     Statement("create-counter-table", (_slot_of_table("makes"),), _counters, frozenset({"cql"}), holds_columns=False),
     Statement("drop-table", (_slot_of_table("removes"),), lambda names: drop_table(names.keyspace, names["table"])),
-    Statement(
+    _guarded(
         "drop-table-if-exists",
         (_slot_of_table("removes"),),
         lambda names: drop_table(names.keyspace, names["table"], if_exists=True),
-        frozenset({"cql"}),
     ),
     _adding("add-column", INT),
     _adding("add-text-column", TEXT),
     # A table without a clustering column has no static ones.
-    _adding("add-static-column", "int static", _slot_of_clustering("names"), requires=frozenset({"cql"})),
+    _adding("add-static-column", STATIC, _slot_of_clustering("names"), requires=frozenset({"cql"})),
     _adding("add-list-column", LIST, requires=frozenset({"collections"})),
+    _adding("add-frozen-list-column", FROZEN_LIST, requires=frozenset({"collections", "types"})),
     _adding("add-column-of-type", "frozen<{type}>", _slot_of_type()),
-    Statement(
-        "drop-column",
-        (_slot_of_column("removes"), _slot_of_table("changes")),
-        lambda names: drop_column(names.keyspace, names["table"], names["column"]),
-        _DROPS,
-    ),
-    Statement(
-        "drop-list-column",
-        (_slot_of_column("removes", LIST), _slot_of_table("changes")),
-        lambda names: drop_column(names.keyspace, names["table"], names["column"]),
-        _DROPS | {"collections"},
-    ),
-    Statement(
-        "drop-column-using-timestamp",
-        (_slot_of_column("removes"), _slot_of_table("changes")),
-        lambda names: drop_column(names.keyspace, names["table"], names["column"], timestamp=1_000_000),
-        _DROPS | {"views"},
-    ),
+    _dropping("drop-column", INT, requires=_DROPS),
+    _dropping("drop-static-column", STATIC, _slot_of_clustering("names"), requires=_DROPS),
+    _dropping("drop-list-column", LIST, requires=_DROPS | {"collections"}),
+    _dropping("drop-column-using-timestamp", INT, requires=_DROPS | {"views"}, timestamp=1_000_000),
     Statement(
         "rename-column",
         (_slot_of_clustering("removes"), _slot_of_table("changes")),
@@ -364,6 +391,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         requires=_OPTIONS | {"views"},
     ),
     Statement("create-type", (_slot_of_type("makes"),), _type),
+    _guarded("create-type-if-not-exists", (_slot_of_type("makes"),), lambda names: _type(names, if_not_exists=True)),
     Statement(
         "create-type-of-type",
         (Slot("outer", "type", "makes"), _slot_of_type()),
@@ -389,6 +417,11 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         lambda names: rename_field(names.keyspace, names["type"], names["field"], f"{names['field']}_{names.side}"),
     ),
     Statement("drop-type", (_slot_of_type("removes"),), lambda names: drop_type(names.keyspace, names["type"])),
+    _guarded(
+        "drop-type-if-exists",
+        (_slot_of_type("removes"),),
+        lambda names: drop_type(names.keyspace, names["type"], if_exists=True),
+    ),
     Statement("create-function", (Slot("function", "function", "makes"),), _function),
     Statement(
         "drop-function",
@@ -405,73 +438,130 @@ SCHEMA: Final[tuple[Statement, ...]] = (
         (Slot("aggregate", "aggregate", "removes", ("function",)), Slot("function", "function", "names")),
         lambda names: drop_aggregate(names.keyspace, names["aggregate"]),
     ),
+    Statement("create-view", _slots_of_view("makes"), _view),
+    _guarded("create-view-if-not-exists", _slots_of_view("makes"), lambda names: _view(names, if_not_exists=True)),
     Statement(
-        "create-view",
-        (Slot("view", "view", "makes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
-        _view,
+        "alter-view",
+        _slots_of_view("changes"),
+        lambda names: alter_view(names.keyspace, names["view"], {"comment": f"altered by {names.side}"}),
     ),
-    Statement(
-        "drop-view",
-        (Slot("view", "view", "removes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
-        lambda names: drop_view(names.keyspace, names["view"]),
+    Statement("drop-view", _slots_of_view("removes"), lambda names: drop_view(names.keyspace, names["view"])),
+    _guarded(
+        "drop-view-if-exists",
+        _slots_of_view("removes"),
+        lambda names: drop_view(names.keyspace, names["view"], if_exists=True),
     ),
-    Statement(
-        "create-index",
-        (Slot("index", "index", "makes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
-        _index,
-    ),
-    Statement(
+    Statement("create-index", _slots_of_index("makes"), _index),
+    _guarded(
         "create-index-if-not-exists",
-        (Slot("index", "index", "makes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
+        _slots_of_index("makes"),
         lambda names: create_index(
             names.keyspace, names["index"], table=names["table"], column=names["column"], if_not_exists=True
         ),
-        frozenset({"cql"}),
     ),
     Statement(
-        "drop-index",
-        (Slot("index", "index", "removes", ("table", "column")), _slot_of_table(), _slot_of_column("names")),
-        lambda names: drop_index(names.keyspace, names["index"]),
+        "create-sai-index",
+        _slots_of_index("makes"),
+        lambda names: create_index(
+            names.keyspace, names["index"], table=names["table"], column=names["column"], using="sai"
+        ),
+        frozenset({"sai"}),
+    ),
+    Statement("drop-index", _slots_of_index("removes"), lambda names: drop_index(names.keyspace, names["index"])),
+    _guarded(
+        "drop-index-if-exists",
+        _slots_of_index("removes"),
+        lambda names: drop_index(names.keyspace, names["index"], if_exists=True),
     ),
 )
 """Every schema change that the grid races."""
 
 
-def _writing(name: str, consistency: str) -> Statement:
-    return Statement(
-        name,
-        (_slot_of_table(), _slot_of_column("names")),
-        lambda names: insert(
-            names.keyspace,
-            names["table"],
-            {
-                "k": _DATA_KEY + names.side,
-                **dict.fromkeys(clustering_columns(names, names["table"]), 0),
-                "v": "raced",
-                names["column"]: 7,
-            },
-            consistency=consistency,
-            phase="racing",
-        ),
+_DATA_KEY: Final = 900_000_000
+_NO_ROW: Final = 800_000_000
+_CONDITIONAL: Final = frozenset({"conditional-writes"})
+_CQL: Final = frozenset({"cql"})
+
+
+def _row(names: Names) -> dict[str, Any]:
+    """Return the row that a side writes while it races: a key of its own, and a value of the column that it names."""
+    clustering = dict.fromkeys(clustering_columns(names, names["table"]), 0)
+    return {"k": _DATA_KEY + names.side, **clustering, "v": "raced", names["column"]: VALUE}
+
+
+def _write(names: Names, form: WriteForm | None, consistency: str) -> Invoke:
+    key = ["k", *clustering_columns(names, names["table"])] if form == "update" else None
+    return insert(
+        names.keyspace,
+        names["table"],
+        _row(names),
+        consistency=consistency,
+        phase="racing",
+        form=form,
+        key=key,
+        beside={"k": _NO_ROW} if form == "batch" else None,
     )
 
 
-_DATA_KEY: Final = 900_000_000
+def _writing(
+    name: str,
+    form: WriteForm | None,
+    consistency: str,
+    *,
+    requires: frozenset[str] = frozenset(),
+    variant_of: str | None = None,
+) -> Statement:
+    slots = (_slot_of_table(), _slot_of_column("names"))
+    return Statement(name, slots, lambda names: _write(names, form, consistency), requires, variant_of=variant_of)
+
+
+def _deleting(name: str, consistency: str, *, variant_of: str | None = None) -> Statement:
+    return Statement(
+        name,
+        (_slot_of_table(),),
+        lambda names: delete_row(names.keyspace, names["table"], {"k": _DATA_KEY}, consistency=consistency),
+        variant_of=variant_of,
+    )
+
+
+def _reading(name: str, consistency: str, through: Kind | None = None, *, variant_of: str | None = None) -> Statement:
+    """Describe a SELECT of a column: of the whole table, by an index on it, or of the view whose key it is."""
+
+    def write(names: Names) -> Invoke:
+        return read_rows(
+            names.keyspace,
+            names["view" if through == "view" else "table"],
+            consistency=consistency,
+            phase="racing",
+            columns=["k", names["column"]],
+            where=None if through is None else {names["column"]: VALUE},
+            index=names["index"] if through == "index" else None,
+            base=names["table"] if through == "view" else None,
+        )
+
+    slots = {"index": _slots_of_index("names"), "view": _slots_of_view("names")}
+    plain = (_slot_of_table(), _slot_of_column("names"))
+    return Statement(
+        name, slots.get(through or "", plain), write, _CQL if through else frozenset(), variant_of=variant_of
+    )
+
 
 DATA: Final[tuple[Statement, ...]] = (
-    _writing("insert-at-one", "ONE"),
-    _writing("insert-at-quorum", "QUORUM"),
-    Statement(
-        "delete-row",
-        (_slot_of_table(),),
-        lambda names: delete_row(names.keyspace, names["table"], {"k": _DATA_KEY}, consistency="QUORUM"),
-    ),
-    Statement(
-        "read-column",
-        (_slot_of_table(), _slot_of_column("names")),
-        lambda names: read_rows(
-            names.keyspace, names["table"], consistency="QUORUM", phase="racing", columns=["k", names["column"]]
-        ),
-    ),
+    _writing("insert-at-quorum", None, "QUORUM"),
+    _writing("insert-at-one", None, "ONE", variant_of="insert-at-quorum"),
+    _writing("update-at-quorum", "update", "QUORUM", requires=_CQL),
+    _writing("update-at-one", "update", "ONE", requires=_CQL, variant_of="update-at-quorum"),
+    _writing("batch-at-quorum", "batch", "QUORUM", requires=_CQL),
+    _writing("batch-at-one", "batch", "ONE", requires=_CQL, variant_of="batch-at-quorum"),
+    _writing("insert-if-not-exists", "conditional", "QUORUM", requires=_CONDITIONAL),
+    _deleting("delete-row", "QUORUM"),
+    _deleting("delete-row-at-one", "ONE", variant_of="delete-row"),
+    Statement("truncate-table", (_slot_of_table(),), lambda names: truncate(names.keyspace, names["table"]), _CQL),
+    _reading("read-column", "QUORUM"),
+    _reading("read-column-at-one", "ONE", variant_of="read-column"),
+    _reading("read-by-index", "QUORUM", "index"),
+    _reading("read-by-index-at-one", "ONE", "index", variant_of="read-by-index"),
+    _reading("read-view", "QUORUM", "view"),
+    _reading("read-view-at-one", "ONE", "view", variant_of="read-view"),
 )
 """Reads and writes that are raced against every schema change they are related to."""

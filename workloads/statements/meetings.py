@@ -125,13 +125,25 @@ class Meeting:
 
 @cache
 def meetings() -> tuple[Meeting, ...]:
-    """Return every meeting of two schema changes, and of a schema change and a read or write, on any system."""
+    """Return every meeting of two schema changes, and of a schema change and a read or write of its objects, on any system."""
     pairs = [*combinations_with_replacement(SCHEMA, 2), *product(SCHEMA, DATA)]
     found: dict[str, Meeting] = {}
     for first, second in pairs:
-        for meeting in _meetings(first, second):
+        for meeting in _of_interest(list(_meetings(first, second)), first, second):
             found.setdefault(meeting.name, meeting)
     return tuple(found.values())
+
+
+def _of_interest(every: Sequence[Meeting], first: Statement, second: Statement) -> Sequence[Meeting]:
+    """Leave out what another meeting shows as well.
+
+    Rows are raced against changes of what they are in. A statement that is a variant of another has the closest relation alone.
+    """
+    if second in DATA and first.subject.kind != "keyspace":
+        every = [meeting for meeting in every if meeting.relation not in {"name", "keyspace"}]
+    if first.variant_of is None and second.variant_of is None:
+        return every
+    return [meeting for meeting in every if meeting.relation == every[0].relation]
 
 
 def _meetings(first: Statement, second: Statement) -> Iterator[Meeting]:
@@ -283,6 +295,8 @@ def _placed(
                 removed=group.removes,
             )
         )
+    if any(_is_kept_by(each, objects) for each in objects if each.removed):
+        return None
     if namesakes is not None and not _may_share_a_name([by_node[node] for node in namesakes], exists):
         return None
     return tuple(_renamed(objects, namesakes)), keyspace_exists
@@ -296,6 +310,20 @@ def _can_exist(
     if group.slots[0].kind in _PARTS:
         return True
     return all(exists[id(whole)] for whole in wholes)
+
+
+def _is_kept_by(removed: Object, objects: Sequence[Object]) -> bool:
+    """Tell if something depends on this object before and after the race, so that it can be removed in no order.
+
+    A view keeps its table and all columns of it, an index its column.
+    """
+    for each in objects:
+        wholes = {node for node in each.inside for other in objects if node in other.nodes for node in other.nodes}
+        if each.exists and not each.removed and each.kind in {"view", "index"}:
+            parts = removed.inside if each.kind == "view" else ()
+            if wholes & {*removed.nodes, *parts} and not (each.kind == "index" and removed.kind == "table"):
+                return True
+    return False
 
 
 def _may_share_a_name(namesakes: Sequence[_Group], exists: Mapping[int, bool]) -> bool:

@@ -259,6 +259,15 @@ def _create_view(keyspace: Keyspace, value: Value, making: Making) -> Keyspace:
     return replace(keyspace, views={**keyspace.views, name: view})
 
 
+def _alter_view(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
+    name = value["name"]
+    view = keyspace.views.get(name)
+    if view is None:
+        raise _refusal(f"Materialized view '{keyspace.name}.{name}' doesn't exist")
+    altered = replace(view, options={**view.options, **value["options"]})
+    return replace(keyspace, views={**keyspace.views, name: altered})
+
+
 def _drop_view(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
     name = value["name"]
     if name not in keyspace.views:
@@ -301,6 +310,7 @@ _CHANGES: Final[Mapping[str, Callable[[Keyspace, Value, Making], Keyspace]]] = {
     "create-aggregate": _create_aggregate,
     "drop-aggregate": _drop_aggregate,
     "create-view": _create_view,
+    "alter-view": _alter_view,
     "drop-view": _drop_view,
     "create-index": _create_index,
     "drop-index": _drop_index,

@@ -15,7 +15,7 @@ from schemaquake.harness.errors import PlanError
 __all__ = ["Blueprint", "Flaw", "Simulated", "blueprint_of", "flaws_of", "known_flaws", "list_flaws"]
 
 _PRODUCT: Final = "simulated"
-_NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "accord"})
+_NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "accord", "sai"})
 """Features of the real systems that no model has yet."""
 
 

@@ -92,19 +92,41 @@ STATEMENTS = [
             "PRIMARY KEY (v, k)"
         ),
     ),
+    (
+        ddl.alter_view("ks", "w", {"comment": "x"}),
+        "ALTER MATERIALIZED VIEW ks.w WITH comment = 'x'",
+    ),
     (ddl.drop_view("ks", "w"), "DROP MATERIALIZED VIEW ks.w"),
     (ddl.create_index("ks", "i", table="t", column="v"), "CREATE INDEX i ON ks.t (v)"),
     (
         ddl.create_index("ks", "i", table="t", column="v", if_not_exists=True),
         "CREATE INDEX IF NOT EXISTS i ON ks.t (v)",
     ),
+    (ddl.create_index("ks", "i", table="t", column="v", using="sai"), "CREATE INDEX i ON ks.t (v) USING 'sai'"),
     (ddl.drop_index("ks", "i"), "DROP INDEX ks.i"),
     (ddl.cql("ks.t", "TRUNCATE ks.t"), "TRUNCATE ks.t"),
     (
         rows.insert("ks", "t", {"k": 1, "v": "o'clock", "u": {"a": 1, "b": "x"}, "n": None}, consistency="ONE"),
         "INSERT INTO ks.t (k, v, u, n) VALUES (1, 'o''clock', {a: 1, b: 'x'}, null)",
     ),
+    (
+        rows.insert("ks", "t", {"k": 1, "q": 2, "v": "x"}, consistency="ONE", form="update", key=["k", "q"]),
+        "UPDATE ks.t SET v = 'x' WHERE k = 1 AND q = 2",
+    ),
+    (
+        rows.insert("ks", "t", {"k": 1}, consistency="ONE", form="conditional"),
+        "INSERT INTO ks.t (k) VALUES (1) IF NOT EXISTS",
+    ),
+    (
+        rows.insert("ks", "t", {"k": 1}, consistency="ONE", form="batch", beside={"k": 9}),
+        "BEGIN BATCH INSERT INTO ks.t (k) VALUES (1); DELETE FROM ks.t WHERE k = 9; APPLY BATCH",
+    ),
+    (rows.truncate("ks", "s"), "TRUNCATE ks.s"),
     (rows.read_rows("ks", "t", consistency="ALL", phase="settled"), "SELECT * FROM ks.t"),
+    (
+        rows.read_rows("ks", "w", consistency="ALL", phase="settled", columns=["k"], where={"c": 7}, base="t"),
+        "SELECT k FROM ks.w WHERE c = 7",
+    ),
     (
         rows.read_rows("ks", "t", consistency="ALL", phase="settled", columns=["k", "v"], where={"k": 1, "c": "x"}),
         "SELECT k, v FROM ks.t WHERE k = 1 AND c = 'x'",

@@ -29,6 +29,7 @@ CHANGES = [
     ddl.create_aggregate("ks", "g", arguments=["int"], state_function="f", state_type="int"),
     ddl.drop_aggregate("ks", "g"),
     ddl.create_view("ks", "v", base="t", primary_key=["c", "k"]),
+    ddl.alter_view("ks", "v", {"comment": "x"}),
     ddl.drop_view("ks", "v"),
     ddl.create_index("ks", "i", table="t", column="c"),
     ddl.drop_index("ks", "i"),

@@ -58,6 +58,27 @@ def test_more_races_of_a_cell_have_numbers_of_their_own() -> None:
     assert len({race.keyspace for race in races}) == len({race.number for race in races}) == 4
 
 
+def test_turns_of_different_cells_never_have_one_number() -> None:
+    both = Grid().races(racing_context(seed=7, nodes=NODES, features=FEATURES, races=2))
+    assert len({race.keyspace for race in both}) == len(both)
+
+
+def test_rows_are_looked_up_through_the_index_and_the_view_of_a_cell() -> None:
+    given = racing_context(
+        seed=7,
+        nodes=NODES,
+        features=FEATURES | {"cql"},
+        races=1,
+        options={"cells": "create-view/create-index/siblings-column"},
+    )
+    (race,) = Grid().races(given)
+    read = {(one.table, one.column, one.index, one.base) for one in race.lookups}
+    assert read == {("w0", "c0", None, "t0"), ("t0", "c0", "i0", None)}
+    asked = [one.step for one in carry_out(Grid(), "final", given, label="settled")]
+    lookups = [step.value for step in asked if isinstance(step, Invoke) and {"index", "base"} & step.value.keys()]
+    assert {(value["table"], value["consistency"]) for value in lookups} == {("w0", "ALL"), ("t0", "ALL")}
+
+
 @pytest.mark.parametrize("options", [{"cells": "no-such/*"}, {"batch": "0/3"}, {"batch": "4/3"}, {"batch": "3"}])
 def test_what_names_no_cell_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(PlanError):

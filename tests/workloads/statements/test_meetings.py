@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from perfect_cluster import PerfectCluster
@@ -49,12 +50,39 @@ def test_a_cell_s_statements_can_be_told_apart_and_read_back() -> None:
     assert all(cell.name.count("/") == 2 for cell in CELLS)
 
 
-def test_every_statement_meets_every_other_at_least_in_a_keyspace() -> None:
-    pairs = {frozenset(statement.name for statement in cell.statements) for cell in CELLS}
-    lonely = {(a.name, b.name) for a in SCHEMA for b in (*SCHEMA, *DATA) if frozenset({a.name, b.name}) not in pairs}
+def pairs_of(cells: Iterable[Meeting]) -> set[frozenset[str]]:
+    return {frozenset(statement.name for statement in cell.statements) for cell in cells}
+
+
+def test_every_schema_change_meets_every_other_at_least_in_a_keyspace() -> None:
+    pairs = pairs_of(CELLS)
+    lonely = {(a.name, b.name) for a in SCHEMA for b in SCHEMA if frozenset({a.name, b.name}) not in pairs}
     # A statement that needs an object cannot be raced against the one that makes the keyspace around it.
     assert {first for pair in lonely for first in pair if "create-keyspace" in pair} >= {"create-keyspace"}
-    assert all("create-keyspace" in pair for pair in lonely), lonely
+    assert all({"create-keyspace", "create-keyspace-if-not-exists"} & set(pair) for pair in lonely), lonely
+
+
+def test_reads_and_writes_meet_every_change_of_what_they_are_in() -> None:
+    pairs = pairs_of(CELLS)
+    for change in ("add-column", "alter-comment", "alter-compaction", "drop-keyspace", "alter-keyspace"):
+        assert all(frozenset({change, one.name}) in pairs for one in DATA), change
+    data = [cell for cell in CELLS if cell.statements[1] in DATA]
+    assert {cell.relation for cell in data if cell.statements[0].subject.kind != "keyspace"} == {
+        "same",
+        "names",
+        "siblings",
+    }
+
+
+def test_a_variant_meets_each_other_statement_in_the_closest_relation_alone() -> None:
+    plain = {statement.name for statement in (*SCHEMA, *DATA) if statement.variant_of is None}
+    assert {statement.variant_of for statement in (*SCHEMA, *DATA)} - {None} <= plain
+    relations: dict[frozenset[str], set[str]] = {}
+    for cell in CELLS:
+        if any(statement.variant_of for statement in cell.statements):
+            relations.setdefault(frozenset(s.name for s in cell.statements), set()).add(cell.relation)
+    assert relations
+    assert all(len(some) == 1 for some in relations.values())
 
 
 @pytest.mark.parametrize(
@@ -83,6 +111,15 @@ def test_every_statement_meets_every_other_at_least_in_a_keyspace() -> None:
         "drop-column/create-index/names-column",
         "create-table/drop-table/same-table-that-exists",
         "drop-column/insert-at-quorum/names-column",
+        "drop-index/read-by-index/same-index",
+        "drop-view/read-view/same-view",
+        "alter-view/drop-view/same-view",
+        "create-index/create-sai-index/name-table",
+        "add-static-column/drop-static-column/same-column",
+        "drop-table/truncate-table/same-table",
+        "drop-column/update-at-one/names-column",
+        "drop-column/batch-at-quorum/names-column",
+        "alter-keyspace/insert-if-not-exists/keyspace",
     ],
 )
 def test_the_races_of_the_catalogue_are_cells(name: str) -> None:

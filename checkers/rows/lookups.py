@@ -1,0 +1,181 @@
+"""Lookups: every row that is found by its key is found through each index and view of its table, too.
+
+A *lookup* is a read through an index, or of a materialized view (`schemaquake.harness.ddl.rows`). Judges those of the final
+phases at ALL against the reads of the table in the same phase. A row must be in a lookup that its values match if
+
+- its INSERT was acknowledged, nothing else may have written its key, and nothing can have removed it or its cells;
+- a read of the table at ALL shows it with the values for which the lookup asks;
+- the CREATE of the index or view was acknowledged, and no possible change can have undone it: a DROP of it, of its table, or of
+  a column that it is on;
+- both had been acknowledged long enough ago: an index of a few rows is built within ten seconds, a view within thirty.
+
+Finds: `missing-from-index`, `missing-from-view`. A row that is missing earlier than that, and a lookup that was not answered, are doubts.
+Source: CASSANDRA-13004 and 8272 (answers of an index), 13737 (a view without its table), the seeds' "no acknowledged write is lost".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
+from schemaquake.checkers.findings.argument import Argument
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import phase_text, seconds
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.rows.row_fates import TableRows, overlaps
+from schemaquake.checkers.rows.row_operations import (
+    LookedUp,
+    RowOperations,
+    consistency_of,
+    freeze_columns,
+    looked_up,
+    phase_of,
+)
+from schemaquake.harness.model.verdict import Anomaly, Doubt
+
+__all__ = ["find_unlisted"]
+
+_TYPES: Final = {"index": "missing-from-index", "view": "missing-from-view"}
+_BUILT_WITHIN_S: Final = {"index": 10, "view": 30}
+_S: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """A row that a lookup does not list, and the read of the table that shows it."""
+
+    insert: PairedOperation
+    lookup: PairedOperation
+    shown_by: PairedOperation
+
+
+def find_unlisted(rows: TableRows, operations: RowOperations, phases: Sequence[str]) -> Iterator[Anomaly | Doubt]:
+    """Yield, for each index and view of the table and each phase, the rows that it does not find, or a doubt."""
+    lookups: dict[tuple[LookedUp, str], list[PairedOperation]] = {}
+    for lookup in operations.lookups.get(rows.table, ()):
+        through, phase = looked_up(lookup), phase_of(lookup)
+        if through is not None and phase is not None and phase in phases and consistency_of(lookup) == "ALL":
+            lookups.setdefault((through, phase), []).append(lookup)
+    for (through, phase), some in lookups.items():
+        create = _certain_create(rows, through, some)
+        if create is not None:
+            yield from _judge(rows, through, phase, some, create)
+
+
+def _certain_create(rows: TableRows, through: LookedUp, lookups: Sequence[PairedOperation]) -> PairedOperation | None:
+    """Return the CREATE by which the index or view is certainly there, as the lookups ask for it; None if there is none."""
+    changes = rows.evidence.changes
+    creates = changes.creates(through.subject)
+    certain = [create for create in creates if certainly_applied(create)]
+    if len(creates) != 1 or not certain or changes.texts(through.subject.keyspace):
+        return None
+    (create,) = certain
+    on = create.argument.get("table", create.argument.get("base"))
+    named = {create.argument.get("column"), *create.argument.get("primary_key", ())} - {None}
+    if on != rows.table.name or any(set(lookup.argument.get("where") or {}) - named for lookup in lookups):
+        return None
+    undoing = [*changes.drops(through.subject), *changes.drops(rows.table)]
+    undoing += (c for c in rows.changes if c.f in {"drop-column", "rename-column"} and c.argument["column"] in named)
+    return None if any(can_follow(change, create) for change in undoing) else create
+
+
+def _judge(
+    rows: TableRows, through: LookedUp, phase: str, lookups: Sequence[PairedOperation], create: PairedOperation
+) -> Iterator[Anomaly | Doubt]:
+    kind = through.subject.kind
+    unread = [lookup for lookup in lookups if lookup.type != "ok"]
+    if unread:
+        error = unread[0].error or "no answer before the run ended"
+        text = f"{phase_text(phase)} no row could be looked for through {kind} {through.subject.key}: {error}"
+        yield Doubt("unread", text, (rows.table.key,))
+    due = [insert for insert in rows.due(phase) if _writes_alone(rows, insert)]
+    missing = [one for lookup in lookups if lookup.type == "ok" for one in _missing(rows, lookup, phase, due)]
+    late = [one for one in missing if _since(create, one) >= _BUILT_WITHIN_S[kind] * _S]
+    if late:
+        yield _report(rows, through, phase, create, late)
+    elif missing:
+        text = (
+            f"{phase_text(phase)} {kind} {through.subject.key} did not find {len(missing)} rows, "
+            f"less than {_BUILT_WITHIN_S[kind]} s after it was created or they were written"
+        )
+        yield Doubt("undecided", text, (rows.table.key,))
+
+
+def _writes_alone(rows: TableRows, insert: PairedOperation) -> bool:
+    """Check that no other INSERT may have written the row's key."""
+    key = rows.key(insert)
+    return not any(other is not insert and other.type != "fail" and rows.key(other) == key for other in rows.inserts)
+
+
+def _missing(
+    rows: TableRows, lookup: PairedOperation, phase: str, due: Sequence[PairedOperation]
+) -> Iterator[_Missing]:
+    where: Mapping[str, object] = lookup.argument.get("where") or {}
+    shown, named = lookup.value["rows"], lookup.argument.get("columns")
+    for insert in due:
+        row, key = insert.argument["row"], rows.keys[insert.index]
+        matches = all(column in row and row[column] == value for column, value in where.items())
+        if not matches or not insert.entirely_before(lookup) or not overlaps(insert, lookup):
+            continue
+        columns = [column for column in key if named is None or column in named]
+        wanted = freeze_columns(row, columns)
+        if not columns or any(one.keys() >= set(columns) and freeze_columns(one, columns) == wanted for one in shown):
+            continue
+        cells = [column for column in where if column not in key]
+        if any(rows.may_be_dropped(cell, insert) for cell in cells) or rows.find_doubtful(insert, phase):
+            continue
+        read = _shown_by_key(rows, insert, where, phase)
+        if read is not None:
+            yield _Missing(insert, lookup, read)
+
+
+def _shown_by_key(
+    rows: TableRows, insert: PairedOperation, where: Mapping[str, object], phase: str
+) -> PairedOperation | None:
+    """Return a read of the table at ALL that shows the row with the values for which a lookup asks."""
+    row, key = insert.argument["row"], rows.keys[insert.index]
+    for read in rows.reads(phase):
+        if read.type == "ok" and consistency_of(read) == "ALL":
+            for one in read.value["rows"]:
+                whole = one.keys() >= {*key, *where} and freeze_columns(one, key) == freeze_columns(row, key)
+                if whole and all(one[column] == value for column, value in where.items()):
+                    return read
+    return None
+
+
+def _since(create: PairedOperation, missing: _Missing) -> int:
+    """Return the time (ns) between the later acknowledgement, of the CREATE or of the INSERT, and the lookup."""
+    return missing.lookup.invoked - max(create.completed or 0, missing.insert.completed or 0)
+
+
+def _report(
+    rows: TableRows, through: LookedUp, phase: str, create: PairedOperation, missing: Sequence[_Missing]
+) -> Anomaly:
+    first, kind = missing[0], through.subject.kind
+    inserts = {one.insert.index: one.insert for one in missing}
+    return anomaly(
+        _TYPES[kind],
+        objects=[rows.table.key, through.subject.key],
+        nodes=(one.lookup.node for one in missing if one.lookup.node),
+        ops=[create.index, *list(inserts)[: LIMITS.operations], first.lookup.index, first.shown_by.index],
+        evidence={
+            kind: through.subject.key,
+            "phase": phase,
+            "missing": len(inserts),
+            "examples": [
+                {"op": one.index, "row": one.argument["row"]} for one in list(inserts.values())[: LIMITS.examples]
+            ],
+            "lookup": first.lookup.index,
+            "shown_by": first.shown_by.index,
+        },
+        explanation=Argument(
+            [create, first.insert, first.shown_by],
+            f"T1 and T2 were acknowledged, nothing can have undone them, and T3, a read of {rows.table.key} at ALL "
+            f"{phase_text(phase)}, shows the row: {kind} {through.subject.key} must find it.",
+            f"A read at ALL through {first.lookup.node} (op {first.lookup.index}, at {seconds(first.lookup.invoked)}) by that "
+            f"{kind} does not list it. The same holds for {len(inserts)} rows.",
+        ),
+    )

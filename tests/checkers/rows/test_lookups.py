@@ -1,0 +1,162 @@
+"""Lookups: a row that a read by key shows and an index or a view does not, and its legal twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from histories import events, judged
+
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.checkers.rows.acked_rows import AckedRows
+from schemaquake.harness.model.verdict import Verdict
+
+S = 1_000
+SETUP = [
+    "@1 p90 n1 invoke create-keyspace k",
+    "@2 p90 n1 ok",
+    "@3 p91 n1 invoke create-table k.t k:int* v:text c:int",
+    "@4 p91 n1 ok",
+]
+INDEX = ["@5 p92 n1 invoke create-index k.i t c", "@6 p92 n1 ok"]
+VIEW = ['@5 p92 n1 invoke create-view k.w {"base": "t", "primary_key": ["c", "k"]}', "@6 p92 n1 ok"]
+KIND = {"index": INDEX, "view": VIEW}
+LATE = 40 * S
+
+
+def call(at: int, f: str, key: str, value: dict[str, Any], end: str = "ok") -> list[str]:
+    return [
+        f"@{at} p{at} n1 invoke {f} {key} {orjson.dumps(value).decode()}",
+        f"@{at + 1} p{at} n1 {end}",
+    ]
+
+
+def insert(at: int = 10, *, k: int = 1, c: int = 7, outcome: str = "ok") -> list[str]:
+    value = {"row": {"k": k, "c": c}, "consistency": "QUORUM", "phase": "racing"}
+    return call(at, "insert", "k.t", value, outcome)
+
+
+def read(*rows: dict[str, int], at: int = LATE, level: str = "ALL") -> list[str]:
+    value = {"columns": ["k", "c"], "consistency": level, "phase": "settled"}
+    return call(at, "read-rows", "k.t", value, f"ok {orjson.dumps({'rows': list(rows)}).decode()}")
+
+
+def lookup(
+    kind: str, *rows: dict[str, int], at: int = LATE + 10, level: str = "ALL", end: str | None = None, asks: int = 7
+) -> list[str]:
+    value: dict[str, Any] = {"columns": ["k", "c"], "consistency": level, "phase": "settled", "where": {"c": asks}}
+    value |= {"index": "i"} if kind == "index" else {"base": "t"}
+    said = end or f"ok {orjson.dumps({'rows': list(rows)}).decode()}"
+    return call(at, "read-rows", "k.t" if kind == "index" else "k.w", value, said)
+
+
+ROW = {"k": 1, "c": 7}
+
+
+def judge(kind: str, *lines: list[str]) -> Verdict:
+    texts = [*SETUP, *KIND[kind], *(text for some in lines for text in some)]
+    return AckedRows().check(judged(texts, ("settled n1,n2,n3 keyspace k",)), limit_s=5)
+
+
+def found(verdict: Verdict) -> list[str]:
+    return [one.type for one in verdict.anomalies]
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_row_that_is_there_and_is_not_found_is_missing(kind: str) -> None:
+    verdict = judge(kind, insert(), insert(12, k=2), read(ROW, {"k": 2, "c": 7}), lookup(kind, {"k": 2, "c": 7}))
+    assert found(verdict) == [f"missing-from-{kind}"]
+    (anomaly,) = verdict.anomalies
+    assert anomaly.objects == ("k.t", "k.i" if kind == "index" else "k.w")
+    assert anomaly.evidence["missing"] == 1
+    assert anomaly.evidence["examples"] == [{"op": 6, "row": ROW}]
+    assert set(found(verdict)) <= CATALOGUE.keys()
+
+
+@pytest.mark.parametrize("kind", KIND)
+@pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param(lambda kind: [insert(), read(ROW), lookup(kind, ROW)], id="it is found"),
+        pytest.param(lambda kind: [insert(c=8), read({"k": 1, "c": 8}), lookup(kind)], id="another value"),
+        pytest.param(lambda kind: [insert(outcome="info"), read(ROW), lookup(kind)], id="no acknowledgement"),
+        pytest.param(lambda kind: [insert(), insert(20, c=9), read(ROW), lookup(kind)], id="two writes of the key"),
+        pytest.param(lambda kind: [insert(), read(ROW), lookup(kind, level="ONE")], id="a lookup at ONE"),
+        pytest.param(lambda kind: [insert(LATE + 11), read(ROW, at=LATE + 20), lookup(kind)], id="written later"),
+        pytest.param(
+            lambda kind: [insert(), read(ROW), call(20, "drop-table", "k.t", {}, "info"), lookup(kind)],
+            id="a drop of the table that may still happen",
+        ),
+        pytest.param(
+            lambda kind: [
+                insert(),
+                read(ROW),
+                call(
+                    20,
+                    "drop-index" if kind == "index" else "drop-view",
+                    "k.i" if kind == "index" else "k.w",
+                    {},
+                    "info",
+                ),
+                lookup(kind),
+            ],
+            id="a drop of it that may have happened",
+        ),
+        pytest.param(
+            lambda kind: [
+                insert(),
+                read(ROW),
+                ["@20 p20 n1 invoke drop-column k.t c", "@21 p20 n1 info"],
+                lookup(kind),
+            ],
+            id="a drop of its column",
+        ),
+    ],
+)
+def test_its_twins_are_legal(kind: str, twin: Any) -> None:
+    assert found(judge(kind, *twin(kind))) == []
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_row_that_no_read_shows_is_lost_and_not_missing_from_anything(kind: str) -> None:
+    assert found(judge(kind, insert(), read(), lookup(kind))) == ["lost-rows"]
+
+
+@pytest.mark.parametrize(("kind", "enough_s"), [("index", 10), ("view", 30)])
+def test_an_index_and_a_view_have_time_to_be_built(kind: str, enough_s: int) -> None:
+    early = judge(kind, insert(), read(ROW, at=100), lookup(kind, at=enough_s * S))
+    assert (early.valid, [doubt.kind for doubt in early.doubts]) == ("unknown", ["undecided"])
+    late = judge(kind, insert(), read(ROW, at=100), lookup(kind, at=enough_s * S + 20))
+    assert found(late) == [f"missing-from-{kind}"]
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_a_lookup_that_is_not_answered_decides_nothing(kind: str) -> None:
+    verdict = judge(kind, insert(), read(ROW), lookup(kind, end="fail ReadFailure: the index is not built"))
+    assert (verdict.valid, [doubt.kind for doubt in verdict.doubts]) == ("unknown", ["unread"])
+
+
+@pytest.mark.parametrize("kind", KIND)
+def test_two_definitions_of_one_name_promise_nothing(kind: str) -> None:
+    again = KIND[kind][0].replace("@5 p92", "@7 p93").replace(" t c", " t v"), "@8 p93 n1 ok"
+    assert found(judge(kind, list(again), insert(), read(ROW), lookup(kind))) == []
+
+
+def test_a_truncate_excuses_what_was_there_before_and_nothing_written_after_it() -> None:
+    wiped = call(20, "truncate", "k.t", {"where": {}, "consistency": "ALL"})
+    assert found(judge("index", insert(), wiped, read())) == []
+    assert found(judge("index", insert(), wiped, insert(30, k=2), read())) == ["lost-rows"]
+
+
+@pytest.mark.parametrize(("level", "expected"), [("QUORUM", []), ("ALL", ["resurrected-rows"])])
+def test_a_truncate_removes_for_certain_what_was_acknowledged_everywhere(level: str, expected: list[str]) -> None:
+    row = call(10, "insert", "k.t", {"row": ROW, "consistency": level, "phase": "racing"})
+    wiped = call(20, "truncate", "k.t", {"where": {}, "consistency": "ALL"})
+    assert found(judge("index", row, wiped, read(ROW), lookup("index", ROW))) == expected
+
+
+def test_a_lookup_is_no_read_of_its_table() -> None:
+    history = events(*SETUP, *INDEX, *insert(), *lookup("index"))
+    assert "read-rows" in history["f"].to_pylist()
+    assert found(judge("index", insert(), lookup("index"))) == []
