@@ -1,0 +1,1 @@
+"""Placements: the tables of `quorums` and `placements`, the tools of CEP-21's test plan."""
