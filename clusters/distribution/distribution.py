@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from schemaquake.clusters.systems.checksums import differing
@@ -38,6 +38,8 @@ class Distribution:
     home: Path | None
     source: str
     digest: str
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    """Name of each jar → its SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class Manifest:
             home=home,
             source=self.source,
             digest=self.digest,
+            checksums={Path(jar.file).name: jar.sha256 for jar in self.jars},
         )
 
 

@@ -56,6 +56,7 @@ class LocalProvider:
             "class_path": [str(jar) for jar in distribution.class_path],
             "source": distribution.source,
             "digest": distribution.digest,
+            "jars": dict(distribution.checksums),
         }
         (folder / "local.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
         return {

@@ -32,7 +32,7 @@ from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import write_summary
 from schemaquake.results.tables.pipeline import analyse
 
-__all__ = ["FinishedRun", "carry_out", "conclude", "print_summary", "write_reports"]
+__all__ = ["FinishedRun", "carry_out", "conclude", "print_summary", "qualified", "write_reports"]
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def conclude(
     kept = _kept_verdicts(store, limit_s, resume=resume)
     if kept.known:
         log.info("analysis continues", extra={"verdicts kept": len(kept.known)})
-    verdict = _qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
+    verdict = qualified(judge(store, engine=engine, master=master, limit_s=limit_s, kept=kept), outcome)
     store.write_verdict(verdict)
     damage = store.damage()
     if damage:
@@ -196,7 +196,7 @@ def _table_of_findings(findings: Sequence[Finding]) -> Table:
     return table
 
 
-def _qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
+def qualified(verdict: Verdict, outcome: Outcome) -> Verdict:
     """Lower the verdict of an incomplete run: it may show that something broke, but not that nothing did."""
     if outcome.completed:
         return verdict

@@ -212,7 +212,7 @@ class Store:
     def recover(self) -> Recovered:
         """Merge the journals into history.parquet and observations.parquet. May be repeated.
 
-        A folder that has both tables and no journals stays as it is. Everything before and after a damage is kept; tables
+        A folder that has both tables and no journals (an unpacked bundle has its clock alone) stays as it is. Everything before and after a damage is kept; tables
         that were merged before a journal was damaged are kept whole. Raises PlanError while the run is going on, and
         HistoryError if there is nothing to merge.
         """
@@ -221,7 +221,8 @@ class Store:
             raise PlanError(f"{self.folder} is still being written (process {pid}). Recover it when the run has ended.")
         refuse_links(self.folder.resolve() if self.folder.name == _LATEST else self.folder)
         journals = self.path("journals")
-        if not (journals / STARTED).exists() and self.path("history.parquet").exists():
+        is_journaled = (journals / STARTED).exists() and any(journals.glob(EVENT_JOURNALS))
+        if not is_journaled and self.path("history.parquet").exists():
             if places := self._damage_of_tables():
                 return Recovered(0, 0, 0, places)
             return self._recovered(self.read_history(), self.read_observations())

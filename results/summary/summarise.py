@@ -34,7 +34,7 @@ from schemaquake.results.summary.run_summary import (
 from schemaquake.results.tables.chronicle import chronicle_of
 from schemaquake.results.tables.races import RACES
 
-__all__ = ["FILE_NAME", "read_summary", "summarise", "summary_of", "write_summary"]
+__all__ = ["FILE_NAME", "read_summary", "store_summary", "summarise", "summary_of", "write_summary"]
 
 FILE_NAME: Final = "summary.json"
 
@@ -42,9 +42,14 @@ FILE_NAME: Final = "summary.json"
 def write_summary(store: Store, verdict: Verdict, outcome: Outcome) -> RunSummary:
     """Summarise a judged run and write `summary.json` beside its verdict. Raises HistoryError."""
     summary = summarise(store, verdict, outcome)
+    store_summary(store, summary)
+    return summary
+
+
+def store_summary(store: Store, summary: RunSummary) -> None:
+    """Write a summary as `summary.json`."""
     text = dump_sealed(summary.to_json(), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
     write_bytes(store.path(FILE_NAME), text)
-    return summary
 
 
 def read_summary(store: Store) -> RunSummary:

@@ -1,0 +1,1 @@
+"""Bundle: one run as one file that a stranger can check: hashes, provenance, and everything judged again."""

@@ -1,0 +1,100 @@
+"""Commands: bundle, verify — one run as a file that others can check, and the check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode
+
+if TYPE_CHECKING:
+    from schemaquake.results.bundle.verification import Check
+
+__all__ = ["register"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON document on standard output")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="show every step")]
+_STYLES = {"ok": "green", "differs": "bold red", "not checked": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("bundle")(_bundle)
+    app.command("verify")(_verify)
+
+
+def _bundle(
+    run: Annotated[Path, typer.Argument(help="the run's folder")],
+    *,
+    to: Annotated[Path | None, typer.Option(help="the file to write; default: beside the run's folder")] = None,
+    sign: Annotated[
+        Path | None, typer.Option(help="sign with this SSH key; the signature lies beside the bundle, as FILE.sig")
+    ] = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write a run as one archive that others can check, without names of machines and people, and without secrets."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.bundle.bundling import bundle_run  # noqa: PLC0415 - pyarrow takes half a second to import
+
+    bundled = bundle_run(run, to=to, key=sign)
+    console = stderr()
+    if as_json:
+        print_json(
+            {
+                "bundle": str(bundled.path),
+                "id": bundled.id,
+                "bytes": bundled.size,
+                "files": bundled.files,
+                "redactions": bundled.redactions,
+                "signature": None if bundled.signature is None else str(bundled.signature),
+            }
+        )
+    console.print(f"{bundled.path}: {bundled.files} files, {bundled.size:,} bytes", markup=False)
+    console.print(f"id sha256:{bundled.id}", markup=False)
+    replaced = ", ".join(f"{kind} {count:,}" for kind, count in bundled.redactions.items())
+    console.print(f"replaced: {replaced or 'nothing'}", markup=False)
+    raise typer.Exit(ExitCode.VALID)
+
+
+def _verify(
+    bundle: Annotated[Path, typer.Argument(help="the bundle's file")],
+    *,
+    signature: Annotated[Path | None, typer.Option(help="its signature; default: FILE.sig, if that exists")] = None,
+    signers: Annotated[
+        Path | None, typer.Option(help="the list of those whose signatures count (OpenSSH's allowed signers)")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(help="run the bundle's plan so many times on this machine, and count its findings")
+    ] = 0,
+    limit: Annotated[float, typer.Option("--limit", help="time limit of each checker in seconds")] = 120,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Check a bundle: hashes, signature, records; judge everything again; name each difference."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.bundle.verification import verify_bundle  # noqa: PLC0415 - as above
+
+    repeater = None
+    if repeat > 0:
+        from schemaquake.results.bundle.repeating import repeat_run  # noqa: PLC0415 - as above
+        from schemaquake.results.store.store import Store  # noqa: PLC0415 - as above
+
+        def repeater(store: Store) -> Check:
+            return repeat_run(store, repeat, limit_s=limit)
+
+    verified = verify_bundle(bundle, signature=signature, signers=signers, limit_s=limit, repeat=repeater)
+    if as_json:
+        print_json(verified.to_json())
+    console = stderr()
+    for check in verified.checks:
+        console.print(f"{check.state:<11} {check.name}", style=_STYLES[check.state], markup=False)
+        for detail in check.details:
+            console.print(f"            {detail}", markup=False, highlight=False)
+    if verified.id is not None:
+        console.print(f"id sha256:{verified.id}", markup=False)
+    raise typer.Exit(verified.exit_code)
