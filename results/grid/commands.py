@@ -166,7 +166,11 @@ def _carry_out(
                 "page": str(folder.path / "grid.html"),
                 "ending": ending,
                 "cells": [
-                    {**document_of(cell), "worst": None if cell.worst is None else document_of(cell.worst)}
+                    {
+                        **document_of(cell),
+                        "worst": None if cell.worst is None else document_of(cell.worst),
+                        "findings": [document_of(one) for one in cell.findings],
+                    }
                     for cell in cells
                 ],
             }

@@ -1,15 +1,15 @@
 """Facts: what one batch showed, race by race, and the anomalies that no race can be charged with.
 
-A race counts if it began and its cluster still took schema changes. `suspects` are the cells of a batch that showed an
-anomaly of a node or of the whole cluster while no race broke by itself: they are raced again in smaller batches until the
-one to blame is alone.
+A race counts if it began and its cluster still took schema changes. Where nothing but consequences is seen of a race, on a
+cluster on which an earlier race left definitions that no node can load, that race is in doubt and is raced again: its node may
+have stopped to apply schema changes before. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
+from schemaquake.results.findings.description import title_of
+from schemaquake.results.findings.finding import Finding
 from schemaquake.results.matrix.facts import attributed, doubts_at_large
 from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.runs.execution import FinishedRun
@@ -28,11 +30,25 @@ from schemaquake.results.summary.cell import document_of
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import shortened
 
-__all__ = ["BatchFacts", "RaceFacts", "Symptom", "facts_of", "refused"]
+__all__ = ["BatchFacts", "FoundCause", "RaceFacts", "Symptom", "facts_of", "refused", "without_consequences"]
 
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
 _SYMPTOMS_MOST: Final = 8
+_LEAVES: Final = frozenset(
+    {
+        *("dangling-type", "dangling-function", "dangling-index-target", "headless-table", "bad-primary-key"),
+        *("merged-definitions", "memory-disk-divergence", "node-will-not-start"),
+    }
+)
+"""Anomalies after which a node may apply no schema change of any keyspace (see `schemaquake.workloads.races.racing_ddl`)."""
+_SPREADS: Final = frozenset(
+    {
+        *("memory-disk-divergence", "vanished-object", "invisible-change", "unreadable-table", "unwritable-table"),
+        *("unexpected-log-error", "node-will-not-start"),
+    }
+)
+"""What is then seen in keyspaces that raced later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +58,19 @@ class Symptom:
     type: str
     title: str
     explanation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCause:
+    """The finding that a broken race belongs to (`schemaquake.results.findings`), in short."""
+
+    id: str
+    title: str
+    tickets: tuple[str, ...] = ()
+    page: str | None = None
+    """Where our documentation describes it; None for a finding that is on no page."""
+    known: bool = False
+    """True if the project's list of known findings has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +84,8 @@ class RaceFacts:
     """Number of its schema changes that were acknowledged."""
     symptoms: tuple[Symptom, ...] = ()
     """At most one of each type, the worst first."""
+    finding: FoundCause | None = None
+    """None for a race that did not break."""
     doubts: tuple[str, ...] = ()
     """Kinds and texts of the doubts about its keyspace."""
 
@@ -77,7 +108,14 @@ class BatchFacts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as progress.jsonl holds them."""
-        races = [document_of(race) | {"symptoms": [document_of(one) for one in race.symptoms]} for race in self.races]
+        races = [
+            document_of(race)
+            | {
+                "symptoms": [document_of(one) for one in race.symptoms],
+                "finding": None if race.finding is None else document_of(race.finding),
+            }
+            for race in self.races
+        ]
         return document_of(self) | {"races": races, "at_large": [document_of(one) for one in self.at_large]}
 
     @classmethod
@@ -107,18 +145,26 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         )
     summary = read_summary(store)
     by_keyspace, at_large = attributed(store, anomalies_of(finished.verdict))
+    by_keyspace = {
+        keyspace: [one for one in some if not one.objects or keyspace in map(keyspace_of, one.objects)]
+        for keyspace, some in by_keyspace.items()
+    }
     acknowledged = _acknowledged(store)
+    causes = {keyspace: finding for finding in summary.findings for keyspace in finding.races}
     races = []
     for race in store.read_analysis("races").to_pylist():
         keyspace = race["keyspace"]
         about = [doubt for one in summary.checkers for doubt in one.doubts_about({keyspace})]
+        cause = causes.get(keyspace)
+        symptoms = _symptoms(by_keyspace.get(keyspace, ()), cause)
         races.append(
             RaceFacts(
                 cell=race["variant"],
                 keyspace=keyspace,
                 statements=tuple(text for side in race["sides"] for text in side),
                 acknowledged=acknowledged.get(keyspace, 0),
-                symptoms=_symptoms(by_keyspace.get(keyspace, ())),
+                symptoms=symptoms,
+                finding=None if cause is None or not symptoms else _found(cause),
                 doubts=tuple(dict.fromkeys(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in about)),
             )
         )
@@ -128,9 +174,37 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         error=summary.error or "",
         seconds=round(seconds, 1),
         command=finished.plan.command(),
-        races=tuple(races),
+        races=tuple(without_consequences(races)),
         at_large=_symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
         doubts=tuple(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in doubts_at_large(summary)),
+    )
+
+
+def without_consequences(races: Sequence[RaceFacts]) -> Iterator[RaceFacts]:
+    """Put in doubt each race that shows nothing but what an earlier race may have brought over its cluster.
+
+    `races` are those of one cluster, in the order in which they began.
+    """
+    left: str | None = None
+    for race in races:
+        types = {symptom.type for symptom in race.symptoms}
+        if left is not None and types and types <= _SPREADS:
+            doubt = f"undecided: {', '.join(sorted(types))}, after {left} left what nodes cannot load on this cluster"
+            yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))
+        else:
+            yield race
+        if left is None and types & _LEAVES:
+            left = race.cell
+
+
+def _found(finding: Finding) -> FoundCause:
+    known = finding.known
+    return FoundCause(
+        id=finding.id,
+        title=title_of(finding),
+        tickets=() if known is None else known.tickets,
+        page=None if known is None else known.page,
+        known=known is not None,
     )
 
 
@@ -139,8 +213,10 @@ def _everywhere(by_keyspace: Mapping[str, Sequence[Anomaly]]) -> frozenset[str]:
     return frozenset(one.type for some in by_keyspace.values() for one in some)
 
 
-def _symptoms(anomalies: Sequence[Anomaly]) -> tuple[Symptom, ...]:
-    worst_first = sorted(anomalies, key=lambda one: (-prominence_of(one.type), one.type))
+def _symptoms(anomalies: Sequence[Anomaly], cause: Finding | None = None) -> tuple[Symptom, ...]:
+    """List one symptom of each type, the worst first: in the order of their finding, if they have one."""
+    order = {symptom.type: place for place, symptom in enumerate(() if cause is None else reversed(cause.symptoms))}
+    worst_first = sorted(anomalies, key=lambda one: (-order.get(one.type, -1), -prominence_of(one.type), one.type))
     first = {one.type: one for one in reversed(worst_first)}
     found = [first[name] for name in dict.fromkeys(one.type for one in worst_first)]
     return tuple(
@@ -166,4 +242,7 @@ def _acknowledged(store: Store) -> dict[str, int]:
 
 def _race(document: Mapping[str, Any]) -> RaceFacts:
     texts = {name: tuple(document[name]) for name in ("statements", "doubts")}
-    return RaceFacts(**{**document, **texts, "symptoms": tuple(Symptom(**one) for one in document["symptoms"])})
+    symptoms = tuple(Symptom(**one) for one in document["symptoms"])
+    found = document.get("finding")
+    finding = None if found is None else FoundCause(**{**found, "tickets": tuple(found["tickets"])})
+    return RaceFacts(**{**document, **texts, "symptoms": symptoms, "finding": finding})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from schemaquake.results.grid.page import GridState, headline_of, relation_in_words
+from schemaquake.results.grid.page import GridState, describe_cause_standing, headline_of, relation_in_words
 from schemaquake.results.grid.tally import WORST_FIRST, GridCell, differences
 from schemaquake.results.report.markdown import code_block, code_span, escaped
 from schemaquake.results.wording import system_name
@@ -53,14 +53,15 @@ def _states(state: GridState) -> str:
 def _broken(cells: Iterable[GridCell]) -> str:
     rows = [
         f"| {code_span(cell.pair[0])} | {code_span(cell.pair[1])} | {escaped(relation_in_words(cell.relation))} "
-        f"| {cell.mode} | {cell.broken}/{cell.tried} | {', '.join(code_span(kind) for kind, _ in cell.anomalies)} |"
+        f"| {cell.mode} | {cell.broken}/{cell.tried} | {', '.join(code_span(kind) for kind, _ in cell.anomalies)} "
+        f"| {escaped('; '.join(f'{one.id}, {describe_cause_standing(one)}' for one in cell.findings))} |"
         for cell in cells
     ]
     if not rows:
         return "Nothing."
     head = [
-        "| statement | statement | objects | mode | broke | anomalies, the worst first |",
-        "|---|---|---|---|---|---|",
+        "| statement | statement | objects | mode | broke | anomalies, the worst first | finding |",
+        "|---|---|---|---|---|---|---|",
     ]
     return "\n".join([*head, *rows])
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from schemaquake.results.grid.facts import FoundCause
 from schemaquake.results.grid.plan import GridPlan
 from schemaquake.results.grid.tally import MARKS, STYLES, WORST_FIRST, GridCell, State, differences
 from schemaquake.results.report.html import render
 from schemaquake.results.wording import counted, length_of_time, system_name
 from schemaquake.workloads.statements.description import DATA, LEFT_OUT, SCHEMA
 
-__all__ = ["GridState", "headline_of", "relation_in_words", "render_grid_html"]
+__all__ = ["GridState", "describe_cause_standing", "headline_of", "relation_in_words", "render_grid_html"]
 
 _WORDS: Final[Mapping[State, str]] = {
     "broke": "broke",
@@ -60,6 +61,8 @@ class _CellView:
     """The relation of the two objects, in words."""
     figure: str
     command: str
+    findings: Sequence[tuple[str, str, str]]
+    """(id, title, standing) of each finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +119,14 @@ def render_grid_html(state: GridState) -> str:
 def headline_of(cells: Iterable[GridCell]) -> str:
     """Say in a sentence how many cells broke, of all that were tried, by system."""
     by_system: dict[str, Counter[str]] = {}
+    new: Counter[str] = Counter()
     for cell in cells:
+        new[cell.system] += cell.is_new
         if cell.tried or cell.doubtful:
             by_system.setdefault(cell.system, Counter())[cell.state] += 1
     said = [
         f"{system_name(system)}: {states['broke']} of {counted(states.total(), 'cell')} broke"
+        + (f", {counted(new[system], 'cell')} with a finding that is not known" if new[system] else "")
         for system, states in by_system.items()
     ]
     return "; ".join(said) + "." if said else "Nothing was raced yet."
@@ -218,7 +224,13 @@ def _view(cell: GridCell, seed: int) -> _CellView:
         relation=relation_in_words(cell.relation),
         figure=figure,
         command=cell.command(seed),
+        findings=[(one.id, one.title, describe_cause_standing(one)) for one in cell.findings],
     )
+
+
+def describe_cause_standing(finding: FoundCause) -> str:
+    """Say what is known of a finding: `known: CASSANDRA-18330`, or `new`."""
+    return f"known: {', '.join(finding.tickets) or 'no ticket yet'}" if finding.known else "new"
 
 
 def relation_in_words(relation: str) -> str:

@@ -3,7 +3,8 @@
 Cells that were raced least come first, and among them those whose statements poisoned a cluster least often: many harmless
 races then share a cluster, and a poisonous one is the last that its cluster sees. Cells of one batch have been raced as often as each other, because the number of a
 race fixes its coordinators. A batch that showed an anomaly of a node or of the whole cluster, and no race that broke, is
-raced again in halves, until the cell to blame is alone. A cell that cannot be raced is not asked for again and again.
+raced again in halves, until the cell to blame is alone. A race that was not decided is no try and is raced again; a cell that cannot be
+raced, or is never decided, is not asked for again and again.
 """
 
 from __future__ import annotations
@@ -93,11 +94,14 @@ class GridSchedule:
         self.done.append(done)
         place: Place = (done.unit.system, done.unit.mode)
         raced = {race.cell: None for race in counted_races(done)}
+        undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
         self._raced.update(name for cell in raced for name in _statements(cell))
         if raced and len(raced) < len(done.unit.cells):
             self._poisoned.update(_statements(list(raced)[-1]))
         for name in done.unit.cells:
-            if name in raced:
+            if name in undecided:
+                self._failed[place, name] += 1
+            elif name in raced:
                 self._tried[place, name] += 1
             else:
                 self._failed[place, name] += not raced  # a batch that was cut short goes on where it ended

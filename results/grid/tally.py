@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from schemaquake.results.grid.facts import RaceFacts, Symptom
+from schemaquake.results.grid.facts import FoundCause, RaceFacts, Symptom
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import GridPlan
 from schemaquake.results.intervals import wilson
@@ -60,6 +60,9 @@ class GridCell:
     anomalies: tuple[tuple[str, int], ...] = ()
     """(type, races), the worst first."""
     worst: Symptom | None = None
+    """The worst symptom of the first race that broke, in the order of its finding."""
+    findings: tuple[FoundCause, ...] = ()
+    """The findings of the races that broke, each once."""
     statements: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
@@ -75,6 +78,11 @@ class GridCell:
     def relation(self) -> str:
         """The relation of their objects."""
         return self.name.rsplit("/", 1)[1]
+
+    @property
+    def is_new(self) -> bool:
+        """True if it broke and no finding of it is known."""
+        return bool(self.findings) and not any(one.known for one in self.findings)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -132,6 +140,7 @@ def _cell(system: str, mode: Mode, name: str, races: Sequence[tuple[RaceFacts, s
         doubtful=len(races) - len(decided),
         anomalies=tuple(sorted(kinds.items(), key=lambda item: (order[item[0]], item[0]))),
         worst=broken[0][0].symptoms[0] if broken else None,
+        findings=tuple({race.finding.id: race.finding for race, _ in broken if race.finding is not None}.values()),
         statements=shown[0][0].statements if shown else (),
         doubts=tuple(dict.fromkeys(doubt for race, _ in races for doubt in race.doubts))[:3],
         runs=tuple(dict.fromkeys(run for _, run in shown if run is not None)),
@@ -177,6 +186,9 @@ CELLS: Final = pa.schema(
         ("high", pa.float64()),
         ("anomalies", pa.list_(pa.string())),  # types, the worst first
         ("statements", pa.list_(pa.string())),
+        ("findings", pa.list_(pa.string())),  # ids, as `schemaquake findings` has them
+        ("tickets", pa.list_(pa.string())),  # of the findings that are known
+        ("new", pa.bool_()),  # it broke, and the project's list of known findings has none of its findings
     ]
 )
 
@@ -199,6 +211,9 @@ def cells_table(cells: Sequence[GridCell]) -> pa.Table:
             "high": cell.interval[1],
             "anomalies": [kind for kind, _ in cell.anomalies],
             "statements": list(cell.statements),
+            "findings": [one.id for one in cell.findings],
+            "tickets": sorted({ticket for one in cell.findings for ticket in one.tickets}),
+            "new": cell.is_new,
         }
         for cell in cells
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schemaquake.results.grid.facts import BatchFacts, RaceFacts, Symptom
+from schemaquake.results.grid.facts import BatchFacts, FoundCause, RaceFacts, Symptom
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch, GridPlan
 
@@ -22,7 +22,9 @@ def symptom(name: str, words: str = "It is broken.") -> Symptom:
     return Symptom(type=name, title=f"{name}: k.t", explanation=words)
 
 
-def race(cell: str, *anomalies: str, acknowledged: int = 2, doubts: Sequence[str] = ()) -> RaceFacts:
+def race(
+    cell: str, *anomalies: str, acknowledged: int = 2, doubts: Sequence[str] = (), finding: FoundCause | None = None
+) -> RaceFacts:
     """Make the facts of one race."""
     return RaceFacts(
         cell=cell,
@@ -30,6 +32,7 @@ def race(cell: str, *anomalies: str, acknowledged: int = 2, doubts: Sequence[str
         statements=("DROP TYPE u", "CREATE TABLE t (k int)"),
         acknowledged=acknowledged,
         symptoms=tuple(map(symptom, anomalies)),
+        finding=finding,
         doubts=tuple(doubts),
     )
 

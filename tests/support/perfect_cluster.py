@@ -218,6 +218,8 @@ class PerfectCluster:
             return False
         if not all(column in table["columns"] for column in value["primary_key"]):
             return False
+        if any(kind == "static" for _, kind in table["columns"].values()):
+            return False
         self._ids += 1
         keyspace.views[value["name"]] = {**value, "id": self._id()}
         return True
@@ -333,7 +335,8 @@ def _view(view: Mapping[str, Any], keyspace: Keyspace) -> dict[str, Any]:
     base = keyspace.tables[view["base"]]
     key = view["primary_key"]
     kinds = {column: "clustering" if place else "partition_key" for place, column in enumerate(key)}
-    ordered = [*key, *(column for column in base["columns"] if column not in key)]
+    others = [name for name, (_, kind) in base["columns"].items() if name not in key and kind != "static"]
+    ordered = [*key, *others]  # a view has no static columns
     columns = {column: [base["columns"][column][0], kinds.get(column, "regular")] for column in ordered}
     where = " AND ".join(f"{column} IS NOT NULL" for column in key)
     options = {name: value for name, value in DEFAULTS.items() if name not in {"flags", "default_time_to_live"}}

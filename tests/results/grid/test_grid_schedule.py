@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
-from grids import NEW, OLD, finished, grid_plan
+from grids import NEW, OLD, finished, grid_plan, race
 
 from schemaquake.results.grid.facts import refused
 from schemaquake.results.grid.folder import DoneBatch
@@ -120,3 +121,19 @@ def test_a_grid_goes_on_where_it_ended() -> None:
     assert following is not None
     assert not set(following.cells) & set(batch.cells)
     assert following.number > batch.number
+
+
+def test_a_race_that_was_not_decided_is_no_try() -> None:
+    wanted = schedule(systems=(OLD,), tries=1, batch=2)
+    first = wanted.next()
+    assert first is not None
+    decided, doubtful = first.cells
+    races = (race(decided), race(doubtful, doubts=["undecided: after poison"]))
+    wanted.finished(DoneBatch(first, replace(finished(first).facts, races=races)))
+    later: Counter[str] = Counter()
+    while (batch := wanted.next()) is not None:
+        later.update(batch.cells)
+        races = tuple(race(cell, doubts=["unread"] if cell == doubtful else []) for cell in batch.cells)
+        wanted.finished(DoneBatch(batch, replace(finished(batch).facts, races=races)))
+    assert later[decided] == 0
+    assert later[doubtful] == 2, "it is given up after three"

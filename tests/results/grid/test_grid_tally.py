@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from grids import NEW, OLD, finished, grid_plan, race, symptom
 
-from schemaquake.results.grid.facts import BatchFacts
+from schemaquake.results.grid.facts import BatchFacts, FoundCause, RaceFacts, without_consequences
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, relation_in_words, render_grid_html
@@ -88,6 +88,64 @@ def test_facts_and_plans_are_read_back_as_they_were() -> None:
     assert BatchFacts.from_json(one.facts.to_json()) == one.facts
     assert Batch.from_json(one.unit.to_json()) == one.unit
     assert GridPlan.from_json(grid_plan().to_json()) == grid_plan()
+
+
+KNOWN = FoundCause(id="SQ-AAAAAAAA", title="A type goes", tickets=("CASSANDRA-18330",), page="bugs.md#b3", known=True)
+NEWS = FoundCause(id="SQ-BBBBBBBB", title="A table meets itself")
+
+
+def test_a_broken_cell_leads_to_its_findings() -> None:
+    races = [race(TYPE, "dangling-type", finding=KNOWN), race(TABLE, "lost-rows", finding=NEWS), race(WRITE)]
+    found = states(done(OLD, *races), done(OLD, race(TYPE, "dangling-type", finding=KNOWN)))
+    assert found[OLD, TYPE].findings == (KNOWN,)
+    assert [(name, found[OLD, name].is_new) for name in (TYPE, TABLE, WRITE)] == [
+        (TYPE, False),
+        (TABLE, True),
+        (WRITE, False),
+    ]
+    rows = {row["cell"]: row for row in cells_table(list(found.values())).to_pylist() if row["broken"]}
+    assert (rows[TYPE]["findings"], rows[TYPE]["tickets"], rows[TYPE]["new"]) == (
+        ["SQ-AAAAAAAA"],
+        ["CASSANDRA-18330"],
+        False,
+    )
+    state = page_state(done(OLD, *races))
+    for page in (render_grid_html(state), render_grid_markdown(state)):
+        assert "CASSANDRA-18330" in page
+        assert "SQ-BBBBBBBB" in page
+    facts = done(OLD, *races).facts
+    assert BatchFacts.from_json(facts.to_json()) == facts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decided"),
+    [
+        (["dangling-type"], ["memory-disk-divergence"], False),
+        (["headless-table", "lost-rows"], ["unreadable-table", "unexpected-log-error"], False),
+        (["memory-disk-divergence"], ["memory-disk-divergence"], False),
+        (["dangling-type"], ["memory-disk-divergence", "dangling-type"], True),
+        (["dangling-type"], ["lost-rows"], True),
+        (["lost-option"], ["memory-disk-divergence"], True),
+        ([], ["memory-disk-divergence"], True),
+        (["dangling-type"], [], True),
+    ],
+)
+def test_a_race_after_poison_is_in_doubt_if_it_shows_nothing_but_consequences(
+    before: list[str], after: list[str], *, decided: bool
+) -> None:
+    first, second, third = without_consequences([race(TYPE, *before), race(TABLE, *after), race(WRITE)])
+    assert [one.type for one in first.symptoms] == before
+    assert third == race(WRITE)
+    assert (not second.doubts) == decided
+    assert bool(second.symptoms) == (decided and bool(after))
+
+
+def test_facts_of_an_earlier_version_are_read() -> None:
+    document = finished(batch(), {TYPE: ["dangling-type"]}).facts.to_json()
+    for one in document["races"]:
+        del one["finding"]
+    races: tuple[RaceFacts, ...] = BatchFacts.from_json(document).races
+    assert [one.finding for one in races] == [None, None, None]
 
 
 def test_the_table_has_a_row_a_cell() -> None:
