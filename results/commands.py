@@ -84,6 +84,9 @@ def _run(
         typer.Option(help="kind of cluster (schemaquake list clusters), or the file of a deployed one: FILE.toml"),
     ] = "local",
     nodes: Annotated[int | None, typer.Option(help="number of nodes; a cluster file sets it", show_default="3")] = None,
+    spares: Annotated[
+        int, typer.Option(help="number of further nodes, prepared for topology nemeses to make them join")
+    ] = 0,
     mode: Mode = None,
     races: Races = None,
     first_race: Annotated[
@@ -140,6 +143,7 @@ def _run(
         cluster=choice.cluster,
         cluster_file=choice.cluster_file,
         nodes=choice.nodes,
+        spares=spares,
         seed=seed,
         time_limit_s=time_limit,
         rate=rate,

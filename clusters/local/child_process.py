@@ -74,6 +74,10 @@ class ChildProcess:
         self._child: subprocess.Popen[bytes] | None = None
         self._told_to_end = False
 
+    def relaunch_as(self, argv: Sequence[str]) -> None:
+        """Start the server with these arguments from now on."""
+        self._argv = argv
+
     def start(self) -> None:
         """Start the child and write down its pid and start time."""
         self._told_to_end = False

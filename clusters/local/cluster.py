@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.local import namespaces
-from schemaquake.clusters.local.node import Launch, local_node
+from schemaquake.clusters.local.node import Launch, local_node, prepare_to_join
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
-from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, tokens
+from schemaquake.clusters.nodes.topology_commands import TopologyCommands
+from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, token_at, tokens, tokens_between
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import StartTimeout
 from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.protocols import Boot, Connector
+from schemaquake.harness.model.topology import Attempt, TopologyVerb
 
 __all__ = ["LocalCluster"]
+
+
+def _places(
+    system: System, recipe: Recipe, names: Sequence[str], spares: Sequence[str], folder: Path
+) -> Mapping[str, Place]:
+    """Find the place of every node: its address, its token, whom it asks for others, and its folder.
+
+    Founders divide the ring evenly. The token of a spare lies in the middle of a founder's range.
+    """
+    addresses = [namespaces.address_of(number) for number in range(1, len(names) + len(spares) + 1)]
+    founders = addresses[: len(names)]
+    founding = tokens(recipe, len(names))
+    seeds = founders if system.start == "together" else founders[:1]
+    return {
+        name: Place(address=address, token=token, seeds=seeds, folder=folder / name)
+        for name, address, token in zip(
+            (*names, *spares), addresses, (*founding, *tokens_between(recipe, founding, len(spares))), strict=True
+        )
+    }
 
 
 class LocalCluster:
@@ -39,6 +61,7 @@ class LocalCluster:
         folder: Path,
         names: Sequence[str],
         start_timeout_s: float,
+        spares: Sequence[str] = (),
         skewable_clocks: bool = False,
         keep_data: bool = False,
         java_options: Sequence[str] | None = None,
@@ -47,7 +70,7 @@ class LocalCluster:
     ) -> None:
         """`java_options` replace those that use the startup archive; the boot that makes an archive has its own.
 
-        `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
+        `spares` are nodes that are prepared and not started. `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
         """
         self.system = system
         self.features = system.features
@@ -55,7 +78,7 @@ class LocalCluster:
         self._recipe = recipe
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
-        launch = Launch(
+        self._launch = Launch(
             recipe=recipe,
             java=java,
             class_path=class_path,
@@ -64,15 +87,14 @@ class LocalCluster:
             properties=properties or {},
             faketime=libfaketime.find_library() if skewable_clocks else None,
         )
-        addresses = [namespaces.address_of(number) for number in range(1, len(names) + 1)]
-        seeds = addresses if system.start == "together" else addresses[:1]
+        self._places = _places(system, recipe, names, spares, folder / "nodes")
         self.nodes: Sequence[ServerNode] = [
-            local_node(name, Place(address=address, token=token, seeds=seeds, folder=folder / "nodes" / name), launch)
-            for name, address, token in zip(names, addresses, tokens(recipe, len(names)), strict=True)
+            local_node(name, place, self._launch) for name, place in self._places.items()
         ]
-
+        self._founders = [node for node in self.nodes if node.name in names]
         cql = None if system.cql is None else CqlConnector(self._addresses(), CLIENT_PORTS[system.client], system.cql)
-        self._members = MemberReader(self.nodes, cql, system.membership)
+        self._members = MemberReader(self.nodes, cql, system.membership, spares=frozenset(spares))
+        self._changes = TopologyCommands(self.nodes, system, self._members)
         self._booted = False
 
     def _addresses(self) -> Mapping[str, str]:
@@ -92,17 +114,53 @@ class LocalCluster:
         for node in self.nodes:
             node.prepare()
         boots = boot_in_order(
-            self.nodes,
+            self._founders,
             first_alone=self.system.start == "first-alone",
             timeout_s=self._start_timeout_s,
             system=str(self.system),
         )
-        missing = self.await_whole([node.name for node in self.nodes], deadline_s=self._start_timeout_s)
+        missing = self.await_whole([node.name for node in self._founders], deadline_s=self._start_timeout_s)
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
-        run_on_first(self.nodes[0], self.system.after_first_boot(len(self.nodes)))
+        run_on_first(self.nodes[0], self.system.after_first_boot(len(self._founders)))
         self._booted = True
         return boots
+
+    # ── changes of the membership ────────────────────────────────────────────────────────────────────────────────────
+
+    def cannot(self, verb: TopologyVerb) -> str | None:
+        """Return why this system cannot be asked that; see `schemaquake.harness.model.topology.ChangesTopology`."""
+        return self._changes.cannot(verb)
+
+    def cannot_replace(self) -> str | None:
+        """Return why no node of this system can take a dead one's place; None if one can."""
+        return self._changes.cannot_replace()
+
+    def ask(
+        self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
+    ) -> Attempt:
+        """Ask node `on` for a change by nodetool. Raises ClusterError."""
+        return self._changes.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+
+    def join(self, node: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
+        """Start a node with an empty disk, which asks the nodes that run, and wait until it serves. Raises ClusterError."""
+        joining = self._changes.stopped(node)
+        seeds = [one.address for one in self.nodes if one.name not in {node, replacing} and one.state() == "running"]
+        token = None if replacing is not None else self._places[node].token
+        place = replace(self._places[node], seeds=seeds, token=token)
+        properties = {} if replacing is None else self._changes.replacing(replacing)
+        prepare_to_join(joining, place, self._launch, properties=properties)
+        return self._changes.await_joined(joining, properties, limit_s=limit_s)
+
+    def await_dead(self, node: str, *, limit_s: float) -> str | None:
+        """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
+        return self._changes.await_dead(node, limit_s=limit_s)
+
+    def token_at(self, fraction: float) -> str:
+        """Return the token that lies this far along the ring, from 0 to 1."""
+        return str(token_at(self._recipe, fraction))
+
+    # ── what others use ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def await_whole(self, names: Sequence[str], *, deadline_s: float) -> str | None:
         """Wait until each of these nodes takes all the others of them for alive. Return what is missing at the deadline, or None.

@@ -5,10 +5,11 @@ The node's folder holds its configuration, its data and one log for each start.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, command, tool_command, write_configuration
 from schemaquake.clusters.systems.recipe import Recipe
 
-__all__ = ["Launch", "drop_data", "local_node"]
+__all__ = ["Launch", "drop_data", "local_node", "prepare_to_join"]
 
 _POLL_S: Final = 0.1
 _SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "accord.journal", "tmp")
@@ -71,22 +72,12 @@ def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
     if launch.faketime is not None:
         clock = FaketimeClock(transport, folder=str(place.folder), library=str(launch.faketime), guarded=False)
         environment = {**environment, **clock.environment()}
-    server = command(
-        recipe,
-        place,
-        java=launch.java,
-        class_path=launch.class_path,
-        java_options=launch.java_options,
-        properties=launch.properties,
-    )
     printed = PrintedLog(place.folder)
     return ServerNode(
         name,
         ClientPort(address=place.address, port=CLIENT_PORTS[recipe.client], protocol_version=recipe.protocol_version),
         transport,
-        ChildProcess(
-            [*namespaces.in_namespace(name), *server], folder=place.folder, environment=environment, log=printed
-        ),
+        ChildProcess(_server(name, place, launch), folder=place.folder, environment=environment, log=printed),
         log=printed,
         folder=_ServerFolder(str(place.folder), place, launch),
         data=[str(place.folder / "data")],
@@ -95,6 +86,41 @@ def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
         nodetool=tool_command(recipe, place, java=launch.java, class_path=launch.class_path),
         poll_s=_POLL_S,
     )
+
+
+def prepare_to_join(node: ServerNode, place: Place, launch: Launch, *, properties: Mapping[str, str]) -> None:
+    """Empty the disk of a node that does not run, and have it join the cluster of `place.seeds` when it is started.
+
+    `properties` are those of its first start, with which it takes another node's place. They stay in its arguments, where
+    the server ignores them once it has joined.
+    """
+    recipe = launch.recipe
+    joining = replace(
+        launch,
+        settings={**recipe.joining_yaml, **launch.settings},
+        properties={
+            **{name: json.dumps(value) for name, value in recipe.joining_properties.items()},
+            **properties,
+            **launch.properties,
+        },
+    )
+    drop_data(place.folder)
+    node.folder = _ServerFolder(str(place.folder), place, joining)
+    node.folder.make()
+    assert isinstance(node.process, ChildProcess)
+    node.process.relaunch_as(_server(node.name, place, joining))
+
+
+def _server(name: str, place: Place, launch: Launch) -> list[str]:
+    server = command(
+        launch.recipe,
+        place,
+        java=launch.java,
+        class_path=launch.class_path,
+        java_options=launch.java_options,
+        properties=launch.properties,
+    )
+    return [*namespaces.in_namespace(name), *server]
 
 
 def drop_data(folder: Path) -> bool:

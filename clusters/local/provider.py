@@ -38,6 +38,7 @@ class LocalProvider:
 
     name = "local"
     takes_options = OPTIONS
+    prepares_spares = True
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Fetch the distribution, find a Java for it and check memory; write `local.json` for the enclosure to read.
@@ -46,7 +47,7 @@ class LocalProvider:
         """
         system = parse_system(plan.system)
         recipe = recipe_for(system)
-        _require_memory(plan.nodes * system.memory_mb)
+        _require_memory((plan.nodes + plan.spares) * system.memory_mb)
         java = find_java(*recipe.java)
         distribution = fetch(system.jars or system.version, distribution=plan.distribution)
         _require_disk(folder)
@@ -69,7 +70,7 @@ class LocalProvider:
         """Sum up the memory of all nodes and look up the features of the system's DDL. Raises PlanError."""
         system = parse_system(plan.system)
         recipe_for(system)
-        return Demands(memory_mb=plan.nodes * system.memory_mb, features=system.features)
+        return Demands(memory_mb=(plan.nodes + plan.spares) * system.memory_mb, features=system.features)
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """Build the command that puts the run's process into private namespaces."""
@@ -86,6 +87,7 @@ class LocalProvider:
             class_path=[Path(jar) for jar in document["class_path"]],
             folder=folder,
             names=plan.node_names,
+            spares=plan.spare_names,
             start_timeout_s=plan.start_timeout_s,
             skewable_clocks="clock" in means_needed(plan),
             keep_data=plan.keep_data,

@@ -47,6 +47,7 @@ class MemberReader:
         self._connector = connector
         self._membership = membership
         self._spares = spares
+        self._seen: dict[str, _Account] = {}
         self._were_members = {node.name for node in nodes if node.name not in spares}
 
     def planned(self) -> Mapping[str, Member]:
@@ -58,6 +59,7 @@ class MemberReader:
         if self._connector is None:
             return self.planned()
         accounts = {name: one for name, one in self._ask().items() if one is not None}
+        self._seen |= accounts
         if not accounts:
             raise ClusterError("no node answers that could list the members")
         members = {}
@@ -67,6 +69,11 @@ class MemberReader:
             members[node.name] = self._member(node, state, accounts.get(node.name))
         self._were_members |= {name for name, member in members.items() if member.state == "normal"}
         return members
+
+    def identity(self, node: str) -> tuple[str | None, tuple[str, ...]]:
+        """Return host id and tokens of the node as it named them when it last answered; (None, ()) if it never did."""
+        account = self._seen.get(node)
+        return (None, ()) if account is None else (account.host_id, account.tokens)
 
     def _ask(self) -> Mapping[str, _Account | None]:
         by_name = {node.name: node for node in self._nodes}

@@ -20,7 +20,9 @@ __all__ = [
     "Place",
     "command",
     "server_folders",
+    "token_at",
     "tokens",
+    "tokens_between",
     "tool_command",
     "write_configuration",
     "yaml",
@@ -41,7 +43,8 @@ class Place:
     """A node's place in the cluster: its address and token in the ring, whom it asks for others, and its folder."""
 
     address: str
-    token: int
+    token: int | None
+    """None: the server finds one, as a node does that takes another's place."""
     seeds: Sequence[str]
     folder: Path
 
@@ -50,6 +53,32 @@ def tokens(recipe: Recipe, count: int) -> Sequence[int]:
     """The tokens of `count` nodes that divide the ring evenly."""
     first, length = _RINGS[recipe.ring]
     return [first + number * length // count for number in range(count)]
+
+
+def token_at(recipe: Recipe, fraction: float) -> int:
+    """Return the token that lies this far along the ring, from 0 to 1."""
+    first, length = _RINGS[recipe.ring]
+    return first + int(fraction * (length - 1))
+
+
+def tokens_between(recipe: Recipe, taken: Sequence[int], count: int) -> Sequence[int]:
+    """Choose `count` further tokens, each in the middle of the widest range that is left; the first of equals comes first."""
+    _, length = _RINGS[recipe.ring]
+    ring, chosen = sorted(taken), []
+    for _ in range(count):
+        widths = [
+            (later - earlier) % length or length for earlier, later in zip(ring, ring[1:] + ring[:1], strict=True)
+        ]
+        widest = max(widths)
+        place = widths.index(widest)
+        chosen.append(_wrapped(recipe, ring[place] + widest // 2))
+        ring = sorted([*ring, chosen[-1]])
+    return chosen
+
+
+def _wrapped(recipe: Recipe, token: int) -> int:
+    first, length = _RINGS[recipe.ring]
+    return first + (token - first) % length
 
 
 def server_folders(recipe: Recipe) -> Sequence[str]:
@@ -87,7 +116,7 @@ def yaml(recipe: Recipe, place: Place) -> Mapping[str, Any]:
         port: CLIENT_PORTS[recipe.client],
         "storage_port": _STORAGE_PORT,
         **seeds,
-        "initial_token": str(place.token),
+        **({} if place.token is None else {"initial_token": str(place.token)}),
         "data_file_directories": [str(place.folder / "data")],
     }
     for name in recipe.folders:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
@@ -68,6 +68,10 @@ class Recipe:
     jmx: Sequence[str]
     yaml: Mapping[str, Any]
     jvm: JavaOptions
+    joining_properties: Mapping[str, int | bool] = field(default_factory=dict)
+    """System properties, over those above, of a node that joins a cluster which serves."""
+    joining_yaml: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of its `cassandra.yaml`, over those above."""
 
 
 @cache
@@ -95,13 +99,13 @@ def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Colle
     mixed: dict[str, Any] = {"features": [*on_demand], "folders": [], "jmx": [], "properties": {}, "yaml": {}}
     ingredients = [*table["of"], *(name for feature, name in on_demand.items() if feature in wanted)]
     for part in (*(document["ingredient"][name] for name in ingredients), table):
-        for field, value in part.items():
-            if field in _JOINED:
-                mixed[field] = mixed[field] + value
-            elif field in _MERGED:
-                mixed[field] = mixed[field] | value
+        for key, value in part.items():
+            if key in _JOINED:
+                mixed[key] = mixed[key] + value
+            elif key in _MERGED:
+                mixed[key] = mixed[key] | value
             else:
-                mixed[field] = value
+                mixed[key] = value
     first, last = mixed["java"]
     return Recipe(
         name=mixed["name"],
@@ -125,6 +129,8 @@ def _recipe(table: Mapping[str, Any], document: Mapping[str, Any], wanted: Colle
         jmx=tuple(mixed["jmx"]),
         yaml=mixed["yaml"],
         jvm=JavaOptions(**{**document["jvm"], **({"heap": mixed["heap"]} if "heap" in mixed else {})}),
+        joining_properties=document["joining"]["properties"],
+        joining_yaml=document["joining"]["yaml"],
     )
 
 

@@ -5,9 +5,11 @@ The caller carries them out with nodetool on a node, and takes addresses, tokens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+
+from schemaquake.harness.model.topology import TopologyVerb
 
 __all__ = ["NamedBy", "ToolCommand", "Topology"]
 
@@ -43,6 +45,24 @@ class Topology:
     """How that setting names the dead node."""
     can_assassinate: bool
     """True where a dead node can be made forgotten without streaming its data."""
+    verbs: Mapping[TopologyVerb, str] = field(default_factory=dict)
+    """nodetool's words for what has no method here; `{}` stands for the argument."""
+    refusals: Sequence[str] = ()
+    """Regular expressions of answers which prove that nothing was changed."""
+
+    def commands(self, verb: TopologyVerb, argument: str | None) -> Sequence[ToolCommand]:
+        """Return what is to be carried out for a change, in order; empty where the system has no such command."""
+        match verb:
+            case "decommission":
+                return self.decommission()
+            case "remove":
+                return self.remove(argument or "")
+            case "assassinate":
+                return self.assassinate(argument or "")
+        words = self.verbs.get(verb)
+        if words is None:
+            return ()
+        return (ToolCommand(arguments=tuple(words.format(argument or "").split()), limit_s=_STREAMING_LIMIT_S),)
 
     def decommission(self) -> Sequence[ToolCommand]:
         """Have the node on which it is carried out hand over its data and leave."""

@@ -370,8 +370,8 @@ class FaultExecutor:
         that each spare a majority must not take one down together, so that what a run does to its cluster is what was
         asked of it.
         """
-        if gone := [name for name in fault.nodes if self._is_gone(name)]:
-            return f"{', '.join(gone)} is no member of the cluster"
+        if reason := self._aims_at_the_gone(nemesis, fault):
+            return reason
         if (limit := self._over_limit(nemesis, fault)) is not None:
             return limit
         disturbed = _disturbs(nemesis)
@@ -389,6 +389,17 @@ class FaultExecutor:
             if node.name in fault.nodes and (reason := _not_running(node)) is not None:
                 return reason
         return None
+
+    def _aims_at_the_gone(self, nemesis: Nemesis, fault: Fault) -> str | None:
+        """Return why nothing can be injected into nodes that have left, or None.
+
+        A fault of processes must not touch a server that is to stay down; one of the network or of clocks does no harm
+        there, and is wanted for the sake of the others.
+        """
+        gone = [name for name in fault.nodes if self._is_gone(name)]
+        if not gone or (_disturbs(nemesis) != _PROCESS and len(gone) < len(fault.nodes)):
+            return None
+        return f"{', '.join(gone)} is no member of the cluster"
 
     def _over_limit(self, nemesis: Nemesis, fault: Fault) -> str | None:
         """Return why the owner's limit of nodes that are down at once keeps this fault from being injected now, or None."""
@@ -604,10 +615,13 @@ class FaultSchedule:
                     for left in operations[position:]:
                         topology.skip(left, _NO_TIME)
                     return
-                if self._elapsed_s() >= operation.ends_s:
-                    topology.skip(operation, "the one before it took until after this one should have begun")
-                else:
-                    topology.carry_out(nemesis, operation)
+                with topology.turn(operation):
+                    if self._elapsed_s() >= operation.ends_s:
+                        topology.skip(operation, "the one before it took until after this one should have begun")
+                    elif (reason := topology.obstacle(nemesis, operation)) is not None:
+                        topology.skip(operation, reason)
+                    else:
+                        topology.carry_out(nemesis, operation)
         except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
             self._give_up(nemesis, error)
         except SystemExit as error:  # as above

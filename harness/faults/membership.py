@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from schemaquake.harness.errors import ClusterError
@@ -123,6 +124,18 @@ class TopologyOperations:
     note: OperationNote
     changed: Callable[[], None] = _unnoticed
     """Called after each operation, when the roster was read again."""
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+
+    def turn(self, operation: Fault) -> AbstractContextManager[object]:
+        """Return what is held while the operation goes on: one at a time, but for those whose parameter `overlaps` is true."""
+        return nullcontext() if operation.parameters.get("overlaps") is True else self._turn
+
+    def obstacle(self, nemesis: TopologyNemesis, operation: Fault) -> str | None:
+        """Return why this operation should not begin now, or None: a node cannot leave twice."""
+        states = self.roster.states
+        leaving = [name for name, state in nemesis.becomes(operation).items() if state in GONE]
+        gone = [name for name in leaving if states.get(name, "normal") in GONE]
+        return f"{', '.join(gone)} is no member of the cluster" if gone else None
 
     def carry_out(self, nemesis: TopologyNemesis, operation: Fault) -> Completion:
         """Begin the operation, wait for its outcome, and record both. What the nemesis raises is an unknown outcome."""

@@ -16,7 +16,16 @@ from schemaquake.harness.faults.executor import compose
 from schemaquake.harness.faults.requests import requested_faults
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Boot, Executed, Fault, Nemesis, Undo, Undoable, UndoVerb
+from schemaquake.harness.model.protocols import (
+    Boot,
+    Executed,
+    Fault,
+    Nemesis,
+    TopologyNemesis,
+    Undo,
+    Undoable,
+    UndoVerb,
+)
 from schemaquake.harness.registry import load
 
 __all__ = ["RehearsedFault", "rehearse"]
@@ -59,7 +68,7 @@ def rehearse(plan: Plan, *, addresses: Mapping[str, str], undoing: Undoing) -> S
     `addresses` are the nodes' by name. Raises PlanError as the nemeses' schedules do.
     """
     context = plan.context(frozenset())
-    nemeses: dict[str, Nemesis] = {name: load("nemeses", name) for name in plan.nemeses}
+    nemeses: dict[str, Nemesis | TopologyNemesis] = {name: load("nemeses", name) for name in plan.nemeses}
     planned = [(nemeses[fault.nemesis], fault) for fault in compose(list(nemeses.values()), context)]
     requested = [
         (load("nemeses", request.nemesis), request.fault(id=len(planned) + number, ends_s=context.time_limit_s))
@@ -68,7 +77,11 @@ def rehearse(plan: Plan, *, addresses: Mapping[str, str], undoing: Undoing) -> S
     return [_rehearsed(nemesis, fault, addresses, undoing) for nemesis, fault in (*requested, *planned)]
 
 
-def _rehearsed(nemesis: Nemesis, fault: Fault, addresses: Mapping[str, str], undoing: Undoing) -> RehearsedFault:
+def _rehearsed(
+    nemesis: Nemesis | TopologyNemesis, fault: Fault, addresses: Mapping[str, str], undoing: Undoing
+) -> RehearsedFault:
+    if isinstance(nemesis, TopologyNemesis):
+        return _rehearsed_operation(fault)
     cluster = _Stage(addresses)
     incomplete = None
     try:
@@ -84,6 +97,20 @@ def _rehearsed(nemesis: Nemesis, fault: Fault, addresses: Mapping[str, str], und
         injected={node.name: tuple(node.lines) for node in cluster.nodes if node.lines},
         undone=dict(_undone(nemesis, fault, _Stage(addresses), undoing)),
         incomplete=incomplete,
+    )
+
+
+def _rehearsed_operation(operation: Fault) -> RehearsedFault:
+    """Describe an operation on the topology, whose commands follow from what the cluster answers."""
+    return RehearsedFault(
+        nemesis=operation.nemesis,
+        begins_s=operation.begins_s,
+        ends_s=operation.ends_s,
+        nodes=operation.nodes,
+        parameters=operation.parameters,
+        injected={},
+        undone={},
+        incomplete="an operation on the topology: its commands follow from what the cluster answers",
     )
 
 

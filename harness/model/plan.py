@@ -45,6 +45,8 @@ class Plan:
     cluster_file: Path | None = None
     """The file of a deployed cluster: its system, access and allowed faults; `cluster` is then its provider."""
     nodes: int = 3
+    spares: int = 0
+    """Nodes that are prepared beside `nodes` and are no members when the run begins; nemeses may make them join."""
     nemeses: tuple[str, ...] = ()
     seed: int = 1
     time_limit_s: float = 60
@@ -71,6 +73,7 @@ class Plan:
                 raise PlanError(f"{_option(name)} must be a number, not {getattr(self, name)}")
         for name, least in (
             ("nodes", 1),
+            ("spares", 0),
             ("time_limit_s", 0),
             ("settle_limit_s", 0),
             ("start_timeout_s", 1),
@@ -86,6 +89,10 @@ class Plan:
         prefix, factor = self.keyspace_prefix, self.replication_factor
         return (
             (self.nodes > _NODES_MAX, f"--nodes must be at most {_NODES_MAX}, not {self.nodes}"),
+            (
+                self.nodes + self.spares > _NODES_MAX,
+                f"--nodes and --spares must be at most {_NODES_MAX} together, not {self.nodes + self.spares}",
+            ),
             (not -(2**63) <= self.seed < 2**63, f"--seed must fit into 64 bits, not {self.seed}"),
             (not self.workloads, "no workload: name at least one with --workload (schemaquake list workloads)"),
             (
@@ -115,11 +122,17 @@ class Plan:
         """The nodes' names, n1, n2, … as in Jepsen."""
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
+    @property
+    def spare_names(self) -> tuple[str, ...]:
+        """The spares' names, counted on from the nodes'."""
+        return tuple(f"n{number}" for number in range(self.nodes + 1, self.nodes + self.spares + 1))
+
     def context(self, features: frozenset[str]) -> Context:
         """Return the facts that workloads and nemeses may use."""
         return Context(
             seed=self.seed,
             nodes=self.node_names,
+            spares=self.spare_names,
             workloads=self.workloads,
             replication_factor=self.replication_factor or min(3, self.nodes),
             keyspace_prefix=self.keyspace_prefix,
@@ -153,6 +166,8 @@ class Plan:
         shorthands = self._shorthands()
         if self.nodes != defaults["nodes"]:
             argv += ["--nodes", str(self.nodes)]
+        if self.spares:
+            argv += ["--spares", str(self.spares)]
         argv += [word for name, text in shorthands.items() if text != _TRUE for word in (f"--{name}", text)]
         for name in (
             "time_limit_s",

@@ -51,6 +51,7 @@ __all__ = [
     "OwnLack",
     "OwnersLimits",
     "Phase",
+    "PreparesSpares",
     "Provider",
     "Rehearsal",
     "Rehearsing",
@@ -273,6 +274,13 @@ class MemberListing(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparesSpares(Protocol):
+    """A provider that can prepare nodes which are no members when the run begins (`--spares`)."""
+
+    prepares_spares: bool
+
+
 class Provider(Protocol):
     """A kind of cluster (`--cluster NAME`), before there is one."""
 
@@ -461,7 +469,11 @@ class TopologyNemesis(Protocol):
     name: str
 
     def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
-        """Plan every operation of the run; see `Nemesis.schedule`. An operation begins at `begins_s` or, if the one before it takes long, until `ends_s`."""
+        """Plan every operation of the run; see `Nemesis.schedule`.
+
+        An operation begins at `begins_s` or, if one before it takes long, until `ends_s`. Operations of one run follow one
+        another, but for those whose parameter `overlaps` is true.
+        """
         ...
 
     def becomes(self, operation: Fault) -> Mapping[str, MemberState]:

@@ -23,7 +23,7 @@ import orjson
 import schemaquake
 from schemaquake.harness.errors import DamagedFile, ExitCode, HistoryError, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
-from schemaquake.harness.model.protocols import Provider
+from schemaquake.harness.model.protocols import PreparesSpares, Provider
 from schemaquake.harness.registry import load
 from schemaquake.harness.run_folder import mark_folder
 from schemaquake.harness.run_process import process_start_time
@@ -93,6 +93,10 @@ def execute(plan: Plan, folder: Path) -> Outcome:
     if len(set(plan.workloads)) != len(plan.workloads):
         raise PlanError("a workload is named twice")
     plan.check_options()
+    if plan.spares and not isinstance(provider, PreparesSpares):
+        raise PlanError(
+            f'--spares {plan.spares}: --cluster {plan.cluster} can prepare no spares; "--cluster local" can'
+        )
     mark_folder(folder, schemaquake.__version__)
     (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
     if plan.cluster_file is not None:

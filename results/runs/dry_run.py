@@ -26,7 +26,7 @@ def dry_run(plan: Plan) -> Sequence[RehearsedFault]:
         stage = provider.rehearsal(plan)
         return rehearse(plan, addresses=stage.addresses, undoing=stage.undoing)
     # Nodes that are yet to be made have no addresses: those of examples (RFC 5737) stand for them.
-    names = plan.context(frozenset()).nodes
+    names = (*plan.node_names, *plan.spare_names)
     addresses = {name: f"192.0.2.{number}" for number, name in enumerate(names, 1)}
     return rehearse(plan, addresses=addresses, undoing=_unknown)
 

@@ -7,13 +7,47 @@ between them from their tickets: CASSANDRA-957 (replace a dead node, 1.0), CASSA
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from schemaquake.clusters.systems.topology import Topology
+from schemaquake.harness.model.topology import TopologyVerb
 
 __all__ = ["topology_of"]
 
+_REFUSALS: Final = (
+    "[Nn]ot enough live nodes to maintain replication factor",
+    "is alive and owns this ID",
+    "Other bootstrapping/leaving/moving nodes detected",
+    "Cannot replace a live node",
+)
+
+_VERBS: Final[Mapping[TopologyVerb, str]] = {
+    "move": "move -- {}",  # a token may be negative, and is no option
+    "repair": "repair -full {}",
+    "resume-join": "bootstrap resume",
+}
+
 _BY_LINE: Final = (
+    (
+        (6, 0),
+        Topology(
+            remove_verb="removenode",
+            removed_by="host-id",
+            replace_setting="cassandra.replace_address_first_boot",
+            replaced_by="address",
+            can_assassinate=True,
+            verbs={
+                **_VERBS,
+                "reconfigure": "cms reconfigure {}",
+                "abort-join": "abortbootstrap --ip {}",
+                "abort-leave": "abortdecommission",
+                "abort-move": "abortmove",
+                "abort-remove": "abortremovenode --node {}",
+            },
+            refusals=(*_REFUSALS, "Can not commit transformation: .INVALID."),
+        ),
+    ),
     (
         (2, 2),
         Topology(
@@ -22,6 +56,8 @@ _BY_LINE: Final = (
             replace_setting="cassandra.replace_address_first_boot",
             replaced_by="address",
             can_assassinate=True,
+            verbs=_VERBS,
+            refusals=_REFUSALS,
         ),
     ),
     (

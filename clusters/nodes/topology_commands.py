@@ -1,0 +1,148 @@
+"""Topology commands: changes of a cluster's membership, asked of its nodes by nodetool, and what the answers prove.
+
+An answer that the system's table of refusals knows proves that nothing was changed; any other failure leaves it open.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from schemaquake.clusters.nodes.members import MemberReader
+from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.ring import await_none_missing
+from schemaquake.clusters.systems.system import System
+from schemaquake.clusters.systems.topology import NamedBy, ToolCommand
+from schemaquake.harness.errors import ClusterError, NodeUnreachable
+from schemaquake.harness.model.membership import ChangeOutcome
+from schemaquake.harness.model.topology import Attempt, TopologyVerb
+
+__all__ = ["TopologyCommands"]
+
+_ANSWER_MOST: Final = 500
+_NAMED_BY: Final[Mapping[TopologyVerb, NamedBy]] = {"assassinate": "address", "abort-join": "address"}
+"""How a dead node is named where it is not as for its removal."""
+_STACK: Final = "-- StackTrace --"
+
+
+class TopologyCommands:
+    """The commands of one cluster, whose nodes are asked in the words of its system."""
+
+    def __init__(self, nodes: Sequence[ServerNode], system: System, members: MemberReader) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._system = system
+        self._members = members
+
+    def cannot(self, verb: TopologyVerb) -> str | None:
+        """Return why this system cannot be asked that; None if it can."""
+        if self._system.topology.commands(verb, "?"):
+            return None
+        return f"{self._system} has no command for it ({verb})"
+
+    def cannot_replace(self) -> str | None:
+        """Return why no node of this system can take a dead one's place; None if one can."""
+        if self._system.topology.replace_setting is None:
+            return f"no node of {self._system} can take another's place"
+        return None
+
+    def ask(self, verb: TopologyVerb, *, on: str, about: str | None, argument: str | None, limit_s: float) -> Attempt:
+        """Carry out what this change takes on node `on`, in order, and judge the answer. Raises ClusterError."""
+        topology = self._system.topology
+        if about is not None:
+            argument = self._name(about, _NAMED_BY.get(verb, topology.removed_by))
+        commands = topology.commands(verb, argument)
+        if not commands:
+            raise ClusterError(f"{self._system} has no command for it ({verb})")
+        began = time.monotonic()
+        attempt = None
+        for command in commands:
+            attempt = self._carry_out(command, on, limit_s - (time.monotonic() - began))
+            if attempt.outcome != "ok":
+                break
+        assert attempt is not None
+        return attempt
+
+    def stopped(self, name: str) -> ServerNode:
+        """Return a node that does not run. Raises ClusterError for one that does."""
+        node = self._nodes[name]
+        if node.state() != "stopped":
+            raise ClusterError(f"node {name} runs, so it cannot join")
+        return node
+
+    def replacing(self, dead: str) -> Mapping[str, str]:
+        """Return the properties with which a node takes this one's place. Raises ClusterError."""
+        topology = self._system.topology
+        if topology.replace_setting is None or topology.replaced_by is None:
+            raise ClusterError(f"no node of {self._system} can take another's place")
+        return {topology.replace_setting: self._name(dead, topology.replaced_by)}
+
+    def await_joined(self, node: ServerNode, properties: Mapping[str, str], *, limit_s: float) -> Attempt:
+        """Start a node that is to join, and wait until it serves clients, which it does not before it has joined."""
+        began = time.monotonic()
+        command = " ".join(["start", *(f"-D{name}={value}" for name, value in properties.items())])
+        node.start()
+        boot = node.await_serving(deadline_s=limit_s)
+        seconds = time.monotonic() - began
+        if boot.served:
+            return Attempt(outcome="ok", command=command, node=node.name, seconds=seconds)
+        said = boot.first_error or ""
+        return Attempt(
+            outcome=self._proves(said) if boot.ended else "info",
+            command=command,
+            node=node.name,
+            seconds=seconds,
+            answer=said[:_ANSWER_MOST],
+            timed_out=not boot.ended,
+        )
+
+    def await_dead(self, name: str, *, limit_s: float) -> str | None:
+        """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
+        dead = self._nodes[name]
+
+        def missing() -> Sequence[str]:
+            alive = []
+            for node in self._nodes.values():
+                with suppress(NodeUnreachable):
+                    if node is not dead and node.state() == "running" and node.answers():
+                        states = self._system.membership.liveness(node.log_text())
+                        if states.get(dead.address) == "UP":
+                            alive.append(f"{node.name} takes {name} for alive")
+            return alive
+
+        return await_none_missing(missing, deadline_s=limit_s, every_s=0.5)
+
+    def _name(self, node: str, named_by: NamedBy) -> str:
+        """Name a node as the system wants it named. Raises ClusterError if that was never learnt."""
+        if named_by == "address":
+            return self._nodes[node].address
+        host_id, tokens = self._members.identity(node)
+        found = host_id if named_by == "host-id" else next(iter(tokens), None)
+        if found is None:
+            raise ClusterError(f"the {named_by} of {node} was never learnt")
+        return found
+
+    def _carry_out(self, command: ToolCommand, on: str, limit_s: float) -> Attempt:
+        began = time.monotonic()
+        try:
+            done = self._nodes[on].nodetool(*command.arguments, timeout_s=max(1.0, limit_s))
+        except NodeUnreachable as error:
+            took = time.monotonic() - began
+            return Attempt(
+                outcome="info", command=str(command), node=on, seconds=took, answer=str(error), timed_out=True
+            )
+        said = f"{done.stdout}\n{done.stderr}".split(_STACK, maxsplit=1)[0].strip()[-_ANSWER_MOST:]
+        return Attempt(
+            outcome="ok" if done.exit_code == 0 else self._proves(said),
+            command=str(command),
+            node=on,
+            seconds=time.monotonic() - began,
+            answer=said,
+        )
+
+    def _proves(self, said: str) -> ChangeOutcome:
+        """Return `fail` for an answer that proves that nothing was changed, else `info`."""
+        known = any(re.search(refusal, said) for refusal in self._system.topology.refusals)
+        return "fail" if known else "info"

@@ -1,0 +1,99 @@
+"""Topology: what a cluster must be able to do for its membership to be changed, and what one attempt at a change came to.
+
+Topology nemeses (`schemaquake.harness.model.protocols.TopologyNemesis`) act through these verbs alone; how a system says
+each of them is the cluster's affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from schemaquake.harness.model.membership import ChangeOutcome
+from schemaquake.harness.model.operation import JSON
+
+__all__ = ["Attempt", "ChangesTopology", "TopologyVerb"]
+
+TopologyVerb: TypeAlias = Literal[
+    "decommission",
+    "remove",
+    "assassinate",
+    "move",
+    "repair",
+    "reconfigure",
+    "resume-join",
+    "abort-join",
+    "abort-leave",
+    "abort-move",
+    "abort-remove",
+]
+"""Requests to one node.
+
+`decommission`: leave. `remove`, `assassinate`: take a dead node out, with or without its data copied. `move`: take another
+token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata. The others end, or go on
+with, what an earlier attempt left half done.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt at a change. `fail` only if the answer proves that nothing was changed."""
+
+    outcome: ChangeOutcome
+    command: str
+    """The request as an operator types it."""
+    node: str
+    """The node that was asked."""
+    seconds: float
+    answer: str = ""
+    """The end of what the node said."""
+    timed_out: bool = False
+    """True if it had not ended at its limit."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the attempt as an operation's value holds it."""
+        return {
+            "outcome": self.outcome,
+            "command": self.command,
+            "node": self.node,
+            "seconds": round(self.seconds, 3),
+            "answer": self.answer,
+            "timed_out": self.timed_out,
+        }
+
+
+@runtime_checkable
+class ChangesTopology(Protocol):
+    """A cluster whose membership the harness can change."""
+
+    def cannot(self, verb: TopologyVerb) -> str | None:
+        """Return why this system cannot be asked that, as a sentence; None if it can. `join` itself it always can."""
+        ...
+
+    def cannot_replace(self) -> str | None:
+        """Return why no node of this system can take a dead one's place; None if one can."""
+        ...
+
+    def ask(
+        self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
+    ) -> Attempt:
+        """Ask node `on` for a change, and wait for its answer for at most `limit_s`. `about` is the dead node it concerns.
+
+        Raises ClusterError if the system cannot be asked that, or the dead node's identity was never learnt.
+        """
+        ...
+
+    def join(self, node: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
+        """Start a node with an empty disk, as an operator adds one, and wait until it serves.
+
+        `replacing` is the dead node whose place it takes, which may be itself. Raises ClusterError for a node that runs.
+        """
+        ...
+
+    def await_dead(self, node: str, *, limit_s: float) -> str | None:
+        """Wait until every other node that runs takes this one for dead. Return who does not at the deadline, or None."""
+        ...
+
+    def token_at(self, fraction: float) -> str:
+        """Return the token that lies this far along the ring, from 0 to 1."""
+        ...

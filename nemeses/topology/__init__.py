@@ -1,0 +1,1 @@
+"""Changes of the cluster's membership: operations with an outcome, which nothing undoes."""

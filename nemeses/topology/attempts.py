@@ -1,0 +1,104 @@
+"""Attempts: one operation on the topology, tried again or ended as an operator would when it fails.
+
+The outcome of an operation is `ok` if an attempt was acknowledged, `fail` if the first answer proves that nothing was
+changed or an abort was acknowledged, and `info` otherwise. Its value is
+`{"attempts": [attempt, …], "after_failure": word, "seconds"}`, with what the operation itself adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from schemaquake.harness.errors import ClusterError, PlanError
+from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing
+from schemaquake.harness.model.topology import Attempt, ChangesTopology, TopologyVerb
+from schemaquake.harness.wait import pause_for
+
+__all__ = ["Recovery", "changing", "lacks", "refused", "some_other", "try_out"]
+
+_PAUSE_S: Final = 5.0
+"""The time between a failure and what is done about it, in which a fault may end or gossip may spread."""
+_RETRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The ways to go on when an attempt failed; one that is None does not exist."""
+
+    retry: Callable[[], Attempt] | None = None
+    resume: Callable[[], Attempt] | None = None
+    abort: Callable[[], Attempt] | None = None
+
+    def way(self, name: str) -> Callable[[], Attempt]:
+        """Return the way of that name, or to try again where there is none."""
+        way = {"resume": self.resume, "abort": self.abort}.get(name) or self.retry
+        assert way is not None
+        return way
+
+
+def changing(cluster: Cluster) -> ChangesTopology:
+    """Return the cluster as one whose membership can be changed. Raises PlanError for any other."""
+    if not isinstance(cluster, ChangesTopology):
+        raise PlanError("the membership of this cluster cannot be changed")
+    return cluster
+
+
+def lacks(cluster: Cluster, *verbs: TopologyVerb, replaces: bool = False) -> str | None:
+    """Say why the cluster cannot be asked for any of these, as `OwnLack` does; None if it can."""
+    if not isinstance(cluster, ChangesTopology):
+        return "the membership of this cluster cannot be changed"
+    if replaces and (reason := cluster.cannot_replace()) is not None:
+        return reason
+    return next((reason for verb in verbs if (reason := cluster.cannot(verb)) is not None), None)
+
+
+def some_other(cluster: Cluster, *names: str) -> str:
+    """Return the first node that serves and is none of these, as the one to be asked. Raises ClusterError."""
+    listed = cluster.members() if isinstance(cluster, MemberListing) else {}
+    states = {name: member.state for name, member in listed.items()}
+    for node in cluster.nodes:
+        is_member = states.get(node.name, "normal") in {"normal", "leaving"}
+        if node.name not in names and is_member and node.state() == "running":
+            return node.name
+    raise ClusterError(f"no node but {', '.join(names)} runs that could be asked")
+
+
+def refused(reason: str) -> Completion:
+    """Return the completion of an operation that was not asked for, because the cluster is not as it was planned to be."""
+    return Completion(type="fail", value={"attempts": []}, error=f"NotAsked: {reason}")
+
+
+def try_out(
+    operation: Fault, begin: Callable[[], Attempt], recovery: Recovery, *, more: Mapping[str, JSON] | None = None
+) -> Completion:
+    """Make the first attempt, and what the operation's `after_failure` says as long as its outcome is unknown."""
+    way = str(operation.parameters.get("after_failure", "retry"))
+    attempts = [begin()]
+    outcome = attempts[0].outcome
+    if outcome == "info":
+        act = recovery.way(way)
+        for _ in range(_RETRIES):
+            pause_for(_PAUSE_S)
+            attempts.append(act())
+            if attempts[-1].outcome != "info":
+                break
+        outcome = "info"
+        if attempts[-1].outcome == "ok":
+            outcome = "fail" if act == recovery.abort else "ok"
+    value = {
+        "attempts": [attempt.to_json() for attempt in attempts],
+        "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
+        **(more or {}),
+    }
+    last = attempts[-1]
+    error = None if outcome == "ok" else f"{_name_of(last)}: {last.answer or last.command}"
+    return Completion(type=outcome, value=value, error=error)
+
+
+def _name_of(attempt: Attempt) -> str:
+    if attempt.timed_out:
+        return "TimedOut"
+    return "Refused" if attempt.outcome == "fail" else "Failed" if attempt.outcome == "info" else "Aborted"

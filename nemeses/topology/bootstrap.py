@@ -1,0 +1,100 @@
+"""Bootstrap: a spare joins the cluster, takes a part of the ring, and has the rows of that part streamed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from schemaquake.harness.model.membership import MemberState
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.topology import Attempt
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.topology import standard_options as standard
+from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, refused, some_other, try_out
+from schemaquake.nemeses.topology.planning import draw_recovery, planned, spare
+
+__all__ = ["Bootstrap", "join_again", "leave_half_joined"]
+
+_WAYS: Final = ("retry", "resume", "abort")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bootstrap:
+    """`--nemesis bootstrap --spares 1`; `-O bootstrap.node=n4`."""
+
+    name = "bootstrap"
+    needs = frozenset({"topology"})
+    options = standard.TopologyOptions()
+
+    node: str = standard.node("that joins, a spare")
+    begins_s: float = standard.at()
+    limit_s: float = standard.limit()
+    after_failure: str = standard.after_failure(_WAYS)
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Plan one bootstrap. Raises PlanError without spares."""
+        plan = configured(self, context)
+        return planned(
+            self.name,
+            context,
+            random,
+            nodes=(spare(context, plan.node, self.name, place=0),),
+            begins_s=plan.begins_s,
+            limit_s=plan.limit_s,
+            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
+        )
+
+    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
+        """Return that the node is a normal member afterwards."""
+        return {operation.nodes[0]: "normal"}
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Say why no node can join this cluster."""
+        return lacks(cluster)
+
+    def operate(self, cluster: Cluster, operation: Fault) -> Completion:
+        """Start the spare and wait until it serves, which it does when it has joined."""
+        name, limit_s = operation.nodes[0], float(operation.parameters["limit_s"])
+        if named(cluster, [name])[0].state() != "stopped":
+            return refused(f"{name} runs already")
+        return try_out(
+            operation,
+            lambda: changing(cluster).join(name, limit_s=limit_s),
+            Recovery(
+                retry=lambda: join_again(cluster, name, limit_s=limit_s),
+                resume=lambda: _resume(cluster, name, limit_s=limit_s),
+                abort=lambda: leave_half_joined(cluster, name, limit_s=limit_s),
+            ),
+        )
+
+
+def join_again(cluster: Cluster, name: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
+    """Begin anew with an empty disk, as after a joining node was lost."""
+    leave_half_joined(cluster, name, limit_s=limit_s)
+    return changing(cluster).join(name, replacing=replacing, limit_s=limit_s)
+
+
+def leave_half_joined(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:
+    """End the node that joins for good, and have the others forget it where they have to be told."""
+    named(cluster, [name])[0].kill()
+    change = changing(cluster)
+    if change.cannot("abort-join") is None:
+        return change.ask("abort-join", on=some_other(cluster, name), about=name, limit_s=limit_s)
+    return Attempt(outcome="ok", command="kill", node=name, seconds=0.0)
+
+
+def _resume(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:
+    """Have a node that runs go on with what it lacks; one that ended, or cannot, begins anew."""
+    change, node = changing(cluster), named(cluster, [name])[0]
+    if node.state() != "running" or change.cannot("resume-join") is not None:
+        return join_again(cluster, name, limit_s=limit_s)
+    asked = change.ask("resume-join", on=name, limit_s=limit_s)
+    if asked.outcome == "ok" and not node.await_serving(deadline_s=limit_s).served:
+        return Attempt(
+            outcome="info", command=asked.command, node=name, seconds=asked.seconds, answer="it does not serve"
+        )
+    return asked

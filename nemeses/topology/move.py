@@ -1,0 +1,79 @@
+"""Move: a node gives its part of the ring to its neighbour and takes another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from schemaquake.harness.model.membership import MemberState
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.options import option
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.topology import Attempt
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.topology import standard_options as standard
+from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, try_out
+from schemaquake.nemeses.topology.decommission import start_again
+from schemaquake.nemeses.topology.planning import ANY, draw_recovery, leaver, planned
+
+__all__ = ["Move"]
+
+_WAYS: Final = ("retry", "abort")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """`--nemesis move`; `-O move.token=4611686018427387904`."""
+
+    name = "move"
+    needs = frozenset({"topology"})
+    options = standard.TopologyOptions()
+
+    node: str = standard.node("that moves")
+    token: str = option(ANY, "its new token; `any`: the seed draws one")
+    begins_s: float = standard.at()
+    limit_s: float = standard.limit()
+    after_failure: str = standard.after_failure(_WAYS)
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Plan one move. Raises PlanError."""
+        plan = configured(self, context)
+        return planned(
+            self.name,
+            context,
+            random,
+            nodes=(leaver(context, plan.node, place=0),),
+            begins_s=plan.begins_s,
+            fraction=round(random.random(), 9),
+            token=plan.token,
+            limit_s=plan.limit_s,
+            after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
+        )
+
+    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
+        """Return that the node is a normal member afterwards, as it was."""
+        return {operation.nodes[0]: "normal"}
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Say why no node can move here."""
+        return lacks(cluster, "move")
+
+    def operate(self, cluster: Cluster, operation: Fault) -> Completion:
+        """Ask the node to move, and wait until it has. The value has the `token`."""
+        name, limit_s = operation.nodes[0], float(operation.parameters["limit_s"])
+        change = changing(cluster)
+        token = str(operation.parameters["token"])
+        if token == ANY:
+            token = change.token_at(float(operation.parameters["fraction"]))
+
+        def move() -> Attempt:
+            return change.ask("move", on=name, argument=token, limit_s=limit_s)
+
+        def stay() -> Attempt:
+            if change.cannot("abort-move") is None:
+                return change.ask("abort-move", on=name, limit_s=limit_s)
+            return start_again(cluster, name, limit_s=limit_s)
+
+        return try_out(operation, move, Recovery(retry=move, abort=stay), more={"token": token})

@@ -1,0 +1,82 @@
+"""Planning: which node an operation on the topology concerns, and when it begins.
+
+Nodes leave in an order that the seed fixes for all kinds of operations together, and each kind begins at another place of
+it, so that two kinds in one run seldom want the same node. The first node stays: others join by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model import options
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Context, Fault
+from schemaquake.nemeses.topology.standard_options import TopologyOptions
+
+__all__ = ["ANY", "draw_recovery", "leaver", "planned", "spare"]
+
+ANY: Final = "any"
+"""The value of an option that leaves the choice to the seed."""
+
+_BEGINS: Final = (0.1, 0.3)
+"""The part of the main phase in which an operation begins, so that there is time before and after it."""
+
+
+def leaver(context: Context, wanted: str, *, place: int) -> str:
+    """Return the node `wanted`, or, for `any`, the one at this place of the run's order. Raises PlanError."""
+    if wanted != ANY:
+        return _known(context, wanted)
+    order = list(context.nodes[1:])
+    if not order:
+        raise PlanError("a cluster of one node has none that could leave: use more --nodes")
+    context.random("topology", "leavers").shuffle(order)
+    return order[place % len(order)]
+
+
+def spare(context: Context, wanted: str, nemesis: str, *, place: int) -> str:
+    """Return the node `wanted`, or, for `any`, the spare of this number from the first on. Raises PlanError."""
+    if wanted != ANY:
+        return _known(context, wanted)
+    if not context.spares:
+        raise PlanError(f'nemesis "{nemesis}" needs a node that is no member yet: prepare one with --spares 1')
+    return context.spares[place % len(context.spares)]
+
+
+def draw_recovery(random: Random, ways: Sequence[str], wanted: str, nemesis: str) -> str:
+    """Draw what is done after a failure from the ways there are; `wanted` fixes it. Raises PlanError for an unknown one."""
+    if wanted == ANY:
+        return random.choice(ways)
+    if wanted not in ways:
+        raise PlanError(f"-O {nemesis}.after_failure={wanted}: {', '.join((ANY, *ways))}")
+    return wanted
+
+
+def planned(
+    nemesis: str, context: Context, random: Random, *, nodes: Sequence[str], begins_s: float, **parameters: JSON
+) -> list[Fault]:
+    """Plan one operation; it begins at `begins_s`, or at a drawn time if that is negative. Raises PlanError."""
+    if options.configured(TopologyOptions(), context.options).overlap:
+        parameters["overlaps"] = True
+    drawn = random.uniform(*_BEGINS) * context.time_limit_s
+    begins = drawn if begins_s < 0 else begins_s
+    if begins >= context.time_limit_s:
+        raise PlanError(f"-O {nemesis}.begins_s={begins:g}: the main phase ends at {context.time_limit_s:g} s")
+    return [
+        Fault(
+            id=0,
+            nemesis=nemesis,
+            begins_s=round(begins, 3),
+            ends_s=context.time_limit_s,
+            nodes=tuple(nodes),
+            parameters=parameters,
+        )
+    ]
+
+
+def _known(context: Context, name: str) -> str:
+    if name not in (*context.nodes, *context.spares):
+        raise PlanError(f'there is no node "{name}". Nodes: {", ".join((*context.nodes, *context.spares))}.')
+    return name

@@ -1,0 +1,99 @@
+"""Replacement: a node dies for good, and another one takes its place and its part of the ring.
+
+The other one is a spare, with an address of its own, or the same machine with a new disk at the same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.membership import MemberState
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.options import one_of, option
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.topology import Attempt
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.topology import standard_options as standard
+from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, refused, try_out
+from schemaquake.nemeses.topology.bootstrap import join_again
+from schemaquake.nemeses.topology.decommission import start_again
+from schemaquake.nemeses.topology.planning import ANY, leaver, planned, spare
+from schemaquake.nemeses.topology.removal import die
+
+__all__ = ["Replace"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replace:
+    """`--nemesis replace --spares 1`; `-O replace.address=same` needs no spare."""
+
+    name = "replace"
+    needs = frozenset({"topology", "signals"})
+    options = standard.TopologyOptions()
+
+    node: str = standard.node("that dies")
+    by: str = standard.node("that takes its place, a spare; not with `address=same`")
+    address: str = option(
+        ANY,
+        "`new`: a spare takes the place; `same`: the node itself, with an empty disk; `any`: the seed draws, without spares `same`",
+        parse=one_of("any", "new", "same"),
+    )
+    how: str = standard.how()
+    begins_s: float = standard.at()
+    limit_s: float = standard.limit()
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Plan one replacement. Raises PlanError."""
+        plan = configured(self, context)
+        drawn = random.choice(("new", "same")) if context.spares else "same"
+        address = drawn if plan.address == ANY else plan.address
+        dead = leaver(context, plan.node, place=1)
+        # The last spare, so that a bootstrap in the same run finds the first one free.
+        successor = dead if address == "same" else spare(context, plan.by, self.name, place=-1)
+        if address == "new" and successor == dead:
+            raise PlanError(f"-O replace.by={dead}: a node that takes its own place keeps its address")
+        return planned(
+            self.name,
+            context,
+            random,
+            nodes=(dead,) if successor == dead else (dead, successor),
+            begins_s=plan.begins_s,
+            address=address,
+            how=plan.how,
+            limit_s=plan.limit_s,
+            after_failure="retry",
+        )
+
+    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
+        """Return that the dead node is replaced and its successor a normal member afterwards."""
+        if len(operation.nodes) == 1:
+            return {operation.nodes[0]: "normal"}
+        dead, successor = operation.nodes
+        return {dead: "replaced", successor: "normal"}
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Say why no node can be replaced here."""
+        return lacks(cluster, replaces=True)
+
+    def operate(self, cluster: Cluster, operation: Fault) -> Completion:
+        """Take the node down, have it taken for dead, and have its successor join in its place."""
+        dead, successor = operation.nodes[0], operation.nodes[-1]
+        limit_s = float(operation.parameters["limit_s"])
+        if successor != dead and named(cluster, [successor])[0].state() != "stopped":
+            return refused(f"{successor} runs already")
+        alive = die(cluster, dead, str(operation.parameters["how"]))
+        if alive is not None:
+            start_again(cluster, dead, limit_s=limit_s)
+            return refused(f"{dead} was down, and still {alive}")
+
+        def join() -> Attempt:
+            return changing(cluster).join(successor, replacing=dead, limit_s=limit_s)
+
+        def again() -> Attempt:
+            return join_again(cluster, successor, replacing=dead, limit_s=limit_s)
+
+        return try_out(operation, join, Recovery(retry=again))

@@ -1,0 +1,94 @@
+"""Operations on the topology as the harness carries them out: one at a time, and none that makes no sense any more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from changing_cluster import ChangingCluster
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.faults.executor import FaultExecutor, FaultSkipped
+from schemaquake.harness.faults.ledger import Ledger
+from schemaquake.harness.faults.membership import Roster, TopologyOperations
+from schemaquake.harness.faults.rehearsal import rehearse
+from schemaquake.harness.model.membership import TopologyChange
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.registry import load
+from schemaquake.harness.run.runner import execute
+
+PLAN = {"system": "cassandra:5.0.9", "workloads": ("set",)}
+
+
+@pytest.fixture
+def operations(tmp_path):
+    cluster = ChangingCluster(("n1", "n2", "n3"), ("n4",))
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    roster = Roster(cluster)
+    yield TopologyOperations(cluster, roster, ledger, note=lambda *_arguments, **_named: None)
+    ledger.close()
+
+
+def operation(*nodes, nemesis="decommission", **parameters):
+    return Fault(id=0, nemesis=nemesis, begins_s=1, ends_s=9, nodes=nodes, parameters=parameters)
+
+
+def test_a_node_cannot_leave_twice(operations):
+    decommission = load("nemeses", "decommission")
+    assert operations.obstacle(decommission, operation("n2")) is None
+    operations.roster.note(1, TopologyChange(becomes={"n2": "left"}, outcome="ok"))
+    assert "n2" in operations.obstacle(decommission, operation("n2"))
+    assert operations.obstacle(decommission, operation("n3")) is None
+    assert operations.obstacle(load("nemeses", "bootstrap"), operation("n4", nemesis="bootstrap")) is None
+
+
+def test_operations_follow_one_another_unless_they_may_overlap(operations):
+    first = operations.turn(operation("n2"))
+    assert first is operations.turn(operation("n3"))
+    assert operations.turn(operation("n3", overlaps=True)) is not first
+
+
+@pytest.mark.parametrize(
+    ("disturbs", "nodes", "injected"),
+    [
+        ("process", ("n2",), False),
+        ("process", ("n1", "n2"), False),
+        ("packets", ("n1", "n2"), True),
+        ("packets", ("n2",), False),
+    ],
+)
+def test_a_fault_of_the_network_may_include_a_node_that_left(operations, disturbs, nodes, injected):
+    operations.roster.note(1, TopologyChange(becomes={"n2": "left"}, outcome="ok"))
+    nemesis = SimpleNamespace(name="some", disturbs=disturbs, inject=lambda *_: {}, heal=lambda *_: {})
+    executor = FaultExecutor(operations.cluster, operations.ledger, note=lambda *_: None, roster=operations.roster)
+    fault = operation(*nodes, nemesis="some")
+    if injected:
+        assert executor.inject(nemesis, fault) == {}
+    else:
+        with pytest.raises(FaultSkipped):
+            executor.inject(nemesis, fault)
+
+
+def test_a_cluster_that_prepares_no_spares_refuses_them(tmp_path):
+    with pytest.raises(PlanError, match="--spares"):
+        execute(Plan(**PLAN, cluster="docker", spares=1), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spares_are_numbered_after_the_nodes_and_typed_as_they_were():
+    plan = Plan(**PLAN, nodes=3, spares=2)
+    assert (plan.node_names, plan.spare_names) == (("n1", "n2", "n3"), ("n4", "n5"))
+    assert "--spares 2" in plan.command()
+    assert Plan.from_json(plan.to_json()) == plan
+    assert plan.context(frozenset()).spares == ("n4", "n5")
+    for wrong in (-1, 249):
+        with pytest.raises(PlanError, match="--spares"):
+            Plan(**PLAN, spares=wrong)
+
+
+def test_an_operation_is_rehearsed_without_commands():
+    plan = Plan(**PLAN, spares=1, nemeses=("bootstrap",))
+    (rehearsed,) = rehearse(plan, addresses={"n4": "192.0.2.4"}, undoing=lambda *_: [])
+    assert (rehearsed.nemesis, rehearsed.nodes, rehearsed.injected) == ("bootstrap", ("n4",), {})
+    assert rehearsed.incomplete is not None

@@ -1,0 +1,197 @@
+"""Operations on the topology: what is asked of which node, what is done after a failure, and what the outcome is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from changing_cluster import ChangingCluster
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.context import Context
+from schemaquake.harness.model.protocols import OwnLack, TopologyNemesis
+from schemaquake.harness.registry import load
+from schemaquake.nemeses.topology import attempts
+
+KINDS = ("bootstrap", "decommission", "removenode", "assassinate", "replace", "move", "cms-reconfigure")
+CONTEXT = Context(seed=7, nodes=("n1", "n2", "n3", "n4"), spares=("n5", "n6"), time_limit_s=100)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    monkeypatch.setattr(attempts, "pause_for", lambda _seconds: None)
+
+
+def planned(kind, *, seed=7, **options):
+    nemesis = load("nemeses", kind)
+    given = {f"{kind}.{name}": text for name, text in options.items()}
+    context = replace(CONTEXT, seed=seed, options=given)
+    (operation,) = nemesis.schedule(context, random=context.random("nemesis", kind))
+    return nemesis, operation
+
+
+def carried_out(kind, *, answers=(), lacks=(), taken_for_alive=False, **options):
+    nemesis, operation = planned(kind, **options)
+    cluster = ChangingCluster(
+        CONTEXT.nodes, CONTEXT.spares, answers=answers, lacks=lacks, taken_for_alive=taken_for_alive
+    )
+    return nemesis.operate(cluster, operation), cluster, operation
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_is_an_operation_that_is_ok_when_its_first_attempt_is(kind):
+    nemesis, operation = planned(kind)
+    assert isinstance(nemesis, TopologyNemesis)
+    assert isinstance(nemesis, OwnLack)
+    done, cluster, _ = carried_out(kind)
+    assert (done.type, done.error) == ("ok", None)
+    assert [one["outcome"] for one in done.value["attempts"]] == ["ok"]
+    assert len([verb for verb, *_ in cluster.asked if verb != "repair"]) == 1
+    assert 0 < operation.begins_s < operation.ends_s == 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_plans_the_same_operation_and_the_first_node_stays(kind):
+    for seed in range(40):
+        _, operation = planned(kind, seed=seed)
+        assert planned(kind, seed=seed)[1] == operation
+        assert "n1" not in operation.nodes
+
+
+def test_what_is_done_after_a_failure_is_a_choice_of_the_seed():
+    drawn = {planned("bootstrap", seed=seed)[1].parameters["after_failure"] for seed in range(40)}
+    assert drawn == {"retry", "resume", "abort"}
+    assert planned("bootstrap", after_failure="resume")[1].parameters["after_failure"] == "resume"
+    with pytest.raises(PlanError):
+        planned("bootstrap", after_failure="pray")
+
+
+def test_kinds_of_one_run_want_different_nodes():
+    for seed in range(20):
+        wanted = [planned(kind, seed=seed)[1].nodes[0] for kind in ("decommission", "removenode", "assassinate")]
+        assert len(set(wanted)) == 3
+
+
+@pytest.mark.parametrize("kind", ["decommission", "move", "cms-reconfigure"])
+def test_a_refusal_is_a_fail_and_nothing_follows(kind):
+    done, cluster, _ = carried_out(kind, answers=["fail"])
+    assert (done.type, done.error) == ("fail", "Refused: words")
+    assert len(cluster.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "way", "outcome", "verbs"),
+    [
+        (["info", "ok"], "retry", "ok", ["decommission"] * 2),
+        (["info", "info", "ok"], "retry", "ok", ["decommission"] * 3),
+        # Which attempt the refusal of the second speaks of, nobody knows.
+        (["info", "fail"], "retry", "info", ["decommission"] * 2),
+        (["info"] * 9, "retry", "info", ["decommission"] * 4),
+        (["info", "ok"], "abort", "fail", ["decommission", "abort-leave"]),
+        (["info", "info", "info", "info"], "abort", "info", ["decommission"] + ["abort-leave"] * 3),
+        (["info", "fail"], "abort", "info", ["decommission", "abort-leave"]),
+    ],
+)
+def test_a_failed_decommission_is_tried_again_or_aborted(answers, way, outcome, verbs):
+    done, cluster, _ = carried_out("decommission", answers=answers, after_failure=way)
+    assert done.type == outcome
+    assert [verb for verb, *_ in cluster.asked] == verbs
+
+
+def test_where_nothing_aborts_a_decommission_the_node_is_restarted():
+    done, cluster, operation = carried_out(
+        "decommission", answers=["info"], lacks=["abort-leave"], after_failure="abort"
+    )
+    assert done.type == "fail"
+    assert cluster.by_name[operation.nodes[0]].started == 1
+
+
+def test_a_failed_bootstrap_begins_anew_with_an_empty_disk():
+    done, cluster, _ = carried_out("bootstrap", answers=["info", "ok", "ok"], after_failure="retry")
+    assert done.type == "ok"
+    assert cluster.asked == [("join", "n5", None), ("abort-join", "n1", "n5"), ("join", "n5", None)]
+
+
+def test_an_aborted_bootstrap_leaves_no_server_behind():
+    done, cluster, _ = carried_out("bootstrap", answers=["info"], lacks=["abort-join"], after_failure="abort")
+    assert (done.type, cluster.by_name["n5"].state()) == ("fail", "stopped")
+
+
+def test_a_spare_that_runs_is_not_asked_to_join():
+    nemesis, operation = planned("bootstrap")
+    cluster = ChangingCluster((*CONTEXT.nodes, "n5"))
+    assert nemesis.operate(cluster, operation).type == "fail"
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(("kind", "verb"), [("removenode", "remove"), ("assassinate", "assassinate")])
+def test_a_node_is_taken_down_before_it_is_taken_out(kind, verb):
+    done, cluster, operation = carried_out(kind)
+    dead = operation.nodes[0]
+    assert (done.type, cluster.by_name[dead].state()) == ("ok", "stopped")
+    assert cluster.asked[0] == (verb, "n1", dead)
+    repaired = [on for verb, on, _ in cluster.asked if verb == "repair"]
+    assert repaired == ([node for node in CONTEXT.nodes if node != dead] if kind == "assassinate" else [])
+
+
+@pytest.mark.parametrize("answers", [["fail"], ["info"] * 9])
+def test_a_node_that_was_not_removed_is_started_again(answers):
+    done, cluster, operation = carried_out("removenode", answers=answers, after_failure="retry")
+    assert done.type == answers[0]
+    assert cluster.by_name[operation.nodes[0]].state() == "running"
+
+
+def test_a_node_that_is_no_member_any_more_is_not_started_again():
+    nemesis, operation = planned("removenode", after_failure="retry")
+    cluster = ChangingCluster(CONTEXT.nodes, answers=["info"] * 9)
+    cluster.states[operation.nodes[0]] = "left"
+    assert nemesis.operate(cluster, operation).type == "info"
+    assert cluster.by_name[operation.nodes[0]].state() == "stopped"
+
+
+@pytest.mark.parametrize("kind", ["removenode", "replace"])
+def test_a_node_that_others_take_for_alive_is_not_taken_out(kind):
+    done, cluster, operation = carried_out(kind, taken_for_alive=True)
+    assert (done.type, cluster.asked) == ("fail", [])
+    assert cluster.by_name[operation.nodes[0]].state() == "running"
+
+
+def test_a_replacement_has_a_new_address_or_the_same():
+    nemesis, new = planned("replace", address="new")
+    assert nemesis.becomes(new) == {new.nodes[0]: "replaced", "n6": "normal"}
+    _, cluster, _ = carried_out("replace", address="new")
+    assert cluster.asked == [("join", "n6", new.nodes[0])]
+    nemesis, same = planned("replace", address="same")
+    assert nemesis.becomes(same) == {same.nodes[0]: "normal"}
+    _, cluster, _ = carried_out("replace", address="same")
+    assert cluster.asked == [("join", same.nodes[0], same.nodes[0])]
+
+
+def test_a_move_says_which_token_was_asked_for():
+    done, cluster, operation = carried_out("move", token="-42")  # noqa: S106 - a place in the ring
+    assert done.value == {**done.value, "token": "-42"}
+    assert cluster.asked == [("move", operation.nodes[0], "-42")]
+    done, _, operation = carried_out("move")
+    assert int(done.value["token"]) == int(operation.parameters["fraction"] * 100)
+
+
+def test_without_spares_a_bootstrap_is_refused_beforehand():
+    nemesis = load("nemeses", "bootstrap")
+    with pytest.raises(PlanError, match="--spares"):
+        nemesis.schedule(replace(CONTEXT, spares=()), random=CONTEXT.random())
+
+
+def test_a_system_without_the_command_cannot_have_the_nemesis():
+    cluster = ChangingCluster(CONTEXT.nodes, lacks=["reconfigure", "assassinate", "replace"])
+    assert load("nemeses", "cms-reconfigure").missing(cluster) == "no reconfigure"
+    assert load("nemeses", "assassinate").missing(cluster) == "no assassinate"
+    assert load("nemeses", "replace").missing(cluster) == "no replace"
+    assert load("nemeses", "decommission").missing(cluster) is None
+    assert load("nemeses", "decommission").missing(object()) is not None
+
+
+def test_operations_overlap_only_if_they_are_allowed_to():
+    assert "overlaps" not in planned("move")[1].parameters
+    nemesis = load("nemeses", "move")
+    context = replace(CONTEXT, options={"overlap": "true"})
+    assert nemesis.schedule(context, random=context.random())[0].parameters["overlaps"] is True
