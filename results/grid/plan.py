@@ -6,11 +6,12 @@ The plan is written into the grid's folder, and a resumed grid must have the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
+from schemaquake.results.store.progress import plan_values
 from schemaquake.workloads.races.options import Mode
 
 __all__ = ["Batch", "GridPlan"]
@@ -120,19 +121,4 @@ class GridPlan:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> GridPlan:
         """Parse what `to_json` returned. Raises HistoryError for a plan of another version."""
-        known = {one.name for one in fields(cls)}
-        needed = {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
-        if not needed <= document.keys() <= known:
-            odd = sorted((document.keys() - known) | (needed - document.keys()))
-            raise HistoryError(
-                f"the grid was planned by another version of Schemaquake; it differs in {', '.join(odd)}"
-            )
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in document.items()
-        }
-        return cls(**values)
-
-    def differences(self, other: GridPlan) -> list[str]:
-        """Return the names of the fields in which the plans differ, except `command`."""
-        mine, theirs = self.to_json(), other.to_json()
-        return sorted(name for name in mine if name != "command" and mine[name] != theirs[name])
+        return cls(**plan_values(cls, document, "the grid"))

@@ -2,7 +2,7 @@
 
 Cells that were raced least come first, and among them those whose statements poisoned a cluster least often: many harmless
 races then share a cluster, and a poisonous one is the last that its cluster sees. Cells of one batch have been raced as often as each other, because the number of a
-race fixes its coordinators. A batch that showed an anomaly of a node or of the whole cluster, and no race that broke, is
+race fixes its coordinators. A batch that showed an anomaly of a node or of the whole cluster, and no race that explains it, is
 raced again in halves, until the cell to blame is alone. A race that was not decided is no try and is raced again; a cell that cannot be
 raced, or is never decided, is not asked for again and again.
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
+from schemaquake.checkers.findings.catalogue import CATALOGUE, scope_of
 from schemaquake.results.grid.facts import BatchFacts
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch, GridPlan
@@ -130,8 +131,19 @@ class GridSchedule:
 
 
 def _needs_halving(facts: BatchFacts) -> bool:
-    """Tell if something broke that no race can be charged with."""
-    return bool(facts.at_large) and not any(race.symptoms for race in facts.races)
+    """Tell if something broke that no race can be charged with.
+
+    Where races broke, they are taken for the cause of what is wrong with the whole cluster; but not of a node that does not start,
+    unless one of them shows that, or what is known to bring it about.
+    """
+    shown = {symptom.type for race in facts.races for symptom in race.symptoms}
+    if not shown:
+        return bool(facts.at_large)
+    return any(
+        scope_of(symptom.type) == "node" and not shown & {symptom.type, *CATALOGUE[symptom.type].follows_from}
+        for symptom in facts.at_large
+        if symptom.type in CATALOGUE
+    )
 
 
 def _statements(cell: str) -> tuple[str, ...]:

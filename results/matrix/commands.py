@@ -18,6 +18,7 @@ from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.results.runs.option_lists import named_values, split
+from schemaquake.results.store.progress import plan_differences
 
 if TYPE_CHECKING:
     from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Preset
@@ -173,7 +174,7 @@ def _resumed(folder: Path, plan: MatrixPlan | None, given: dict[str, Any]) -> Ma
 
     before = MatrixFolder(folder).plan()
     wanted = plan if plan is not None else before
-    differ = before.differences(wanted)
+    differ = plan_differences(before.to_json(), wanted.to_json())
     differ += [name for name, value in given.items() if plan is None and getattr(before, name) != value]
     if differ:
         raise PlanError(

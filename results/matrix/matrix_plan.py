@@ -9,17 +9,18 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
-from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.options import written
 from schemaquake.harness.model.plan import Plan, RestartMode
 from schemaquake.harness.registry import load, names
 from schemaquake.results.runs.option_lists import with_shorthands
+from schemaquake.results.store.progress import plan_values
 from schemaquake.results.summary.cell import condition_name
 from schemaquake.workloads.races.engine import RacingWorkload
 from schemaquake.workloads.races.options import Mode, racing_options
@@ -213,26 +214,9 @@ class MatrixPlan:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> MatrixPlan:
         """Parse what `to_json` returned. Raises HistoryError for a plan of another version."""
-        known = {one.name for one in fields(cls)}
-        needed = {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
-        if not needed <= document.keys() <= known:
-            odd = sorted((document.keys() - known) | (needed - document.keys()))
-            raise HistoryError(
-                f"the matrix was planned by another version of Schemaquake; it differs in {', '.join(odd)}"
-            )
-        return cls(
-            **{
-                **document,
-                "systems": tuple(document["systems"]),
-                "workloads": tuple(document["workloads"]),
-                "conditions": tuple(Condition(mode, tuple(nemeses)) for mode, nemeses in document["conditions"]),
-            }
-        )
-
-    def differences(self, other: MatrixPlan) -> list[str]:
-        """Return the names of the fields in which the plans differ, except `command`."""
-        mine, theirs = self.to_json(), other.to_json()
-        return sorted(name for name in mine if name != "command" and mine[name] != theirs[name])
+        values = plan_values(cls, document, "the matrix")
+        conditions = tuple(Condition(mode, tuple(nemeses)) for mode, nemeses in values["conditions"])
+        return cls(**{**values, "conditions": conditions})
 
 
 def preset(name: Preset) -> Mapping[str, Any]:

@@ -9,14 +9,26 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from schemaquake.harness.errors import HistoryError, PlanError
 
-__all__ = ["append_line", "make_folder", "read_head", "read_lines", "working_alone"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = [
+    "append_line",
+    "make_folder",
+    "plan_differences",
+    "plan_values",
+    "read_head",
+    "read_lines",
+    "working_alone",
+]
 
 
 def make_folder(runs: Path, stem: str, title: str) -> Path:
@@ -45,6 +57,24 @@ def read_head(path: Path, title: str) -> Mapping[str, Any]:
     if not isinstance(document, dict) or not {"plan", "started", "machine"} <= document.keys():
         raise HistoryError(f"{path} is damaged: expected a plan, a start time and the machine")
     return document
+
+
+def plan_values(plan: type[DataclassInstance], document: Mapping[str, Any], title: str) -> dict[str, Any]:
+    """Return the values of a stored plan by field; lists are tuples.
+
+    Raises HistoryError, which names `title`, such as "the matrix", for a document that has other fields, or not all that it needs.
+    """
+    known = {one.name for one in fields(plan)}
+    needed = {one.name for one in fields(plan) if one.default is MISSING and one.default_factory is MISSING}
+    if not needed <= document.keys() <= known:
+        odd = sorted((document.keys() - known) | (needed - document.keys()))
+        raise HistoryError(f"{title} was planned by another version of Schemaquake; it differs in {', '.join(odd)}")
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def plan_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the names of the fields in which two stored plans differ, except `command`."""
+    return sorted(name for name in one if name != "command" and one[name] != other[name])
 
 
 def read_lines(path: Path, title: str) -> list[dict[str, Any]]:

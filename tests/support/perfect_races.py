@@ -166,10 +166,12 @@ class _Run:
     def _insert(self, value: Mapping[str, Any], columns: Mapping[str, Any]) -> Any | None:
         row = value["row"]
         types = self._cluster.keyspaces[value["keyspace"]].types
-        fields = {name for definition in types.values() for name in definition}
-        mine = {name for cell in row.values() if isinstance(cell, dict) for name in cell}
-        if not row.keys() <= columns.keys() or not mine <= fields:
+        if not row.keys() <= columns.keys():
             return None
+        for name, cell in row.items():
+            used = columns[name][0].removeprefix("frozen<").removesuffix(">")
+            if isinstance(cell, dict) and not cell.keys() <= types.get(used, {}).keys():
+                return None
         (key,) = [name for name, (_, kind) in columns.items() if kind == "partition_key"]
         if not {name for name, (_, kind) in columns.items() if kind in {"partition_key", "clustering"}} <= row.keys():
             return None
@@ -210,7 +212,7 @@ class _Run:
         if not isinstance(cell, dict):
             return cell
         fields = self._cluster.keyspaces[keyspace].types[cql_type.removeprefix("frozen<").removesuffix(">")]
-        return {name: cell.get(name) for name in fields}
+        return {name: self._cell(keyspace, used, cell.get(name)) for name, used in fields.items()}
 
     def _forget(self, f: str, value: Mapping[str, Any]) -> None:
         """The rows, or cells, that go with what was dropped."""

@@ -196,4 +196,13 @@ def _value(cell: Meeting, column: Object, side: int | None) -> JSON:
             return "seven"
         case "list":
             return [VALUE]
-    return [VALUE] if shape == FROZEN_LIST else {"a": VALUE}
+    return [VALUE] if shape == FROZEN_LIST else _value_of_type(cell, shape.removeprefix("frozen<").removesuffix(">"))
+
+
+def _value_of_type(cell: Meeting, name: str) -> JSON:
+    """Return a value with the first field of the type, as the statement declares it that makes the type."""
+    changes = [*cell.setup("ks"), *(one.write(cell.names("ks", side)) for side, one in enumerate(cell.statements))]
+    made = next(one.value for one in changes if one.f == "create-type" and one.value["name"] == name)
+    field, cql_type = made["fields"][0]
+    inner = cql_type.removeprefix("frozen<").removesuffix(">")
+    return {field: VALUE if inner == INT else _value_of_type(cell, inner)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from grids import NEW, OLD, finished, grid_plan, race
 
 from schemaquake.results.grid.facts import refused
@@ -137,3 +138,26 @@ def test_a_race_that_was_not_decided_is_no_try() -> None:
         wanted.finished(DoneBatch(batch, replace(finished(batch).facts, races=races)))
     assert later[decided] == 0
     assert later[doubtful] == 2, "it is given up after three"
+
+
+@pytest.mark.parametrize(
+    ("shown", "at_large", "again"),
+    [
+        ([], ["schema-disagreement"], True),
+        ([], [], False),
+        (["lost-option"], ["schema-disagreement"], False),
+        (["lost-option"], ["node-will-not-start"], True),
+        (["dangling-type"], ["node-will-not-start"], False),
+        (["node-will-not-start"], ["node-will-not-start"], False),
+    ],
+)
+def test_suspects_are_raced_again_unless_a_race_explains_what_broke(
+    shown: list[str], at_large: list[str], *, again: bool
+) -> None:
+    wanted = schedule(systems=(OLD,), tries=1, batch=len(CELLS))
+    first = wanted.next()
+    assert first is not None
+    wanted.finished(finished(first, {first.cells[0]: shown}, at_large=at_large))
+    half = wanted.next()
+    assert (half is not None) == again
+    assert half is None or set(half.cells) == set(first.cells[: len(first.cells) // 2])

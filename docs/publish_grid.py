@@ -1,0 +1,82 @@
+"""Puts finished or unfinished grids into these pages: `python docs/publish_grid.py FOLDER…`, folders that `schemaquake grid` made.
+
+All folders become one grid: systems and modes of all, and every race of each. grids.md keeps what stands above its mark, for
+whoever has something to say of it; the page for a browser and the cells lie in grids/. The reports of single runs stay behind.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from schemaquake.clusters.systems.system import parse_system, recipe_for
+from schemaquake.results.grid.folder import DoneBatch, GridFolder
+from schemaquake.results.grid.markdown import render_grid_markdown
+from schemaquake.results.grid.page import GridState, render_grid_html
+from schemaquake.results.grid.plan import GridPlan
+from schemaquake.results.grid.tally import cells_table, tally
+from schemaquake.results.store.store import write_table
+from schemaquake.workloads.statements.meetings import Meeting, meetings
+
+_DOCS = Path(__file__).parent
+_MARK = "<!-- From here on written by docs/publish_grid.py. -->\n\n"
+
+
+def publish(folders: Sequence[GridFolder]) -> None:
+    """Write grids.md and grids/{grid.html,cells.parquet}. Raises HistoryError for a folder that is not a grid's."""
+    plans = [folder.plan() for folder in folders]
+    plan = replace(
+        plans[0],
+        systems=_each(system for one in plans for system in one.systems),
+        modes=_each(mode for one in plans for mode in one.modes),  # type: ignore[arg-type]  # modes of plans
+        tries=max(one.tries for one in plans),
+        command="\n".join(dict.fromkeys(_anywhere(one) for one in plans)),
+    )
+    done = [one for folder in folders for one in folder.done()]
+    cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
+    state = GridState(
+        plan=plan,
+        cells=[replace(cell, runs=()) for cell in cells],
+        started=min(folder.started() for folder in folders),
+        seconds=sum(one.facts.seconds for one in done),
+        batches=len(done),
+        machine=folders[0].machine(),
+    )
+    _write(state)
+
+
+def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]:
+    """Map each system to the cells that were asked of any system and that it can be raced by."""
+    asked = {name for one in done for name in one.unit.cells}
+    every = [cell for cell in meetings() if cell.name in asked]
+    features = {system: recipe_for(parse_system(system)).features for system in plan.systems}
+    return {system: [cell for cell in every if cell.features <= features[system]] for system in plan.systems}
+
+
+def _write(state: GridState) -> None:
+    page = _DOCS / "grids.md"
+    said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
+    page.write_text(said + (mark or _MARK) + render_grid_markdown(state), encoding="utf-8")
+    beside = _DOCS / "grids"
+    beside.mkdir(exist_ok=True)
+    (beside / "grid.html").write_text(render_grid_html(state), encoding="utf-8")
+    write_table(beside / "cells.parquet", cells_table(state.cells))
+
+
+def _each(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _anywhere(plan: GridPlan) -> str:
+    """Return the command without the folder in which somebody kept the runs."""
+    words = plan.command.split()
+    if "--runs" in words:
+        place = words.index("--runs")
+        words = words[:place] + words[place + 2 :]
+    return " ".join(words)
+
+
+if __name__ == "__main__":
+    publish([GridFolder(Path(name)) for name in sys.argv[1:]])
