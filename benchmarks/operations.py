@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, machine, print_table
 from schemaquake.harness.ddl.rows import insert
-from schemaquake.harness.history.journal import EVENT_JOURNALS, merge_history, read_clock, start_clock
+from schemaquake.harness.history.journal import EVENT_JOURNALS, read_clock, start_clock
+from schemaquake.harness.history.merge import merge_history
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Context, Phase, Worker

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from benchmarks.figures import Figure, machine, print_table
 from schemaquake.harness.ddl.rows import insert
-from schemaquake.harness.history.journal import EVENT_JOURNALS, Journal, merge_history, read_clock, start_clock
+from schemaquake.harness.history.journal import EVENT_JOURNALS, Journal, read_clock, start_clock
+from schemaquake.harness.history.merge import merge_history
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.records import OBSERVATIONS, Records, plain

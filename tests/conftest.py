@@ -30,23 +30,38 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of files that may not be copied here; the header says so."""
-    if _peers_are_here():
-        return
-    left_out = [item for item in items if item.get_closest_marker("peers") is not None]
-    items[:] = [item for item in items if item.get_closest_marker("peers") is None]
-    config.hook.pytest_deselected(items=left_out)
+    if not _peers_are_here():
+        left_out = [item for item in items if item.get_closest_marker("peers") is not None]
+        items[:] = [item for item in items if item.get_closest_marker("peers") is None]
+        config.hook.pytest_deselected(items=left_out)
+    items.sort(key=_turn)
 
 
-# ── who may run beside whom (pytest -n … --dist loadscope) ───────────────────────────────────────────────────────────
+# ── who may run beside whom, and when (pytest -n … --dist loadscope) ─────────────────────────────────────────────────
+
+_WAITING = ("cluster", "spark", "browser")
+"""Markers of tests that mostly wait: they begin first, and the others fill the cores meanwhile."""
 
 _TOGETHER = {
+    "deployed servers": ("test_docker_runs.py", "test_ssh_runs.py"),
     "races": ("test_racing_ddl_on_real_clusters.py",),
     "local servers": ("tests/cluster/", "test_pytest_plugin.py"),
-    "deployed servers": ("test_docker_runs.py", "test_ssh_runs.py"),
     "the machine's clock": ("test_deployed_clock.py", "test_dead_harness.py"),
 }
 """Real servers race in an instant, so many such tests at once would show other races than they mean to. And a machine
-has one clock."""
+has one clock. Those that take longest stand first, and begin first."""
+
+
+def _turn(item: pytest.Item) -> tuple[bool, int]:
+    """Sort what waits before what computes, and in that the groups that take longest; equal ones stay in order."""
+    waits = any(item.get_closest_marker(marker) is not None for marker in _WAITING)
+    groups = list(_TOGETHER)
+    group = _group(item.nodeid.partition("::")[0])
+    return not waits, groups.index(group) if group in groups else len(groups)
+
+
+def _group(file: str) -> str:
+    return next((name for name, parts in _TOGETHER.items() if any(part in file for part in parts)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -56,7 +71,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return next((name for name, parts in _TOGETHER.items() if any(part in file for part in parts)), file)
+            return _group(nodeid.partition("::")[0])
 
     return Together(config, log)

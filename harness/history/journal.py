@@ -31,7 +31,6 @@ import orjson
 
 from schemaquake.harness.checked_lines import checked_line, without_checksum
 from schemaquake.harness.errors import DamagedFile, HistoryError, JournalError
-from schemaquake.harness.history.merge import merge_history, merge_observations
 from schemaquake.harness.history.running_checksum import checksum_of
 from schemaquake.harness.machine_time import MachineClock
 from schemaquake.harness.model.observation import Observation
@@ -46,8 +45,6 @@ __all__ = [
     "Journal",
     "ObservationJournal",
     "Synced",
-    "merge_history",
-    "merge_observations",
     "read_clock",
     "read_started",
     "start_clock",

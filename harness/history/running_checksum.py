@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-import pyarrow as pa
-
 from schemaquake.harness.checked_lines import CHECKSUM
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # whoever writes a journal needs none of it
 
 __all__ = ["checksum_of", "damaged_lines", "has_checksums", "is_undamaged", "whole_at_end"]
 

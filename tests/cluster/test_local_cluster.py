@@ -22,7 +22,8 @@ from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.harness.faults.healing import heal
 from schemaquake.harness.faults.ledger import FILE_NAME, read_ledger
-from schemaquake.harness.history.journal import EVENT_JOURNALS, merge_history, read_clock
+from schemaquake.harness.history.journal import EVENT_JOURNALS, read_clock
+from schemaquake.harness.history.merge import merge_history
 from schemaquake.harness.wait import until
 
 pytestmark = pytest.mark.cluster

@@ -21,12 +21,11 @@ from schemaquake.harness.history.journal import (
     STARTED,
     Journal,
     ObservationJournal,
-    merge_history,
-    merge_observations,
     read_clock,
     read_started,
     start_clock,
 )
+from schemaquake.harness.history.merge import merge_history, merge_observations
 from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.plan import Plan

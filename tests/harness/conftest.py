@@ -10,10 +10,9 @@ import scripted_cluster
 from schemaquake.harness.history.journal import (
     EVENT_JOURNALS,
     OBSERVATION_JOURNALS,
-    merge_history,
-    merge_observations,
     read_clock,
 )
+from schemaquake.harness.history.merge import merge_history, merge_observations
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,10 @@ from schemaquake.harness.history.journal import (
     EVENT_JOURNALS,
     Journal,
     ObservationJournal,
-    merge_history,
     read_clock,
     start_clock,
 )
+from schemaquake.harness.history.merge import merge_history
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.machine_time import MachineClock
 from schemaquake.harness.model.observation import Observation
