@@ -22,6 +22,7 @@ from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.fence import FencedTransport
 from schemaquake.clusters.nodes.guard import Guards
+from schemaquake.clusters.nodes.guard_watch import GuardWatch
 from schemaquake.clusters.nodes.lease import Leases
 from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
@@ -86,6 +87,7 @@ class DeployedCluster:
         self.max_fault_s = guards.max_fault_s
         self._cql = cql
         self._guards = guards
+        self._guard_watch = GuardWatch(guards)
         self._leases = leases
         self._folder = folder
         self._prefix = prefix
@@ -283,6 +285,7 @@ class DeployedCluster:
         """Have the nodes undo this fault by themselves; see `schemaquake.harness.model.protocols.Guarded`."""
         self._armed.add(fault.id)
         self._guards.arm(fault, undo)
+        self._guard_watch.begin(fault.id, undo)
         # Only now: a run that takes our lease over looks for guards that stand, and we look for the lease, so one of us sees.
         if self._leases is not None:
             self._leases.require(undo)
@@ -290,11 +293,13 @@ class DeployedCluster:
     def disarm(self, fault: Fault) -> None:
         """Disarm the guards of this fault."""
         self._guards.disarm(fault)
+        self._guard_watch.end(fault.id)
         self._armed.discard(fault.id)
 
     def abandon(self, fault: Fault) -> None:
         """End the guards of this fault without looking; see `schemaquake.harness.model.protocols.Fencing`."""
         self._guards.disarm(fault, unneeded=True)
+        self._guard_watch.end(fault.id)
         self._armed.discard(fault.id)
 
     def refuse_if_taken(self, fault: Fault) -> None:

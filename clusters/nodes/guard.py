@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 _SCRIPT: Final = "guard.sh"
 _GONE: Final = "gone"
+_AGAIN: Final = "again"
 _RUNNING: Final = "running"
 _LEFT: Final = "left"
 _ENDS: Final = frozenset({"end", "whole"})
@@ -50,6 +51,7 @@ _NOT_ARMED: Final = 75
 _NOT_WHOLE: Final = 76
 _ANSWERS_WITHIN_S: Final = 240.0
 """The time to wait for a guard in the middle of its undo, each command of which may take half a minute."""
+_KEPT_WITHIN_S: Final = 20.0
 
 # Root runs what lies there later, so only root may write there or own it.
 _PREPARE: Final = """
@@ -167,6 +169,16 @@ class Guard:
         """Undo the fault now, in the guard's place, and return what was done; None if there is no such guard."""
         return _fired(self._ask("fire", fault_id))
 
+    def keep(self, fault_id: int) -> bool:
+        """Begin the guard of this fault again if all of it is gone. Returns whether it was; False where none is armed.
+
+        Raises ClusterError, NodeUnreachable.
+        """
+        argv = ["sh", "-c", _ASK, "sh", *self._arguments("keep", fault_id)]
+        done = self._transport.run(argv, timeout_s=_KEPT_WITHIN_S)
+        self._require_success(done, "keep", fault_id)
+        return done.stdout.strip() == _AGAIN
+
     def fired(self, fault_id: int) -> Fired | None:
         """Report what the guard has done by itself so far; None if nothing, or if there is no guard."""
         return _fired(self._ask("record", fault_id))
@@ -271,6 +283,10 @@ class Guards:
         """Report what guards of this fault have done by themselves, by node. Raises ClusterError."""
         fired = self._each(self._guards, lambda _, guard: guard.fired(fault.id))
         return {name: done.to_json() for name, done in fired.items() if done is not None}
+
+    def keep(self, name: str, fault_id: int) -> bool:
+        """Begin the guard of one fault on one node again if all of it is gone (`Guard.keep`). Raises ClusterError."""
+        return self._guards[name].keep(fault_id)
 
     def end(self, name: str, fault_id: int) -> None:
         """Disarm the guard of one fault on one node. Raises ClusterError."""

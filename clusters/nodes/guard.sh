@@ -6,6 +6,7 @@
 #   guard.sh disarm FOLDER [unneeded]             ends the guard, prints what it had done by itself, removes the folder;
 #                                                 exits with 76 and leaves it all if the node is not whole
 #   guard.sh fire   FOLDER                        undoes at once, in the guard's place; prints what was done
+#   guard.sh keep   FOLDER                        begins the guard again if it and whoever restarts it are gone, and says so
 #   guard.sh record FOLDER                        prints what was done so far; nothing before anything was
 #   guard.sh fenced FOLDER COMMAND...             a part of the injection: exits with 75, having done nothing, unless
 #                                                 the guard stands and its time has not come
@@ -22,7 +23,7 @@
 # `disarmed` by who says that it is not needed: a renaming takes no room on the disk, and only one of them finds `armed`.
 #
 # Who restarts a guard that is killed: systemd where it runs; elsewhere its twin, which does all that a guard does, and is
-# restarted by it. An injection that is under way when the guard fires is ended, before anything is undone.
+# restarted by it. Of both at one moment nobody on the node knows; the harness looks every few seconds (`keep`). An injection that is under way when the guard fires is ended, before anything is undone.
 # Time is the kernel's since it was booted. A wall clock may be the very thing that the fault has moved.
 set -u
 usual=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -453,6 +454,19 @@ end_guards() {
   done
 }
 
+# For the harness, while it lives. One that is being armed or disarmed is left to who does that.
+keep() {
+  [ -e "$folder/armed" ] || [ -e "$folder/fired" ] || return 0
+  for signed in "$folder/guard" "$folder/twin"; do
+    find_living "$signed"
+    [ -z "$living" ] || return 0
+  done
+  learn || complain "$folder holds no whole undo"
+  launch
+  audit "guard begun again"
+  echo again
+}
+
 fire() {
   [ -d "$folder" ] || return 0
   learn || complain "$folder holds no whole undo"
@@ -494,6 +508,7 @@ case $verb in
   disarm) disarm "$@" ;;
   fire) fire ;;
   record) record ;;
+  keep) keep ;;
   fenced) fenced "$@" ;;
   watch)
     play "${1:-guard}"

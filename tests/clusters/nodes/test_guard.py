@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from places import ROOT, SUPPORT
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.fence import FencedTransport
 from schemaquake.clusters.nodes.guard import Guard, Guards
+from schemaquake.clusters.nodes.guard_watch import GuardWatch
 from schemaquake.clusters.nodes.lease import owner_here
 from schemaquake.clusters.nodes.scripts import read_script
 from schemaquake.harness.errors import ClusterError, HealError, NodeUnreachable
@@ -553,6 +555,49 @@ def test_a_guard_that_is_killed_is_started_again_by_its_twin_and_the_other_way_r
     bench.await_undone()
     assert bench.guard.disarm(3).ended
     assert (bench.files, bench.processes) == ([], [])
+
+
+def test_a_guard_that_is_killed_together_with_its_twin_is_begun_again_by_the_harness_that_looks(bench):
+    bench.guard.arm(3, bench.undo(), after_s=HOURS_S)
+    bench.pid(), bench.pid("twin")
+    assert not bench.guard.keep(3), "both live"
+    bench.kill_guards()
+    assert bench.guard.keep(3)
+    assert not bench.undone()
+    bench.pid()
+    assert bench.guard.fire(3).ended
+    assert bench.undone() == 1
+    assert not bench.guard.keep(3), "it has done what it was there for"
+    bench.guard.disarm(3)
+    assert not bench.guard.keep(3)
+    assert bench.processes == []
+
+
+def test_a_guard_whose_time_came_while_it_was_gone_undoes_as_soon_as_it_is_back(bench):
+    bench.guard.arm(3, bench.undo(), after_s=2)
+    bench.kill_guards()
+    pause_for(2.2)
+    assert not bench.undone()
+    assert bench.guard.keep(3)
+    bench.await_undone()
+    bench.guard.disarm(3)
+
+
+def test_a_watch_looks_while_a_fault_is_on_and_ends_with_the_last(bench, caplog):
+    watch = GuardWatch(Guards({"n1": bench.guard}, max_fault_s=HOURS_S), every_s=0.1)
+    bench.guard.arm(3, bench.undo(), after_s=HOURS_S)
+    bench.guard.arm(4, bench.undo(), after_s=HOURS_S)
+    for number in (3, 4):
+        watch.begin(number, ["n1"])
+    bench.kill_guards()
+    until(lambda: len([line for line in caplog.messages if "begun again" in line]) == 2, deadline_s=60, what="guards")
+    for number in (3, 4):
+        bench.pid(fault=number)
+        watch.end(number)
+        bench.guard.disarm(number)
+    watch.end(4)
+    until(lambda: "guard watch" not in [each.name for each in threading.enumerate()], deadline_s=30, what="its end")
+    assert bench.undone() == 0
 
 
 def test_a_guard_that_is_killed_in_the_middle_of_its_undo_is_stood_in_for(bench):

@@ -1,0 +1,66 @@
+"""Guard watch: the harness looks every few seconds whether the guards of its faults live, and begins those again that do not.
+
+A guard and its twin start each other again, so that one of them may be killed at any time. Whoever kills both at one moment
+leaves a fault without a guard; then a harness that lives is the third that looks. One that is gone as well cannot help:
+the fault then stays until it is healed from the ledger, or the node is booted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from threading import Event, Lock, Thread
+from typing import Final
+
+from schemaquake.clusters.nodes.every_node import on_every
+from schemaquake.clusters.nodes.guard import Guards
+from schemaquake.harness.errors import ClusterError
+
+__all__ = ["GuardWatch"]
+
+log = logging.getLogger(__name__)
+
+_EVERY_S: Final = 5.0
+
+
+class GuardWatch:
+    """A thread that lives while any fault is watched. Safe to use from several threads."""
+
+    def __init__(self, guards: Guards, *, every_s: float = _EVERY_S) -> None:
+        self._guards = guards
+        self._every_s = every_s
+        self._watched: dict[int, tuple[str, ...]] = {}
+        self._lock = Lock()
+        self._ending: Event | None = None
+
+    def begin(self, fault_id: int, names: Iterable[str]) -> None:
+        """Watch the guards of this fault on these nodes, which stand."""
+        with self._lock:
+            self._watched[fault_id] = tuple(names)
+            if self._ending is None:
+                self._ending = Event()
+                Thread(target=self._watch, args=(self._ending,), name="guard watch", daemon=True).start()
+
+    def end(self, fault_id: int) -> None:
+        """Watch the guards of this fault no more; idempotent. A look under way is not waited for."""
+        with self._lock:
+            self._watched.pop(fault_id, None)
+            if not self._watched and self._ending is not None:
+                self._ending.set()
+                self._ending = None
+
+    def _watch(self, ending: Event) -> None:
+        while not ending.wait(self._every_s):
+            with self._lock:
+                watched = dict(self._watched)
+            for fault_id, names in watched.items():
+                for name, text in on_every(names, lambda name: self._look(name, fault_id)).items():  # noqa: B023 - called at once
+                    if text is not None:
+                        log.warning(text, extra={"node": name, "fault": fault_id})
+
+    def _look(self, name: str, fault_id: int) -> str | None:
+        try:
+            return "a guard was gone, and was begun again" if self._guards.keep(name, fault_id) else None
+        except ClusterError as error:
+            log.debug("a guard could not be looked at", extra={"node": name, "error": str(error)})
+            return None
