@@ -99,7 +99,7 @@ def test_a_guard_that_is_disarmed_leaves_no_service_behind(host):
     until(lambda: host.units("run-*.service") == [], deadline_s=60, what="no service of ours", every_s=0.2)
 
 
-@pytest.mark.long  # beside tests with control groups of their own, the unit was seen not to come up at all
+@pytest.mark.long  # it waits for a server to end, to fail three times, and to have been up for a while
 def test_a_unit_that_is_still_stopping_and_then_fails_to_start_is_started_until_it_is_up(host):
     node = node_of(host)
     node.prepare()
