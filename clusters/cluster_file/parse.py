@@ -298,6 +298,11 @@ def _docker_contradictions(document: Mapping[str, Any]) -> Iterator[tuple[KeyPat
         if table in document:
             remedy = "[docker] nodes = 3 says how many" if table == "nodes" else "the engine reaches them as root"
             yield (table,), f"containers are made for the run and have no {table}; take it out: {remedy}"
+    if "consent_file" in document:
+        yield (
+            ("consent_file",),
+            "containers are made for the run, so nobody has put a file on them; take it out: stop_if holds for containers, too",
+        )
     if _value_at(document, ("clock", "method")) == "settime":
         yield (
             ("clock", "method"),

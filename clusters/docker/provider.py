@@ -39,6 +39,7 @@ from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run
 from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.nodes.stop_conditions import conditions_of
 from schemaquake.clusters.systems import server_options
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
@@ -46,7 +47,7 @@ from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, HistoryError, NodeUnreachable, PlanError
 from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.model.protocols import Demands, Rehearsal, StopCondition, Undo, UndoVerb
 from schemaquake.harness.registry import load
 from schemaquake.harness.run.phases import main_limit_s
 
@@ -115,6 +116,7 @@ class DockerProvider:
         file = _file(plan, folder)
         if file is not None:
             check_plan(plan, file)
+            _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
         system = _system(plan)
         chosen = _choice(plan, file)
         host = chosen.get("host") or os.environ.get("DOCKER_HOST")
@@ -147,6 +149,16 @@ class DockerProvider:
             }
         finally:
             engine.close()
+
+    def rehearsal(self, plan: Plan) -> Rehearsal:
+        """Return containers that are yet to be made, with addresses of examples (RFC 5737). Raises PlanError, FaultNotAllowed."""
+        file = _file(plan)
+        if file is not None:
+            check_plan(plan, file)
+            _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
+        return Rehearsal(
+            {name: f"192.0.2.{number}" for number, name in enumerate(plan.node_names, 1)}, _no_commands_yet
+        )
 
     def demands(self, plan: Plan) -> Demands:
         """Sum up the memory of all containers and look up the features of the system's DDL. Raises PlanError."""
@@ -214,10 +226,11 @@ class DockerClusterBuilder:
             },
             max_fault_s=self._max_fault_s(),
         )
+        connector, file = self._connector(containers), self._file
         return DeployedCluster(
             nodes,
             self._system,
-            self._connector(containers),
+            connector,
             guards,
             folder=self._folder,
             prefix=self._plan.keyspace_prefix,
@@ -226,6 +239,8 @@ class DockerClusterBuilder:
             keep_data=self._plan.keep_data,
             missing=_missing,
             ends=partial(self._end, nodes),
+            max_nodes_down=None if file is None else file.max_nodes_down,
+            conditions=lambda: [] if file is None else _conditions(file, connector, self._plan.node_names),
         )
 
     def _containers(self) -> list[Container]:
@@ -369,6 +384,15 @@ def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
     if not isinstance(file.service, Process):
         raise PlanError('containers have no service manager: write [service] kind = "process", or leave it out')
     return file
+
+
+def _conditions(file: ClusterFile, connector: CqlConnector, names: Sequence[str]) -> Sequence[StopCondition]:
+    """Make the owner's conditions for these containers. Raises PlanError for CQL that does more than read."""
+    return conditions_of(file.stop_if, connector=connector, nodes=names)
+
+
+def _no_commands_yet(name: str, verb: UndoVerb) -> Sequence[Undo]:
+    raise PlanError(f"{name} knows how to {verb} when it is there")
 
 
 def _system(plan: Plan) -> System:

@@ -248,6 +248,7 @@ def test_everything_is_told_at_once_in_the_order_of_the_lines(problems):
         ("provider = 'docker'\n[clock]\nmethod = 'settime'", 3, "containers share their host's clock"),
         ("provider = 'docker'\n[service]\nkind = 'systemd'", 3, "a container has no service manager"),
         ("provider = 'docker'\n[[nodes]]\naddress = '10.0.0.1'", 2, "containers are made for the run and have no nodes"),
+        ("provider = 'docker'\nconsent_file = '/x'", 2, "nobody has put a file on them"),
         ("provider = 'docker'\n[ssh]\nuser = 'me'", 2, "containers are made for the run and have no ssh"),
         ("provider = 'ssh'\n[docker]\nimage = 'x'", 2, "has no containers; take [docker] out"),
         ("[docker]\nmemory = '1 GB'", 2, "docker.memory has the wrong form"),

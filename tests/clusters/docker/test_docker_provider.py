@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from schemaquake.clusters.docker import provider as docker_provider
 from schemaquake.clusters.docker.engine import Container, DockerEngine
-from schemaquake.clusters.docker.provider import DockerProvider
+from schemaquake.clusters.docker.provider import DockerClusterBuilder, DockerProvider
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import ClusterError, EnvironmentLacks, FaultNotAllowed, HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Fault, Guarded, Undo
 from schemaquake.harness.wait import until
+from schemaquake.results.runs.dry_run import dry_run
 
 OURS = {
     "Id": "sha256:0123456789abcdef",
@@ -181,6 +183,49 @@ def test_the_file_says_what_a_container_may_take_and_options_may_not_contradict(
     assert DockerProvider().prepare(with_file(tmp_path), tmp_path)["a container"] == "2048 MB"
     with pytest.raises(PlanError, match="-O memory=1g contradicts the cluster file, which says 2g"):
         DockerProvider().prepare(with_file(tmp_path, options={"memory": "1g"}), tmp_path)
+
+
+LIMITS = f"""max_nodes_down = 1
+{FILE}
+[[stop_if]]
+command = ["false"]
+
+[[stop_if]]
+cql = "SELECT pending_tasks FROM system_views.thread_pools"
+above = 100
+"""
+
+
+def test_the_owner_s_limits_hold_for_containers_too(engine, tmp_path, monkeypatch):
+    chosen = with_file(tmp_path, LIMITS)
+    (tmp_path / "cluster.toml").write_text(LIMITS)
+    DockerProvider().prepare(chosen, tmp_path)
+    engine.images[OURS["Id"]] = OURS
+    containers = [Container(f"n{number}", f"192.0.2.{number}", "c", "c") for number in (1, 2, 3)]
+    node = SimpleNamespace(name="n1", transport=None, undoing=None)
+    monkeypatch.setattr(docker_provider, "_require_reachable", lambda _: None)
+    monkeypatch.setattr(DockerClusterBuilder, "_containers", lambda _: containers)
+    monkeypatch.setattr(DockerClusterBuilder, "_node", lambda *_: node)
+    cluster = DockerProvider().create(chosen, tmp_path)
+    assert cluster.max_nodes_down == 1
+    asked = "SELECT pending_tasks FROM system_views.thread_pools above 100 on"
+    assert [each.name for each in cluster.stop_conditions()] == [
+        "false",
+        *(f"{asked} n{number}" for number in (1, 2, 3)),
+    ]
+
+
+def test_a_condition_that_would_write_is_refused_beforehand_as_are_faults_of_a_rehearsal(engine, tmp_path):
+    text = f'{FILE}\n[[stop_if]]\ncql = "DROP KEYSPACE prod"\nabove = 1\n'
+    for prepared in (
+        lambda: DockerProvider().prepare(with_file(tmp_path, text), tmp_path),
+        lambda: dry_run(with_file(tmp_path, text)),
+    ):
+        with pytest.raises(PlanError, match="only read"):
+            prepared()
+    with pytest.raises(FaultNotAllowed, match='needs "partition"'):
+        dry_run(with_file(tmp_path, nemeses=("partition",)))
+    assert all(fault.injected for fault in dry_run(with_file(tmp_path, nemeses=("kill",), restart="none")))
 
 
 def test_services_that_somebody_manages_are_none_of_a_container_s(engine, tmp_path):

@@ -5,11 +5,11 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
-import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Base64;
@@ -20,6 +20,7 @@ import java.util.IdentityHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
 
 public final class Targets {
     private static final String CQL = "org.apache.cassandra.cql3.";
@@ -55,10 +56,10 @@ public final class Targets {
         Object lexer = lexerClass.getConstructor(charStream).newInstance(stream);
         Object tokens = Class.forName("org.antlr.runtime.CommonTokenStream").getConstructor(tokenSource).newInstance(lexer);
         Object parser = parserClass.getConstructor(tokenStream).newInstance(tokens);
-        Object collector = collector(statement, lexer, parser);
+        AtomicInteger errors = listener(lexer, parser);
         Object parsed = parserClass.getMethod("query").invoke(parser);
-        if (collector != null) {
-            call(collector, "throwFirstSyntaxError");
+        if (errors != null) {
+            if (errors.get() > 0) return null;
         } else {
             call(lexer, "throwLastRecognitionError");
             call(parser, "throwLastRecognitionError");
@@ -66,20 +67,21 @@ public final class Targets {
         return parsed;
     }
 
-    /** The listener that hears of syntax errors, in releases that have it. */
-    private static Object collector(String statement, Object lexer, Object parser) throws Exception {
-        Class<?> collectorClass;
+    /** Counts the syntax errors that lexer and parser tell of; null in releases that keep the last one themselves. */
+    private static AtomicInteger listener(Object lexer, Object parser) throws Exception {
+        Class<?> kind;
         try {
-            collectorClass = Class.forName(CQL + "ErrorCollector");
+            kind = Class.forName(CQL + "ErrorListener");
         } catch (ClassNotFoundException older) {
             return null;
         }
-        Constructor<?> made = collectorClass.getDeclaredConstructor(String.class);
-        made.setAccessible(true);
-        Object collector = made.newInstance(statement);
-        Class<?> listener = Class.forName(CQL + "ErrorListener");
-        for (Object one : new Object[] {lexer, parser}) one.getClass().getMethod("addErrorListener", listener).invoke(one, collector);
-        return collector;
+        AtomicInteger errors = new AtomicInteger();
+        Object listener = Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, (self, method, arguments) -> {
+            if (method.getName().equals("syntaxError")) errors.incrementAndGet();
+            return null;
+        });
+        for (Object one : new Object[] {lexer, parser}) one.getClass().getMethod("addErrorListener", kind).invoke(one, listener);
+        return errors;
     }
 
     private static void call(Object object, String name) throws Exception {
