@@ -179,6 +179,16 @@ class Store:
         """Read the three tables that a checker judges. Raises HistoryError."""
         return Records(self.read_history(), self.read_observations(), self.read_logs(noted=noted, firsts=True))
 
+    def merge(self, *, noted: Sequence[str | re.Pattern[str]] = ()) -> Records:
+        """Merge the journals of a run that has ended into the three tables that a checker judges, and write nothing.
+
+        Raises HistoryError if there is nothing to merge.
+        """
+        journals = self.path("journals")
+        if not journals.is_dir():
+            raise HistoryError(f"{self.folder} has no journals: its run ended before it began.")
+        return Records(*self._merged(journals), self.read_logs(noted=noted, firsts=True))
+
     def damage(self) -> tuple[str, ...]:
         """Return the damaged places of the records: of the plan, the two tables, and the journals they were merged from.
 

@@ -1,0 +1,147 @@
+"""Commands: `swarm`, which judges many seeds on simulated clusters."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr, write_line
+from schemaquake.harness.errors import ExitCode, PlanError
+
+__all__ = ["register"]
+
+_SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
+_SPARK_FROM: Final = 200
+"""Fewer seeds are over before Spark has started."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this package."""
+    app.command("swarm")(_swarm)
+
+
+def _swarm(
+    *,
+    seeds: Annotated[str, typer.Option(help="FROM:TO, TO not included; or one, whose row is printed")] = "0:1000",
+    system: Annotated[list[str] | None, typer.Option(help="simulated systems, of which each seed draws one")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-O", help="bugs=…, bug=…: an option of the simulation, for all seeds")
+    ] = None,
+    stop_after: Annotated[int | None, typer.Option(help="distinct findings after which it ends")] = None,
+    reduce: Annotated[int, typer.Option(help="runs that may be spent on making the plan of a finding smaller")] = 20,
+    wave: Annotated[
+        int, typer.Option(help="seeds between two looks at the findings; what is kept if it is ended")
+    ] = 100,
+    folder: Annotated[Path, typer.Option(help="the sweep's folder; one that has a part of it is gone on with")] = Path(
+        "runs/swarm"
+    ),
+    engine: Annotated[str, typer.Option(help="spark, local (this process), or auto: Spark from 200 seeds on")] = "auto",
+    master: Annotated[str | None, typer.Option(help="Spark's master")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+) -> None:
+    """Judge many seeds on simulated clusters, each with another subset of workloads, nemeses and sizes."""
+    configure_logging(verbose=False)
+    from schemaquake.results.engines.engine import choose  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above
+    from schemaquake.results.swarm.one_seed import row_of  # noqa: PLC0415 - as above
+    from schemaquake.results.swarm.sweep import Order, Swarm  # noqa: PLC0415 - as above
+
+    first, last = _span(seeds)
+    if wave < 1 or reduce < 0 or (stop_after is not None and stop_after < 1):
+        raise PlanError("--wave and --stop-after must be at least 1, and --reduce not negative")
+    order = Order(
+        first=first, last=last, systems=tuple(system or _SYSTEMS), options=named_values(option or []), wave=wave
+    )
+    order.plan(first)  # refuses unknown systems now
+    if ":" not in seeds:
+        row = row_of(order.plan(first))
+        if as_json:
+            print_json(row)
+        else:
+            write_line(row["command"])
+        raise typer.Exit(_code([row]))
+    if engine not in {"auto", "local", "spark"}:
+        raise PlanError(f"--engine is auto, local or spark, not {engine}")
+    chosen = engine if engine != "auto" else "spark" if master or last - first >= _SPARK_FROM else "local"
+    swarm = Swarm.begin(folder, order)
+    began = time.perf_counter()
+    rows: Sequence[Mapping[str, Any]] = ()
+    with choose(chosen, events=0, master=master or ("local[2]" if chosen == "spark" else None)) as carrier:
+        for rows in swarm.run(carrier, stop_after=stop_after):
+            _print_wave(rows, time.perf_counter() - began)
+    findings = swarm.finish(rows, reduce=reduce)
+    document = _document(rows, findings, order.systems)
+    if as_json:
+        print_json(document)
+    _print(document, folder)
+    raise typer.Exit(_code(rows))
+
+
+def _document(
+    rows: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]], systems: Sequence[str]
+) -> dict[str, Any]:
+    from schemaquake.results.swarm.drawing import steps_of  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.results.swarm.table import coverage_of, never_met  # noqa: PLC0415 - as above
+
+    coverage = coverage_of(rows)
+    steps = dict.fromkeys(step for system in systems for step in steps_of(system))
+    return {
+        "seeds": len(rows),
+        "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
+        "operations": sum(row["operations"] for row in rows),
+        "cpu_seconds": round(sum(row["ms"] for row in rows) / 1000, 1),
+        "findings": list(findings),
+        "coverage": {
+            "passages": len(coverage),
+            "new by thousand seeds": dict(sorted(Counter(f"{row['first'] // 1000}k" for row in coverage).items())),
+            "never": never_met(coverage, steps),
+        },
+    }
+
+
+def _print_wave(rows: Sequence[Mapping[str, Any]], seconds: float) -> None:
+    found = {finding["id"] for row in rows for finding in row["findings"]}
+    stderr().print(f"{len(rows):,} seeds, {len(found)} findings, {seconds:.0f} s", markup=False)
+
+
+def _print(document: Mapping[str, Any], folder: Path) -> None:
+    for finding in document["findings"]:
+        seen = f"{finding['id']}  {finding['anomaly']}: {finding['about']} ({finding['seeds']} seeds)"
+        stderr().print(seen, markup=False)
+        stderr().print(f"    {finding['reduced'] or finding['command']}", markup=False, soft_wrap=True)
+    outcomes = ", ".join(f"{count} {name}" for name, count in document["outcomes"].items())
+    never = document["coverage"]["never"]
+    console = stderr()
+    console.print(f"{document['seeds']:,} seeds: {outcomes}; {document['cpu_seconds']:,} s of CPU", markup=False)
+    console.print(f"{document['coverage']['passages']:,} kinds of passages (step × handled × faults)", markup=False)
+    for what, names in never.items():
+        if names:
+            console.print(f"steps never {what}: {', '.join(names)}", markup=False)
+    console.print(f"tables: {folder}", markup=False)
+
+
+def _code(rows: Sequence[Mapping[str, Any]]) -> ExitCode:
+    outcomes = {row["outcome"] for row in rows}
+    if "failed" in outcomes:
+        return ExitCode.CRASHED
+    if "invalid" in outcomes:
+        return ExitCode.INVALID
+    return ExitCode.UNKNOWN if "unknown" in outcomes else ExitCode.VALID
+
+
+def _span(text: str) -> tuple[int, int]:
+    """Parse `7` or `0:1000`. Raises PlanError."""
+    first, colon, last = text.partition(":")
+    try:
+        begin, end = int(first), int(last) if colon else int(first) + 1
+    except ValueError:
+        raise PlanError(f'--seeds is FROM:TO, or one seed, not "{text}"') from None
+    if begin >= end:
+        raise PlanError(f'--seeds: there is no seed in "{text}"')
+    return begin, end

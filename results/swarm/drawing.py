@@ -1,0 +1,103 @@
+"""Drawing: the plan of a seed. Each seed has a subset of workloads, nemeses and aims, and sizes of its own; the rest is off.
+
+Draws are keyed by their purpose: a feature that is left out changes no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from schemaquake.clusters.simulated.draws import Draws
+from schemaquake.clusters.simulated.provider import list_steps
+from schemaquake.clusters.systems.simulated.family import blueprint_of
+from schemaquake.clusters.systems.system import parse_system
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.registry import load, names
+
+__all__ = ["NEMESES", "plan_of_seed", "steps_of", "workloads_of"]
+
+NEMESES: Final = ("partition", "kill", "pause", "clock", "packet-loss", "restart", "rolling-restart", "stop")
+_RACES: Final = (
+    "create-table", "drop-type", "drop-function", "drop-table-view", "drop-alter", "drop-keyspace", "alter-options",
+    "add-columns", "alter-type", "create-index", "drop-recreate",
+)  # fmt: skip
+_DATA: Final = ("register", "set", "quorum")
+_CHURN: Final = "schema-churn"
+_NODES: Final = (3, 3, 3, 3, 3, 4, 5, 5, 7)
+_STEPS_AIMED_AT: Final = 4
+
+
+def plan_of_seed(seed: int, systems: Sequence[str], options: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan of a seed on one of these systems, with further options of the simulation (`bugs`, `bug`)."""
+    draws = Draws(seed)
+    system = draws.stream("swarm", "system").pick(systems)
+    nodes = draws.stream("swarm", "nodes").pick(_NODES)
+    factor = draws.stream("swarm", "factor").pick((None, None, None, 1, 2, 3, 5))
+    workloads, chosen = _workloads(draws, system)
+    nemeses = tuple(name for name in NEMESES if draws.stream("swarm", "nemesis", name).chance(0.15))
+    chosen |= {name: step for name, step in _aim(draws, system).items() if name.partition(".")[0] not in nemeses}
+    return Plan(
+        system=system,
+        workloads=workloads,
+        cluster="simulated",
+        nodes=nodes,
+        nemeses=nemeses,
+        seed=seed,
+        time_limit_s=float(draws.stream("swarm", "seconds").pick((5, 8, 8, 12, 20))),
+        rate=float(draws.stream("swarm", "rate").pick((2, 4, 4, 8))),
+        replication_factor=None if factor is None else min(factor, nodes),
+        restart=draws.stream("swarm", "restart").pick(("rolling", "rolling", "together", "none")),
+        options={**chosen, **(options or {})},
+    )
+
+
+@cache
+def workloads_of(system: str) -> tuple[str, ...]:
+    """Return the workloads that a swarm runs on a system: those that are installed, and whose features it has."""
+    features = parse_system(system).features
+    installed = set(names("workloads"))
+    known = [name for name in (*_RACES, _CHURN, *_DATA) if name in installed]
+    return tuple(name for name in known if load("workloads", name).requires <= features)
+
+
+def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Draw one or two kinds of races, or random changes, or neither, and with some of them reads and writes."""
+    fitting = workloads_of(system)
+    races = [name for name in _RACES if name in fitting]
+    data = [name for name in _DATA if name in fitting]
+    kind = draws.stream("swarm", "kind").below(10)
+    beside = draws.stream("swarm", "data")
+    chosen: dict[str, str] = {}
+    workloads: list[str] = []
+    if kind < 6 and races:
+        first = draws.stream("swarm", "races").below(len(races))
+        workloads.append(races[first])
+        if draws.stream("swarm", "second").chance(0.25):
+            workloads.append(races[(first + 1 + draws.stream("swarm", "second").below(len(races) - 1)) % len(races)])
+        chosen["races"] = str(draws.stream("swarm", "count").pick((1, 1, 2)))
+        chosen["mode"] = draws.stream("swarm", "mode").pick(("barrier", "barrier", "partition"))
+    elif kind < 8 and _CHURN in fitting:
+        workloads.append(_CHURN)
+        chosen["plots"] = str(draws.stream("swarm", "plots").pick((1, 1, 2)))
+    if data and (not workloads or beside.chance(0.3)):
+        workloads.append(beside.pick(data))
+    return tuple(dict.fromkeys(workloads)), chosen
+
+
+def _aim(draws: Draws, system: str) -> dict[str, str]:
+    """Draw, one time in four, a step at which a server is killed or frozen."""
+    stream = draws.stream("swarm", "aim")
+    if stream.below(_STEPS_AIMED_AT):
+        return {}
+    steps = steps_of(system)
+    verb = stream.pick(("kill", "kill", "pause"))
+    return {f"{verb}.at": f"{stream.pick(steps)}@{1 + stream.below(6)}"} if steps else {}
+
+
+@cache
+def steps_of(system: str) -> tuple[str, ...]:
+    """Return the steps of the protocols of a simulated system."""
+    module = blueprint_of(system).model.replace("-", "_")
+    return tuple(step for step, model in list_steps().items() if model == module)

@@ -1,0 +1,144 @@
+"""One seed: its plan carried out and judged in memory. Nothing of it stays but a row.
+
+The same plan in a folder of its own, by the command in the row, gives the same journals, byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemaquake.clusters.simulated.cluster import BOOKS
+from schemaquake.harness.errors import ExitCode, SchemaquakeError
+from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.model.traits import checker_traits
+from schemaquake.harness.model.verdict import Validity, Verdict
+from schemaquake.harness.registry import load_all
+from schemaquake.harness.run.conductor import Conductor
+from schemaquake.harness.sealed_json import dump_sealed
+from schemaquake.results.findings.description import title_of
+from schemaquake.results.findings.finding import Finding
+from schemaquake.results.findings.grouping import group_anomalies
+from schemaquake.results.judging.judge import judge
+from schemaquake.results.store.store import Store
+from schemaquake.results.tables.races import tabulate_races
+
+__all__ = ["findings_in", "row_of"]
+
+_LIMIT_S: Final = 60.0
+_OUTCOMES: Final[Mapping[Validity, str]] = {True: "valid", False: "invalid", "unknown": "unknown"}
+
+
+def row_of(plan: Plan) -> dict[str, Any]:
+    """Carry a plan out on a simulated cluster, judge it, and return its row (`table.SEEDS`)."""
+    began = time.process_time()
+    row: dict[str, Any] = {
+        "seed": plan.seed,
+        "system": plan.system,
+        "workloads": list(plan.workloads),
+        "nemeses": list(plan.nemeses),
+        "nodes": plan.nodes,
+        "options": orjson.dumps(plan.options, option=orjson.OPT_SORT_KEYS).decode(),
+        "command": plan.command(),
+        "outcome": "refused",
+        "doubt": None,
+        "anomalies": [],
+        "findings": [],
+        "operations": 0,
+        "events": 0,
+        "digest": "",
+        "passages": [],
+        "crashes": [],
+    }
+    with tempfile.TemporaryDirectory(prefix="schemaquake-") as name:
+        folder = Path(name)
+        try:
+            plan.check_options()
+            _carry_out(plan, folder)
+            row |= _judged(plan, Store(folder))
+        except SchemaquakeError as error:
+            row["doubt"] = f"{type(error).__name__}: {error}"
+            row["outcome"] = "refused" if error.exit_code == ExitCode.BAD_ARGUMENTS else "failed"
+    return {**row, "ms": (time.process_time() - began) * 1000}
+
+
+def findings_in(plan: Plan) -> frozenset[str]:
+    """Return the ids of the findings that a plan shows."""
+    return frozenset(finding["id"] for finding in row_of(plan)["findings"])
+
+
+def _carry_out(plan: Plan, folder: Path) -> None:
+    (folder / "plan.json").write_bytes(dump_sealed(plan.to_json()))
+    with _quiet():
+        Conductor(plan, folder).run()
+
+
+def _judged(plan: Plan, store: Store) -> dict[str, Any]:
+    """Judge what a run left, and count what it met."""
+    checkers = list(load_all("checkers").values())
+    records = store.merge(noted=[pattern for checker in checkers for pattern in checker_traits(checker).noted])
+    with _quiet():
+        verdict = judge(records, engine="local", limit_s=_LIMIT_S)
+    books = orjson.loads(store.path(BOOKS).read_bytes())
+    operations = pair(records.history)
+    found = _findings(plan, verdict, records.history, operations) if verdict.anomalies else ()
+    return {
+        "outcome": _OUTCOMES[verdict.valid],
+        "doubt": verdict.reason if verdict.valid == "unknown" else None,
+        "anomalies": sorted({anomaly.type for anomaly in verdict.anomalies}),
+        "findings": [
+            {"id": finding.id, "anomaly": finding.symptoms[0].type, "about": title_of(finding)} for finding in found
+        ],
+        "operations": len(operations),
+        "events": books["events"],
+        "digest": _digest(store.folder, verdict),
+        "passages": [dict(zip(("step", "handling", "faults", "count"), each, strict=True)) for each in books["passages"]],
+        "crashes": [dict(zip(("step", "how", "count"), each, strict=True)) for each in books["crashes"]],
+    }  # fmt: skip
+
+
+def _findings(plan: Plan, verdict: Verdict, history: pa.Table, operations: pa.Table) -> tuple[Finding, ...]:
+    notes = history.filter(pc.equal(history["process"], NEMESIS))
+    races = tabulate_races(notes, operations, verdict.anomalies)
+    return group_anomalies(verdict, system=plan.system, history=notes, operations=operations, races=races).findings
+
+
+def _digest(folder: Path, verdict: Verdict) -> str:
+    """Return a checksum of everything that a run left and that a seed decides."""
+    digest = hashlib.sha256()
+    parts = ("journals", "nodes")
+    files = sorted(path for part in parts for path in (folder / part).rglob("*") if path.is_file())
+    for path in (*files, folder / BOOKS):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update(orjson.dumps(_timeless(verdict.to_json()), option=orjson.OPT_SORT_KEYS))
+    return digest.hexdigest()
+
+
+def _timeless(document: Any) -> Any:
+    """Return a verdict's document without the time that its checks took."""
+    if isinstance(document, Mapping):
+        return {name: _timeless(each) for name, each in document.items() if name != "seconds"}
+    return [_timeless(each) for each in document] if isinstance(document, list) else document
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep warnings of single runs from the output: there are thousands."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,194 @@
+"""Swarms: plans of seeds, runs that are repeated exactly, sweeps that go on where they ended, and findings made smaller."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.plan import Plan
+from schemaquake.results.engines.engine import Local
+from schemaquake.results.swarm.drawing import NEMESES, plan_of_seed, workloads_of
+from schemaquake.results.swarm.one_seed import row_of
+from schemaquake.results.swarm.reducing import reduced
+from schemaquake.results.swarm.sweep import Order, Swarm
+from schemaquake.results.swarm.table import coverage_of, findings_of, never_met
+
+FIVE, SIX = "simulated:cassandra-5.0", "simulated:cassandra-6.0"
+RACE = Plan(
+    system=FIVE, workloads=("create-table",), cluster="simulated", time_limit_s=5.0, restart="none",
+    options={"races": "1", "mode": "barrier"},
+)  # fmt: skip
+ORDER = Order(first=3, last=7, systems=(SIX,), wave=2)
+
+
+def without_time(row):
+    return {name: value for name, value in row.items() if name != "ms"}
+
+
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
+    plans = [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
+    assert plans == [plan_of_seed(seed, (FIVE, SIX)) for seed in range(400)]
+    assert {name for plan in plans for name in plan.workloads} == {*workloads_of(FIVE), *workloads_of(SIX)}
+    assert {name for plan in plans for name in plan.nemeses} == set(NEMESES)
+    assert {plan.nodes for plan in plans} == {3, 4, 5, 7}
+    assert {plan.system for plan in plans} == {FIVE, SIX}
+    assert any("kill.at" in plan.options for plan in plans)
+    assert any(not plan.nemeses for plan in plans)
+    for plan in plans:
+        plan.check_options()
+
+
+def test_the_system_of_a_seed_changes_none_of_its_sizes():
+    one, other = plan_of_seed(5, (FIVE,)), plan_of_seed(5, (SIX,))
+    assert replace(one, system="", workloads=("-",), options={}) == replace(
+        other, system="", workloads=("-",), options={}
+    )
+
+
+# ── one seed ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_race_that_broke_is_a_row_with_its_finding_and_its_twin_is_silent():
+    row = row_of(RACE)
+    assert row["outcome"] == "invalid"
+    assert "lost-rows" in row["anomalies"]
+    assert [finding["about"] for finding in row["findings"]] == ["CREATE TABLE A, twice or more at once"]
+    assert row["events"] > row["operations"] > 10
+    assert {each["step"] for each in row["passages"]} >= {"4.0/apply/e5", "4.0/merge/p4"}
+    twin = row_of(replace(RACE, options={**RACE.options, "bugs": "none"}))
+    assert (twin["outcome"], twin["anomalies"], twin["findings"]) == ("valid", [], [])
+    assert twin["digest"] != row["digest"]
+
+
+def test_a_plan_that_cannot_be_is_refused_in_its_row():
+    row = row_of(replace(RACE, options={"kill.at": "5.0/nowhere"}))
+    assert row["outcome"] == "refused"
+    assert "no such step" in row["doubt"]
+
+
+def test_seeds_are_repeated_exactly_in_another_process_with_other_hashes():
+    seeds = [3, 16]
+    code = (
+        "import sys, orjson\n"
+        "from schemaquake.results.swarm.drawing import plan_of_seed\n"
+        "from schemaquake.results.swarm.one_seed import row_of\n"
+        f"rows = [row_of(plan_of_seed(seed, {(FIVE, SIX)!r})) for seed in {seeds}]\n"
+        "sys.stdout.buffer.write(orjson.dumps(rows))"
+    )
+    env = {**os.environ, "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    theirs = [without_time(row) for row in orjson.loads(done.stdout)]
+    assert theirs == [without_time(row_of(plan_of_seed(seed, (FIVE, SIX)))) for seed in seeds]
+    assert all(len(row["digest"]) == 64 for row in theirs)
+
+
+@pytest.mark.long
+def test_a_hundred_seeds_are_equal_in_two_processes_with_other_hashes(tmp_path):
+    rows = []
+    for hashes in ("0", "1"):
+        folder = tmp_path / hashes
+        subprocess.run(
+            [sys.executable, "-m", "schemaquake.harness.cli.entry", "swarm", "--seeds", "0:100", "--engine", "local",
+             "--reduce", "0", "--folder", str(folder)],
+            env={**os.environ, "PYTHONHASHSEED": hashes}, check=False, capture_output=True,
+        )  # fmt: skip
+        rows.append(
+            [without_time(row) for row in pq.read_table(folder / "seeds-00000000-00000100.parquet").to_pylist()]
+        )
+    assert len(rows[0]) == 100
+    assert rows[0] == rows[1]
+
+
+# ── a sweep ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Counting:
+    """An engine that counts the seeds it was given; rows that it makes up have the finding of their seed."""
+
+    width, elsewhere, memory_bytes = 1, False, None
+
+    def __init__(self):
+        self.seeds = []
+
+    def carry(self, step, groups, schema):
+        self.seeds += groups["seed"].to_pylist()
+        rows = [
+            {**dict.fromkeys(schema.names), "seed": seed, "outcome": "invalid", "command": f"run {seed}", "ms": 1.0,
+             "findings": [{"id": f"SQ-{seed // 2}", "anomaly": "lost-column", "about": "-"}],
+             "passages": [{"step": "a/1", "handling": "push", "faults": "cut" * (seed % 2), "count": seed}],
+             "crashes": [{"step": "a/2", "how": "kill", "count": 1}]}
+            for seed in reversed(groups["seed"].to_pylist())
+        ]  # fmt: skip
+        return schema.empty_table().from_pylist(rows, schema=schema)
+
+
+def test_a_sweep_goes_on_where_it_ended(tmp_path):
+    engine = Counting()
+    assert len(next(Swarm.begin(tmp_path / "a", ORDER).run(engine))) == 2
+    assert engine.seeds == [3, 4]
+    (*_, rows) = Swarm.begin(tmp_path / "a", replace(ORDER, last=8)).run(engine)
+    assert engine.seeds == [3, 4, 5, 6, 7]
+    assert [row["seed"] for row in rows] == [3, 4, 5, 6, 7]
+
+
+def test_a_sweep_of_something_else_is_not_gone_on_with(tmp_path):
+    Swarm.begin(tmp_path / "a", ORDER)
+    for other in (replace(ORDER, first=0), replace(ORDER, options={"bugs": "none"}), replace(ORDER, systems=(FIVE,))):
+        with pytest.raises(PlanError, match="other seeds"):
+            Swarm.begin(tmp_path / "a", other)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    with pytest.raises(PlanError, match="is not empty"):
+        Swarm.begin(tmp_path / "full", ORDER)
+
+
+def test_a_sweep_ends_after_so_many_findings_and_counts_each_once(tmp_path):
+    engine = Counting()
+    swarm = Swarm.begin(tmp_path / "a", replace(ORDER, first=0, last=100))
+    (*_, rows) = swarm.run(engine, stop_after=3)
+    assert engine.seeds == [0, 1, 2, 3, 4, 5]
+    findings = swarm.finish(rows, reduce=0)
+    assert [(each["id"], each["seeds"], each["first"], each["command"]) for each in findings] == [
+        ("SQ-0", 2, 0, "run 0"), ("SQ-1", 2, 2, "run 2"), ("SQ-2", 2, 4, "run 4"),
+    ]  # fmt: skip
+    assert pq.read_table(tmp_path / "a" / "findings.parquet")["id"].to_pylist() == ["SQ-0", "SQ-1", "SQ-2"]
+    coverage = pq.read_table(tmp_path / "a" / "coverage.parquet").to_pylist()
+    assert [tuple(row.values()) for row in coverage] == [
+        ("a/1", "push", "", 6, 3, 0), ("a/1", "push", "cut", 9, 3, 1), ("a/2", "", "kill", 6, 6, 0),
+    ]  # fmt: skip
+    assert never_met(coverage, ["a/1", "a/2", "a/3"]) == {"passed": ["a/2", "a/3"], "killed": ["a/1", "a/3"]}
+
+
+def test_a_sweep_of_real_seeds_finds_and_reduces(tmp_path):
+    swarm = Swarm.begin(tmp_path / "a", Order(first=16, last=17, systems=(FIVE,)))
+    (*_, rows) = swarm.run(Local())
+    findings = swarm.finish(rows, reduce=2)
+    assert findings
+    assert findings[0]["reduced"].startswith("schemaquake run --system simulated:cassandra-5.0")
+    assert findings_of(rows).keys() == {each["id"] for each in findings}
+    assert len(coverage_of(rows)) > 20
+
+
+# ── reducing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_finding_does_not_need_is_left_out():
+    plan = replace(
+        RACE, nemeses=("kill", "clock"), nodes=5, replication_factor=5, restart="rolling", time_limit_s=20.0,
+        workloads=("create-table", "set"), options={"races": "2", "mode": "partition", "kill.at": "4.0/apply/e5"},
+    )  # fmt: skip
+    small = reduced(plan, lambda each: "clock" in each.nemeses and each.nodes >= 3, most=100)
+    assert small == replace(RACE, nemeses=("clock",), workloads=("set",))
+    asked = []
+    assert reduced(plan, lambda each: asked.append(each) or False, most=7) == plan
+    assert len(asked) == 7
