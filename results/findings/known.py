@@ -26,12 +26,17 @@ class KnownFinding:
     page: str | None = None
     fault: str | None = None
     symptoms: frozenset[str] = frozenset()
+    alone: bool = False
+    """True if the statements need no others: whatever else raced, they are the cause of these symptoms."""
 
     def fits(self, cause: Cause, types: Iterable[str]) -> bool:
         """Tell if a finding with this cause and these types of anomaly is this one."""
-        if (self.statements, self.fault) != (cause.statements, cause.fault) or cause.era not in self.eras:
+        if cause.era not in self.eras or self.fault != cause.fault:
             return False
-        return not self.symptoms or not self.symptoms.isdisjoint(types)
+        if self.alone:
+            raced = {shape.f for shape in cause.statements}
+            return {shape.f for shape in self.statements} <= raced and self.symptoms.issuperset(types)
+        return self.statements == cause.statements and (not self.symptoms or not self.symptoms.isdisjoint(types))
 
     def to_json(self) -> dict[str, Any]:
         """Return what findings in verdict.json say of it."""
@@ -60,4 +65,5 @@ def _read_entry(entry: Mapping[str, Any]) -> KnownFinding:
         page=entry.get("page"),
         fault=entry.get("fault"),
         symptoms=frozenset(entry.get("symptoms", ())),
+        alone=entry.get("alone", False),
     )

@@ -49,6 +49,8 @@ _SPREADS: Final = frozenset(
     }
 )
 """What is then seen in keyspaces that raced later."""
+_FOLLOWS: Final = frozenset({"non-linearizable-ddl"})
+"""What follows from it in the same keyspace, and is no consequence by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,27 +176,28 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         error=summary.error or "",
         seconds=round(seconds, 1),
         command=finished.plan.command(),
-        races=tuple(without_consequences(races)),
+        races=tuple(without_consequences(races, under_a_cut=finished.plan.options.get("mode") == "partition")),
         at_large=_symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
         doubts=tuple(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in doubts_at_large(summary)),
     )
 
 
-def without_consequences(races: Sequence[RaceFacts]) -> Iterator[RaceFacts]:
-    """Put in doubt each race that shows nothing but what an earlier race may have brought over its cluster.
+def without_consequences(races: Sequence[RaceFacts], *, under_a_cut: bool = False) -> Iterator[RaceFacts]:
+    """Put in doubt each race that shows nothing but what another race may have brought over its cluster.
 
-    `races` are those of one cluster, in the order in which they began.
+    `races` are those of one cluster, in the order in which they began. An earlier race may have; under a cut a later one, too,
+    because all of them cross the healed cut together.
     """
-    left: str | None = None
-    for race in races:
-        types = {symptom.type for symptom in race.symptoms}
-        if left is not None and types and types <= _SPREADS:
-            doubt = f"undecided: {', '.join(sorted(types))}, after {left} left what nodes cannot load on this cluster"
+    types = [{symptom.type for symptom in race.symptoms} for race in races]
+    poisonous = [place for place, shown in enumerate(types) if shown & _LEAVES]
+    for place, (race, shown) in enumerate(zip(races, types, strict=True)):
+        others = [other for other in poisonous if other < place or (under_a_cut and other != place)]
+        if others and shown - _FOLLOWS and shown <= _SPREADS | _FOLLOWS:
+            culprit = races[others[0]].cell
+            doubt = f"undecided: {', '.join(sorted(shown))}, but {culprit} left what nodes cannot load on this cluster"
             yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))
         else:
             yield race
-        if left is None and types & _LEAVES:
-            left = race.cell
 
 
 def _found(finding: Finding) -> FoundCause:

@@ -71,6 +71,19 @@ def test_a_finding_is_known_on_its_designs_with_its_symptoms_and_its_fault() -> 
     assert known_finding(replace(killed, fault=None), ["node-will-not-start"]) is None
 
 
+def test_what_needs_no_other_statement_is_known_whatever_raced_unless_it_shows_more() -> None:
+    for era in ("tcm", "system_schema"):
+        met = cause("drop-column(A)", "create-type(B)", era=era)
+        assert known_finding(met, ["unreadable-table"]) is not None
+        assert known_finding(met, ["unreadable-table", "lost-rows"]) is None
+        assert known_finding(cause("add-column(A)", "create-type(B)", era=era), ["unreadable-table"]) is None
+    assert known_finding(cause("drop-column(A)", "create-type(B)", era="group0"), ["unreadable-table"]) is None
+    alone = [entry for entry in known_findings() if entry.alone]
+    assert alone
+    assert all(entry.symptoms for entry in alone)
+    assert list(known_findings())[-len(alone) :] == alone, "they come last"
+
+
 @pytest.mark.parametrize(
     ("one", "words"),
     [

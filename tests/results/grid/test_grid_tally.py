@@ -128,6 +128,8 @@ def test_a_broken_cell_leads_to_its_findings() -> None:
         (["lost-option"], ["memory-disk-divergence"], True),
         ([], ["memory-disk-divergence"], True),
         (["dangling-type"], [], True),
+        (["dangling-type"], ["vanished-object", "non-linearizable-ddl"], False),
+        (["dangling-type"], ["non-linearizable-ddl"], True),
     ],
 )
 def test_a_race_after_poison_is_in_doubt_if_it_shows_nothing_but_consequences(
@@ -138,6 +140,14 @@ def test_a_race_after_poison_is_in_doubt_if_it_shows_nothing_but_consequences(
     assert third == race(WRITE)
     assert (not second.doubts) == decided
     assert bool(second.symptoms) == (decided and bool(after))
+
+
+def test_under_a_cut_a_later_race_may_have_brought_it() -> None:
+    races = [race(TYPE, "memory-disk-divergence", "vanished-object"), race(TABLE, "dangling-type")]
+    assert list(without_consequences(races)) == races
+    first, second = without_consequences(races, under_a_cut=True)
+    assert (first.symptoms, len(first.doubts)) == ((), 1)
+    assert second == races[1]
 
 
 def test_facts_of_an_earlier_version_are_read() -> None:
