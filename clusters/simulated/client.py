@@ -10,21 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from schemaquake.clusters.cql.completions import completion_of, kind_of
+from schemaquake.clusters.cql.completions import completion_of
 from schemaquake.clusters.cql.last_look import LastLook
-from schemaquake.clusters.cql.outcomes import classify, is_already_there
+from schemaquake.clusters.cql.outcomes import is_already_there
+from schemaquake.clusters.simulated.accounts import Account, Shown
 from schemaquake.clusters.simulated.faces import CatchingUp
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.said import ServerSaid, as_exception
-from schemaquake.clusters.simulated.schema.describing import describe
 from schemaquake.clusters.simulated.server import Server
-from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
-from schemaquake.clusters.systems.dialect import Barrier, CqlDialect
+from schemaquake.clusters.systems.dialect import Barrier
 from schemaquake.clusters.systems.error_words import error_words
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.observation import Observation
-from schemaquake.harness.model.operation import JSON, Completion
+from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.run.event_heap import Event
 from schemaquake.harness.wait import until
@@ -42,9 +41,9 @@ _BARRIER_NS: Final = 15 * _S
 class SimulatedConnector:
     """The way to the nodes of one simulated cluster."""
 
-    def __init__(self, nodes: Mapping[str, SimulatedNode], dialect: CqlDialect) -> None:
+    def __init__(self, nodes: Mapping[str, SimulatedNode], account: Account) -> None:
         self._nodes = nodes
-        self._dialect = dialect
+        self._account = account
 
     def connect(self, node: str, *, request_timeout_s: float) -> SimulatedClient:
         """Open a session pinned to that node. Raises NodeUnreachable after 20 s."""
@@ -55,15 +54,15 @@ class SimulatedConnector:
             raise NodeUnreachable(
                 f"node {node} did not accept a session at {coordinator.address}:9042 within {_SECONDS_TO_CONNECT:g} s"
             ) from error
-        return SimulatedClient(coordinator, self._dialect, request_timeout_s)
+        return SimulatedClient(coordinator, self._account, request_timeout_s)
 
 
 class SimulatedClient:
     """A session with one coordinator (an `EventClient`)."""
 
-    def __init__(self, node: SimulatedNode, dialect: CqlDialect, request_timeout_s: float) -> None:
+    def __init__(self, node: SimulatedNode, account: Account, request_timeout_s: float) -> None:
         self._node = node
-        self._dialect = dialect
+        self._account = account
         self._timeout_ns = round(request_timeout_s * _S)
         self._way = node.kernel.draws.stream("client", node.name)
         self._last_look = LastLook()
@@ -95,8 +94,7 @@ class SimulatedClient:
         if said is None:
             answer(_completion(operation, result))
             return
-        error = as_exception(said)
-        outcome = classify(error, on=kind_of(operation), system_outcomes=self._dialect.outcomes)
+        outcome, error = self._account.outcome_of(said, operation)
         text = error_words(error)
         answer(Completion(type=outcome.means, error=text, already_there=is_already_there(text)))
 
@@ -122,50 +120,30 @@ class SimulatedClient:
         server = self._node.serving
         if server is None:
             refusal = ServerSaid("OperationTimedOut" if self._node.is_paused else "NoHostAvailable", "no answer")
-            return [self._observation(phase, sample, "version", None, None, error=error_words(as_exception(refusal)))]
-        query = partial(self._node.model.answer, self._node)
-        version, epoch = self._dialect.schema.read_version(query)
-        authority = self._dialect.authority
-        decides = {} if authority == "disk" else {"authority": authority}
+            unread = Shown("version", None, None, None, None)
+            return [self._observation(phase, sample, unread, error=error_words(as_exception(refusal)))]
+        version = self._account.read_version(self._node)
         waited = {} if barrier is None else {"barrier": barrier.to_json()}
-        definition = {"epoch": epoch, **decides, **self._dialect.schema.read_state(query), **waited}
-        seen = [self._observation(phase, sample, "version", None, None, identity=version, definition=definition)]
-        if not complete and version == self._last_look.version:
+        assert isinstance(version.definition, dict)
+        version = version._replace(definition={**version.definition, **waited})
+        seen = [self._observation(phase, sample, version)]
+        if not complete and version.id == self._last_look.version:
             return seen
-        log = self._dialect.schema.read_log(query) if complete else None
-        if log is not None:
-            seen.append(self._observation(phase, sample, "log", None, None, definition=log))
-        for kind, keyspace, name, identity, found in self._dialect.schema.read_schema(query):
-            if keyspace not in SYSTEM_KEYSPACES:
-                seen.append(self._observation(phase, sample, kind, keyspace, name, identity=identity, definition=found))
-        for row in describe(server.memory):
-            within = None if row["type"] == "keyspace" else row["name"]
-            live = {"kind": row["type"], "statement": row["create_statement"]}
-            seen.append(self._observation(phase, sample, "live", row["keyspace_name"], within, definition=live))
+        shown = self._account.read_schema(self._node, complete=complete)
+        seen += [self._observation(phase, sample, row) for row in shown]
         return seen if complete else self._last_look.changes(seen)
 
-    def _observation(
-        self,
-        phase: str,
-        sample: int,
-        kind: str,
-        keyspace: str | None,
-        name: str | None,
-        *,
-        identity: str | None = None,
-        definition: JSON = None,
-        error: str | None = None,
-    ) -> Observation:
+    def _observation(self, phase: str, sample: int, shown: Shown, *, error: str | None = None) -> Observation:
         return Observation(
             time=self._node.kernel.heap.stamp_ns(),
             phase=phase,
             node=self._node.name,
             sample=sample,
-            kind=kind,
-            keyspace=keyspace,
-            name=name,
-            id=identity,
-            definition=definition,
+            kind=shown.kind,
+            keyspace=shown.keyspace,
+            name=shown.name,
+            id=shown.id,
+            definition=shown.definition,
             error=error,
         )
 

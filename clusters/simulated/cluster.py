@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from schemaquake.clusters.simulated.accounts import account_of
 from schemaquake.clusters.simulated.client import SimulatedConnector
 from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel, rendered
@@ -110,8 +111,7 @@ class SimulatedCluster:
 
     def connector(self) -> SimulatedConnector:
         """Return the connector to all nodes."""
-        assert self._system.cql is not None
-        return SimulatedConnector({node.name: node for node in self.nodes}, self._system.cql)
+        return SimulatedConnector({node.name: node for node in self.nodes}, account_of(self._system))
 
     def missing(self, means: str) -> str | None:
         """Return None for the means that simulated nodes have: packets, signals, clocks."""

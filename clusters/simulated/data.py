@@ -53,9 +53,18 @@ class DataPath:
 
     kinds: Final = frozenset({"write", "read"})
 
-    def __init__(self, ring: Ring, *, late_cells_break: bool = False) -> None:
-        """With `late_cells_break` a cell newer than the drop of its column makes its row unreadable."""
+    def __init__(
+        self, ring: Ring, *, late_cells_break: bool = False, knows_columns: bool = True, says_why: bool = True
+    ) -> None:
+        """Set the habits of a design.
+
+        With `late_cells_break` a cell newer than the drop of its column makes its row unreadable. Without `knows_columns`
+        rows take any column, declared or not (Thrift). Without `says_why` a replica that does not know a table or a column
+        does not answer (up to 3.11).
+        """
         self.ring = ring
+        self.knows_columns = knows_columns
+        self._says_why = says_why
         self._late_cells_break = late_cells_break
 
     # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,6 +88,9 @@ class DataPath:
         cells: _Cells = {"": (stamp_us, True)}
         for column, value in row.items():
             definition = table.columns.get(column)
+            if definition is None and not self.knows_columns:
+                cells[column] = (stamp_us, value)
+                continue
             if definition is None:
                 raise ServerSaid("InvalidRequest", f"Undefined column name {column} in table {keyspace}.{name}")
             if definition.position < 0:
@@ -125,7 +137,7 @@ class DataPath:
         if len(contacts) > 1:
             yield from self._repair(node, table, merged, answers.answers, chosen)
         ordered = merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr)
-        living = ((key, _living(table, *row)) for key, row in ordered)
+        living = ((key, _living(table, *row, undeclared=not self.knows_columns)) for key, row in ordered)
         return [(table, key, cells) for key, cells in living if cells]
 
     def _closest(self, node: Node, replicas: Sequence[str], need: int, consistency: str) -> list[str]:
@@ -188,14 +200,15 @@ class DataPath:
         write: RowWrite = message.body
         table = server.table(write.table_id)
         if table is None or any(
-            name and name not in table.columns and name not in table.dropped for name in write.cells
+            self.knows_columns and name and name not in table.columns and name not in table.dropped
+            for name in write.cells
         ):
             node.console.warn(
                 "MutationStage-1",
                 "InboundMessageHandler.java:300",
                 f"Couldn't find table with id {write.table_id}" if table is None else f"Unknown column in {table.name}",
             )
-            return server.answer(message, Failure(_INCOMPATIBLE))
+            return self._refuse(node, message)
         node.disk.files(table.keyspace, table.name, table.id).write(write.key, write.cells, write.deleted_us)
         return server.answer(message, True)
 
@@ -205,7 +218,7 @@ class DataPath:
         read: RowRead = message.body
         table = server.table(read.table_id)
         if table is None:
-            return server.answer(message, Failure(_INCOMPATIBLE))
+            return self._refuse(node, message)
         files = node.disk.tables.get(read.table_id)
         rows: _Rows = {}
         if files is not None:
@@ -221,6 +234,11 @@ class DataPath:
                         return server.answer(message, Failure("UNKNOWN"))
                     rows[key] = (files.deleted_us.get(key, 0), dict(cells))
         return server.answer(message, rows)
+
+    def _refuse(self, node: Node, message: Message) -> None:
+        """Say that the table or a column is not known here, where the design has words for it."""
+        if self._says_why and node.server is not None:
+            node.server.answer(message, Failure(_INCOMPATIBLE))
 
 
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -296,14 +314,14 @@ def _late_cell(table: Table, cells: _Cells) -> str | None:
     return None
 
 
-def _living(table: Table, deleted_us: int, cells: _Cells) -> _Cells:
+def _living(table: Table, deleted_us: int, cells: _Cells, *, undeclared: bool) -> _Cells:
     """Return the cells that neither a deletion nor the drop of their column hides; empty for a row that is gone."""
-    return dict(_seen(table, deleted_us, cells))
+    return dict(_seen(table, deleted_us, cells, undeclared=undeclared))
 
 
-def _seen(table: Table, deleted_us: int, cells: _Cells) -> Iterator[tuple[str, tuple[int, Any]]]:
+def _seen(table: Table, deleted_us: int, cells: _Cells, *, undeclared: bool) -> Iterator[tuple[str, tuple[int, Any]]]:
     for name, cell in cells.items():
         dropped = table.dropped.get(name)
         hidden_us = deleted_us if dropped is None else max(deleted_us, dropped[1])
-        if cell[0] > hidden_us and cell[1] is not None and (not name or name in table.columns):
+        if cell[0] > hidden_us and cell[1] is not None and (undeclared or not name or name in table.columns):
             yield name, cell

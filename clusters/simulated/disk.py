@@ -60,12 +60,14 @@ class TableFiles:
 class Disk:
     """The durable state of one node."""
 
-    __slots__ = ("schema", "state", "tables")
+    __slots__ = ("schema", "shows_ids", "state", "tables")
 
     def __init__(self) -> None:
         self.schema = SchemaRows()
         self.tables: dict[str, TableFiles] = {}
         """By id, every table that the node ever had."""
+        self.shows_ids = True
+        """False in designs that name a table's files without its id."""
         self.state: Any = None
         """The rest of a model's own."""
 
@@ -79,7 +81,13 @@ class Disk:
     def directories(self) -> Iterator[tuple[str, str, str | None, bool, list[str]]]:
         """Yield (keyspace, table, id, live, snapshots) of every table."""
         for files in sorted(self.tables.values(), key=lambda each: (each.keyspace, each.name, each.id)):
-            yield files.keyspace, files.name, files.id, bool(files.partitions), list(files.snapshots)
+            yield (
+                files.keyspace,
+                files.name,
+                files.id if self.shows_ids else None,
+                bool(files.partitions),
+                list(files.snapshots),
+            )
 
 
 def _rank(cell: tuple[int, Any]) -> tuple[bool, str]:

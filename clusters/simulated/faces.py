@@ -201,6 +201,8 @@ class Model(Protocol):
     """The flaws that are switched on."""
     steps: tuple[str, ...]
     """The names of all its steps, in the order of its protocols."""
+    describes_memory: bool
+    """True in designs that answer DESCRIBE from the node's memory (4.0 and later)."""
 
     def boot(self, node: Node) -> Steps:
         """Start a server from its disk; it serves clients when the steps end. Raises Died."""

@@ -12,7 +12,9 @@ from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.models.group0 import Group0
+from schemaquake.clusters.simulated.models.merged_rows import MergedRows, Release
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
+from schemaquake.clusters.simulated.models.migrations import Migrations
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.ring import Ring
@@ -37,7 +39,11 @@ OPTIONS: Final[Mapping[str, str]] = {
 
 _MODELS: Final[Mapping[str, _Build]] = {
     "group0": lambda ring, flaws, _blueprint: Group0(ring, flaws),
+    "merged-rows": lambda ring, flaws, blueprint: MergedRows(
+        ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s
+    ),
     "metadata-log": lambda ring, flaws, _blueprint: MetadataLog(ring, flaws),
+    "migrations": lambda ring, flaws, _blueprint: Migrations(ring, flaws),
     "rows": lambda ring, flaws, blueprint: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
 """Models by the name that a blueprint gives."""
@@ -48,7 +54,7 @@ _DOWN_NS: Final = 3_000_000_000
 
 def list_steps() -> Mapping[str, str]:
     """List the steps of all models, each with the module that describes its protocol."""
-    models = (Rows, Group0, MetadataLog)
+    models = (Migrations, MergedRows, Rows, Group0, MetadataLog)
     return {step: model.__module__.rpartition(".")[2] for model in models for step in model.steps}
 
 

@@ -136,6 +136,7 @@ class _Life:
 class Group0:
     """The design of ScyllaDB from 5.2 on."""
 
+    describes_memory: bool = True
     steps = tuple(step.name for step in (D1, D2, D3, D4, D5, G1, G2, G3, G4, G5, G6, G8, G7, G7A, G7B)) + Raft.steps
 
     def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:

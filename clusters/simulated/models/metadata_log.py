@@ -178,6 +178,7 @@ class _Register:
 class MetadataLog:
     """The design of 6.0."""
 
+    describes_memory: bool = True
     steps = tuple(
         step.name for step in (T1, T3, T4, K1, K3, K4, K5, K6, K7, K8, L1, L2, L3, L4, L5, L6, L7, L8, B1, B2, B3)
     )

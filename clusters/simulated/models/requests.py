@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from schemaquake.clusters.simulated.data import DataPath
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.models.statements import Select, Update, parse
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.definitions import Column
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 if TYPE_CHECKING:
@@ -25,8 +26,17 @@ Change: TypeAlias = Callable[[Node, str, Mapping[str, Any]], Steps]
 class Requests:
     """The clients' side of a model."""
 
-    def __init__(self, ring: Ring, change: Change, *, late_cells_break: bool = False) -> None:
-        self.data = DataPath(ring, late_cells_break=late_cells_break)
+    def __init__(
+        self,
+        ring: Ring,
+        change: Change,
+        *,
+        late_cells_break: bool = False,
+        knows_columns: bool = True,
+        says_why: bool = True,
+    ) -> None:
+        """Take the habits of `schemaquake.clusters.simulated.data.DataPath`."""
+        self.data = DataPath(ring, late_cells_break=late_cells_break, knows_columns=knows_columns, says_why=says_why)
         self._change = change
 
     def serve(self, node: Node, request: Invoke) -> Steps:
@@ -56,7 +66,7 @@ class Requests:
         keyspace, name, columns = value["keyspace"], value["table"], value["columns"]
         table, _ = self.data.find(node, keyspace, name)
         for column in columns or ():
-            if column not in table.columns:
+            if column not in table.columns and self.data.knows_columns:
                 raise ServerSaid("InvalidRequest", f"Undefined column name {column} in table {keyspace}.{name}")
         found = yield from self.data.read(node, keyspace, name, value.get("where"), value["consistency"])
         return [
@@ -85,13 +95,16 @@ def _select(found: tuple[Any, Any, Any], text: str) -> Any:
 
 
 def _value(table: Any, key: Any, cells: Mapping[str, tuple[int, Any]], column: str) -> Any:
-    definition = table.columns[column]
+    definition = table.columns.get(column, _UNDECLARED)
     if definition.kind == "partition_key":
         return key[0][definition.position]
     if definition.kind == "clustering":
         return key[1][definition.position]
     cell = cells.get(column)
     return None if cell is None else cell[1]
+
+
+_UNDECLARED: Final = Column("blob", "regular")
 
 
 def _refuse(text: str) -> Steps:

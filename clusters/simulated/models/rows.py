@@ -36,13 +36,12 @@ A **start** loads all keyspaces from disk, or dies.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from schemaquake.clusters.simulated.faces import Answers, Node, Steps
+from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.requests import Requests
 from schemaquake.clusters.simulated.models.serving import answer_from_disk, drop_files, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
@@ -50,10 +49,9 @@ from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
-from schemaquake.clusters.simulated.schema.definitions import Schema
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
-from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
+from schemaquake.clusters.simulated.schema.rows import RowChange
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
@@ -66,51 +64,20 @@ _PULLS_AT_ONCE: Final = 3
 _PULL_LIMIT_NS: Final = 10 * _S
 
 E1, E2, E3, E4, E5, E6, E7, E8 = numbered("4.0/apply", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "e8")
-_RACES: Final = frozenset({"type-race", "function-race", "base-race", "target-race", "whole-row"})
-"""Flaws by which a merge takes rows that cannot be loaded."""
-
 P1, P2, P3, P4, P5, P6 = numbered("4.0/merge", "p1", "p2", "p3", "p4", "p5", "p6")
 B1, B2, B3 = numbered("4.0/boot", "b1", "b2", "b3")
-
-
-@dataclass(slots=True)
-class _Pulls:
-    """Pulls under way, by the version that they are for."""
-
-    under_way: dict[str, int] = field(default_factory=dict)
-    again_ns: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By version and node the moment before which it is not asked again."""
-    caught_up: bool = False
-    """True once the sequencer applies changes here, too."""
-
-
-class _Order:
-    """The free sequencer of designs without `no-order`: the schema after the last change, and all rows so far."""
-
-    def __init__(self) -> None:
-        self.schema: Schema = {}
-        self.rows: list[RowChange] = []
-        self.nodes: dict[str, Node] = {}
-        """Every node that was ever started."""
-        self._stamp_us = 0
-
-    def stamp_us(self, node: Node) -> int:
-        """Return a timestamp above all that any node has given out, for rows or for schema."""
-        self._stamp_us = (
-            max([self._stamp_us, node.clock.schema_stamp_us(), *(n.clock.last_us for n in self.nodes.values())]) + 1
-        )
-        return self._stamp_us
 
 
 class Rows:
     """The design of 4.0 to 5.0."""
 
+    describes_memory: bool = True
     steps = tuple(step.name for step in (E1, E2, E3, E4, E5, E6, E7, E8, P1, P2, P3, P4, P5, P6, B1, B2, B3))
 
     def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0) -> None:
         self.flaws = flaws
         self._requests = Requests(ring, self.change)
-        self._order = None if "no-order" in flaws else _Order()
+        self._order = None if "no-order" in flaws else Order()
         self._writing = Writing(
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
         )
@@ -130,28 +97,11 @@ class Rows:
 
     def _apply_in_order(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one change on every node at once, after all changes before it."""
-        order = self._order
-        assert order is not None
+        assert self._order is not None
         yield E1
-        stamp_us = order.stamp_us(node)
-        after = carry_out(order.schema, f, value, Making(partial(self._new_id, node), stamp_us))
-        if after is order.schema:
-            return False
-        rows = difference(order.schema, after, stamp_us, self._writing)
-        order.schema = after
-        order.rows += rows
-        for each in order.nodes.values():
-            if each.server is not None and each.server.state.caught_up:
-                self._take(each, rows, after)
+        changed = self._order.change(node, f, value, partial(self._new_id, node), self._writing)
         yield E8
-        return True
-
-    def _take(self, node: Node, rows: Sequence[RowChange], schema: Schema) -> None:
-        """Have a node hold these rows, and serve this schema."""
-        assert node.server is not None
-        node.disk.schema.merge(rows)
-        serve_schema(node, schema)
-        node.server.version = node.disk.schema.version()
+        return changed
 
     def _apply(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         server = node.server
@@ -198,25 +148,20 @@ class Rows:
         self._requests.data.receive(node, message)
         return None
 
-    def _merge(self, node: Node, rows: Sequence[RowChange]) -> Steps:
+    def _merge(self, node: Node, rows: Iterable[RowChange]) -> Steps:
         """Merge rows; a load that fails is logged, and the sender gets no answer."""
         assert node.server is not None
         try:
-            yield from node.server.staged("migration", self._merge_rows(node, rows))
+            yield from node.server.staged("migration", self._merge_rows(node, list(rows)))
         except ServerSaid as said:
-            node.console.error(
-                "MigrationStage:1",
-                "JVMStabilityInspector.java:70",
-                "Exception in thread Thread[MigrationStage:1,5,MigrationStage]",
-                said.stack,
-            )
+            log_failed_merge(node, said)
 
     def _merge_rows(self, node: Node, rows: Sequence[RowChange]) -> Steps:
         server = node.server
         assert server is not None
         yield P1
         yield Sync()
-        self._recheck(node, rows)
+        recheck(node, rows, self.flaws)
         node.disk.schema.merge(rows)
         yield P2
         touched = sorted({row.keyspace for row in rows})
@@ -235,29 +180,11 @@ class Rows:
         own = 0 if self._writing.rows_unite else 2 * sorted((node.name, *node.peers)).index(node.name)
         return node.clock.schema_stamp_us() + own
 
-    def _recheck(self, node: Node, rows: Sequence[RowChange]) -> None:
-        """Refuse rows after which a keyspace could not be loaded, in designs that check. Raises ServerSaid."""
-        if self.flaws >= _RACES:
-            return
-        trial = SchemaRows()
-        for keyspace in {row.keyspace: None for row in rows}:
-            trial.merge(node.disk.schema.changes(keyspace))
-        trial.merge(rows)
-        unloadable: list[str] = []
-        try:
-            load_keyspaces(trial, sorted(trial.keyspaces), {}, unloadable.append)
-        except ServerSaid as said:
-            if said.flaw not in self.flaws:
-                raise
-        if unloadable and "base-race" not in self.flaws:
-            raise ServerSaid("InvalidRequest", unloadable[0])
-
     def _new_id(self, node: Node, keyspace: str, name: str) -> str:
         """Make a table's id: a time UUID of this node; without that flaw, one that depends on the table's past alone."""
         if "time-id" in self.flaws:
             return time_id(node)
-        past = node.disk.schema.deleted_us(keyspace, ("tables", name))
-        return blake2b(f"{keyspace}.{name}/{past}".encode(), digest_size=16).hexdigest()
+        return id_of_its_past(node, keyspace, name)
 
     # ── gossip, pulls ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -273,24 +200,8 @@ class Rows:
         version = state["version"]
         if self._order is not None or server.phase == "booting" or version == str(server.version):
             return
-        pulls: _Pulls = server.state
-        now_ns = node.kernel.heap.now_ns
-        if pulls.under_way.get(version, 0) >= _PULLS_AT_ONCE or now_ns < pulls.again_ns.get((version, name), 0):
-            return
-        pulls.under_way[version] = pulls.under_way.get(version, 0) + 1
-        pulls.again_ns[version, name] = now_ns + 2 * self._pull_delay_ns
-        at_once = not server.memory or server.uptime_ns < self._pull_delay_ns
-        server.begin("pull", self._pull(node, name, version, 0 if at_once else self._pull_delay_ns))
-
-    def _pull(self, node: Node, name: str, version: str, delay_ns: int) -> Steps:
-        server = node.server
-        assert server is not None
-        yield Sleep(delay_ns)
-        if version != str(server.version) and server.gossip.alive(name):
-            answers: Answers = yield server.ask([name], "pull", None, need=1, limit_ns=_PULL_LIMIT_NS)
-            if answers.enough:
-                yield from self._merge(node, answers.answers[name])
-        server.state.under_way[version] -= 1
+        pulls: Pulls = server.state
+        pulls.consider(node, name, version)
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer a statement by which the node's schema is read."""
@@ -302,10 +213,10 @@ class Rows:
         """Load all keyspaces from disk, join gossip, and wait for the others' state."""
         server = node.server
         assert server is not None
-        server.state = _Pulls()
+        server.state = Pulls(self._pull_delay_ns, self._merge)
         node.clock.is_trusted = "wall-clock" in self.flaws
         if self._order is not None:
-            self._order.nodes[node.name] = node
+            self._order.meet(node)
         yield B1
         yield Sleep(node.kernel.cost_ns(400 * _MS, 800 * _MS))
         try:
@@ -316,8 +227,7 @@ class Rows:
         serve_schema(node, schema)
         server.version = node.disk.schema.version()
         if self._order is not None:
-            server.state.caught_up = True
-            self._take(node, self._order.rows, self._order.schema)
+            self._order.catch_up(node)
         yield B3
         server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))

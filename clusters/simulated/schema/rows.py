@@ -86,6 +86,14 @@ class KeyspaceRows:
         deletions = [RowChange(keyspace, path, {}, us) for path, us in sorted(self._deletions.items())]
         return deletions + [RowChange(keyspace, path, dict(row)) for path, row in sorted(self._cells.items())]
 
+    def purge(self, before_us: int) -> None:
+        """Forget deletions older than that, and the cells that they hid."""
+        gone = [path for path, us in self._deletions.items() if us < before_us]
+        if gone:
+            self._cells = {path: dict(row) for path, row in self.live().items()}
+            for path in gone:
+                del self._deletions[path]
+
     def copy(self) -> KeyspaceRows:
         """Return an independent copy."""
         copy = KeyspaceRows()
@@ -158,6 +166,11 @@ class SchemaRows:
                 tables = self._tables[keyspace] = _as_tables(keyspace, self.keyspaces[keyspace].live())
             found += tables.get(name, ())
         return found
+
+    def purge(self, before_us: int) -> None:
+        """Forget deletions older than that, and the cells that they hid."""
+        for rows in self.keyspaces.values():
+            rows.purge(before_us)
 
     def copy(self) -> SchemaRows:
         """Return an independent copy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final, Literal
@@ -30,6 +30,10 @@ class Blueprint:
     pull_delay_s: float
     start: Literal["together", "first-alone", ""] = ""
     """How its nodes are started where that is not as the real system's are."""
+    release: Mapping[str, bool] = field(default_factory=dict)
+    """What its model does otherwise in this line of releases."""
+    without: tuple[str, ...] = ()
+    """Features of the real system that its model does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,7 @@ class Simulated:
             real,
             product=_PRODUCT,
             version=blueprint.name,
-            features=real.features - _NOT_MODELLED,
+            features=real.features - _NOT_MODELLED - frozenset(blueprint.without),
             memory_mb=0,
             pull_delay_s=blueprint.pull_delay_s,
             launch=None,

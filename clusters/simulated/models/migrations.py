@@ -1,0 +1,361 @@
+"""Ordered migrations: every schema change is a migration that names the one before it, and is applied on top of that alone.
+
+Cassandra 0.7 to 1.0 (seed 1, "Modifying Schema on a Live Cluster"; `db/migration/Migration.java`, `db/DefsTable.java`,
+`service/MigrationManager.java`). A version is the time UUID of the last migration. Two coordinators that extend one
+version make two chains, and a node that has applied one of them drops all of the other, for good.
+
+**Change** on its coordinator:
+
+- c1 the living nodes are asked for their versions; refused if they differ (0.7.3 and later), nodes that are down are ignored
+- c2 a migration: its own time UUID, the version that it goes on top of, and the definition
+- c3 applied here, it is announced to the living; c4 gossip tells the version
+
+**Apply**, one migration at a time:
+
+- a0 dropped unless this node's version is the one that it goes on top of
+- a1 the files of what is dropped get a snapshot
+- a2 the row of `Schema` for the new version: all definitions
+- a3 the column of `Migrations`
+- a4 the row "Last Migration" names the new version
+- a5 the tables of definitions are flushed; until now all of it is in the commit log alone
+- a6 directories, memory, version
+
+**Announce** says which version a node has: of two nodes the one with the older version says so to the other, which pushes
+all migrations since. A **start** reads "Last Migration" and its row of `Schema` from flushed files, then the commit log; a
+migration that is in there alone is applied. What a crash leaves behind:
+
+| after | at the next start |
+|---|---|
+| c2, a1 | nothing happened |
+| a2, a3 | rows that nothing names; they are ignored |
+| a4 | the migration is applied from the commit log; with `marker-in-log` (as the seed has it) the node does not start |
+| a5 | applied; with `files-stay` the files of what was dropped are still there, and are found by the next of that name |
+| a6 | applied |
+
+Without the flaw `no-order` a free sequencer has each change go on top of all before it, and every living node applies it at
+once; a node that was down catches up before it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from schemaquake.clusters.simulated.faces import Answers, Node, Steps
+from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, Sent, definition_of, sent_in
+from schemaquake.clusters.simulated.models.requests import Requests
+from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
+from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.schema.changes import Making
+from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
+
+if TYPE_CHECKING:
+    from schemaquake.harness.model.steps import Invoke
+
+__all__ = ["Migrations"]
+
+_MS: Final = 1_000_000
+_AGREEMENT_NS: Final = 2_000 * _MS
+_PUSHED_MOST: Final = 100
+_RECTIFIES_NS: Final = 2_000 * _MS
+_FIRST_ID: Final = 1000
+
+C1, C2, C3, C4 = numbered("0.7/change", "c1", "c2", "c3", "c4")
+A0, A1, A2, A3, A4, A5, A6 = numbered("0.7/apply", "a0", "a1", "a2", "a3", "a4", "a5", "a6")
+B1, B2, B3 = numbered("0.7/boot", "b1", "b2", "b3")
+
+
+class Migration(NamedTuple):
+    """One schema change."""
+
+    last: str
+    """The version that it goes on top of, 32 hex digits; empty: none."""
+    version: str
+    sent: Sent
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The tables of definitions on a node's disk. What is in the commit log alone is in `unflushed`, too."""
+
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    migrations: dict[str, Migration] = field(default_factory=dict)
+    marker: str = ""
+    unflushed: str = ""
+    """The marker of flushed files, while the commit log has a newer one."""
+    is_flushed: bool = True
+
+
+@dataclass(slots=True)
+class _Life:
+    """A node's chain in its memory."""
+
+    version: str = ""
+    next_id: int = _FIRST_ID
+    asked_ns: dict[str, int] = field(default_factory=dict)
+    is_caught_up: bool = False
+
+
+class Migrations:
+    """The design of 0.7 to 1.0."""
+
+    describes_memory: bool = False
+    steps = tuple(step.name for step in (C1, C2, C3, C4, A0, A1, A2, A3, A4, A5, A6, B1, B2, B3))
+
+    def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
+        self.flaws = flaws
+        self._requests = Requests(ring, self.change, knows_columns=False)
+        self._is_ordered = "no-order" not in flaws
+        self._chain: list[Migration] = []
+        """The migrations that the sequencer has decided, in designs with one."""
+        self._nodes: dict[str, Node] = {}
+
+    # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def serve(self, node: Node, request: Invoke) -> Steps:
+        """Carry out a client's request."""
+        return self._requests.serve(node, request)
+
+    def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
+        """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
+        life = _life(node)
+        while True:
+            if self._is_ordered:
+                self._take_all(node)
+            on_top_of = life.version
+            sent = definition_of(
+                server_of(node).memory, f, value, Making(lambda *_: self._new_id(node), node.clock.schema_stamp_us())
+            )
+            if sent is None:
+                return False
+            if not sent.is_new and sent.definition is not None:
+                yield Sleep(node.kernel.cost_ns(*ROUND_TRIP_NS))
+            yield C1
+            if "no-agreement" not in self.flaws and not self._is_ordered:
+                yield from self._require_agreement(node)
+            yield C2
+            if self._is_ordered and life.version != on_top_of:
+                continue
+            sent_in(server_of(node).memory, sent)
+            migration = Migration(life.version, self._new_version(node), sent)
+            if (yield from server_of(node).staged("migration", self._apply(node, migration))):
+                break
+            if not self._is_ordered:
+                raise ServerSaid("TApplicationException", "Internal error: Previous version mismatch. cannot apply.")
+        yield C3
+        for name in () if self._is_ordered else server_of(node).gossip.peers_alive():
+            server_of(node).send(name, "announce", life.version)
+        yield C4
+        server_of(node).gossip.tell()
+        return True
+
+    def _require_agreement(self, node: Node) -> Steps:
+        """Refuse a change while living nodes have other versions. Raises ServerSaid."""
+        alive = server_of(node).gossip.peers_alive()
+        answers: Answers = yield server_of(node).ask(alive, "version", None, need=len(alive), limit_ns=_AGREEMENT_NS)
+        if any(version != _life(node).version for version in answers.answers.values()):
+            raise ServerSaid("InvalidRequestException", "Cluster schema does not yet agree")
+
+    def _new_version(self, node: Node) -> str:
+        """Make a migration's version: later than the last one, but for designs that trust their clocks."""
+        if "uuid-clock" in self.flaws:
+            return time_id(node)
+        return time_id(node, max(node.clock.schema_stamp_us(), _time_us(_life(node).version) + 1))
+
+    def _new_id(self, node: Node) -> str:
+        life = _life(node)
+        life.next_id += 1
+        return f"{life.next_id - 1:032x}"
+
+    def _apply(self, node: Node, migration: Migration) -> Steps:
+        """Apply a migration; returns whether it was not dropped."""
+        life, kept = _life(node), _kept(node)
+        yield A0
+        if migration.version in kept.migrations or (
+            migration.last != life.version and "out-of-order" not in self.flaws
+        ):
+            return False
+        try:
+            after = sent_in(server_of(node).memory, migration.sent)
+        except ServerSaid:
+            return False
+        if migration.sent.definition is None:
+            yield A1
+        yield A2
+        yield Sync()
+        kept.schemas[migration.version] = after
+        yield A3
+        yield Sync()
+        kept.migrations[migration.version] = migration
+        yield A4
+        yield Sync()
+        if self._is_ordered and life.version != migration.last:
+            del kept.schemas[migration.version], kept.migrations[migration.version]
+            return False
+        if kept.is_flushed:
+            kept.unflushed, kept.is_flushed = kept.marker, False
+        kept.marker = migration.version
+        if self._is_ordered:
+            self._chain.append(migration)
+            life.version = migration.version
+            for each in self._nodes.values():
+                if each is not node and each.server is not None and _life(each).is_caught_up:
+                    self._take_all(each)
+        yield A5
+        yield Sync()
+        kept.is_flushed = True
+        yield A6
+        self._serve(node, kept.marker)
+        return True
+
+    def _serve(self, node: Node, version: str) -> None:
+        """Serve the definitions of a version."""
+        life = _life(node)
+        schema = _kept(node).schemas.get(version, {})
+        self._find_files(node, schema)
+        serve_schema(node, schema)
+        life.version = version
+        life.next_id = max([life.next_id, *(int(table.id, 16) + 1 for table in tables_of(schema))])
+        server_of(node).version = UUID(hex=version) if version else UUID(int=0)
+
+    def _find_files(self, node: Node, schema: Schema) -> None:
+        """Let a new column family find files of its name: they lie in its keyspace's folder, without an id."""
+        for table in tables_of(schema):
+            if table.id not in node.disk.tables:
+                for old in list(node.disk.tables.values()):
+                    if (old.keyspace, old.name) == (table.keyspace, table.name) and old.partitions:
+                        node.disk.tables[table.id] = node.disk.tables.pop(old.id)
+                        old.id = table.id
+
+    def _take_all(self, node: Node) -> None:
+        """Have a node apply at once all that the sequencer has decided."""
+        life, kept = _life(node), _kept(node)
+        for migration in self._chain:
+            if migration.version not in kept.schemas:
+                before = kept.schemas.get(migration.last, {})
+                kept.schemas[migration.version] = sent_in(before, migration.sent)
+                kept.migrations[migration.version] = migration
+                # One after the other: a family that was dropped and created again must lose its files in between.
+                self._serve(node, migration.version)
+        if self._chain and life.version != self._chain[-1].version:
+            self._serve(node, self._chain[-1].version)
+        if self._chain:
+            kept.marker, kept.is_flushed = self._chain[-1].version, True
+
+    # ── announce, push ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive(self, node: Node, message: Message) -> Steps | None:
+        """Handle a message: a version that is asked for or announced, migrations that are pushed, or one of the data path."""
+        match message.kind:
+            case "version":
+                server_of(node).answer(message, _life(node).version)
+            case "announce":
+                self._rectify(node, message.sender, message.body)
+            case "push":
+                return self._apply_all(node, message.body)
+            case _:
+                self._requests.data.receive(node, message)
+        return None
+
+    def _rectify(self, node: Node, name: str, theirs: str) -> None:
+        """Push what another node lacks, or say what this one has, so that it pushes."""
+        own = _life(node).version
+        if theirs == own:
+            return
+        if _order(theirs) > _order(own):
+            server_of(node).send(name, "announce", own)
+            return
+        since = sorted(
+            (each for each in _kept(node).migrations.values() if _order(each.version) > _order(theirs)), key=_of
+        )
+        server_of(node).send(name, "push", since[:_PUSHED_MOST])
+
+    def _apply_all(self, node: Node, migrations: Sequence[Migration]) -> Steps:
+        for migration in migrations:
+            yield from server_of(node).staged("migration", self._apply(node, migration))
+        server_of(node).gossip.tell()
+
+    def gossip(self, node: Node) -> Mapping[str, Any]:
+        """Return the node's version."""
+        return {"version": _life(node).version}
+
+    def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
+        """Set a difference of versions right, not more often than every two seconds."""
+        life = _life(node)
+        now_ns = node.kernel.heap.now_ns
+        if self._is_ordered or state["version"] == life.version or now_ns < life.asked_ns.get(name, 0):
+            return
+        life.asked_ns[name] = now_ns + _RECTIFIES_NS
+        self._rectify(node, name, state["version"])
+
+    def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
+        """Answer from `system.local` alone: definitions are records that no client can read."""
+        return answer_from_disk(node, text)
+
+    # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def boot(self, node: Node) -> Steps:
+        """Load the definitions of the last migration, replay the commit log, and join gossip. Raises Died."""
+        server = server_of(node)
+        if node.disk.state is None:
+            node.disk.state = _Kept()
+        kept = _kept(node)
+        server.state = _Life()
+        node.clock.is_trusted = False  # clients stamp their rows
+        node.disk.shows_ids = False
+        self._nodes[node.name] = node
+        yield B1
+        yield Sleep(node.kernel.cost_ns(200 * _MS, 500 * _MS))
+        if not kept.is_flushed and "marker-in-log" in self.flaws:
+            raise Died(f"java.lang.RuntimeException: Could not load the definitions of {UUID(hex=kept.marker)}")
+        self._serve(node, kept.marker if kept.is_flushed else kept.unflushed)
+        yield B2
+        kept.is_flushed = True
+        self._serve(node, kept.marker)
+        if "files-stay" not in self.flaws:
+            self._clear_files(node)
+        yield B3
+        if self._is_ordered:
+            self._take_all(node)
+            _life(node).is_caught_up = True
+        server.gossip.begin()
+        yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+
+    def _clear_files(self, node: Node) -> None:
+        """Delete files of what is no more in the schema, which a crash after a5 leaves behind."""
+        for table_id, files in node.disk.tables.items():
+            if server_of(node).table(table_id) is None:
+                files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{files.name}")
+
+
+def _time_us(version: str) -> int:
+    return (UUID(hex=version).time - UUID(hex=_EPOCH).time) // 10 if version else 0
+
+
+_EPOCH: Final = "13814000-1dd2-11b2-8080-808080808080"
+"""The time UUID of 1 January 1970."""
+
+
+def _order(version: str) -> tuple[int, str]:
+    """Return what versions are compared by: their time."""
+    return (UUID(hex=version).time if version else 0), version
+
+
+def _of(migration: Migration) -> tuple[int, str]:
+    return _order(migration.version)
+
+
+def _kept(node: Node) -> _Kept:
+    kept: _Kept = node.disk.state
+    return kept
+
+
+def _life(node: Node) -> _Life:
+    life: _Life = server_of(node).state
+    return life
