@@ -21,7 +21,7 @@ ROUND_TRIP_NS: Final = (200_000, 700_000)
 
 
 class Sent(NamedTuple):
-    """What one call has the server do: set a definition, or drop one."""
+    """One call of a client: a definition that is set, or dropped."""
 
     keyspace: str
     name: str | None

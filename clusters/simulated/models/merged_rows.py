@@ -72,7 +72,7 @@ B1, B2, B3 = numbered("1.1/boot", "b1", "b2", "b3")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What differs from one line of releases to the next."""
+    """The differences between lines of releases."""
 
     speaks_thrift: bool = False
     """1.1: clients send whole definitions back, and stamp their rows."""

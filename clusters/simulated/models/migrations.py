@@ -129,9 +129,10 @@ class Migrations:
             if self._is_ordered:
                 self._take_all(node)
             on_top_of = life.version
-            sent = definition_of(
-                server_of(node).memory, f, value, Making(lambda *_: self._new_id(node), node.clock.schema_stamp_us())
-            )
+            # The sequencer's version may be ahead of the memory for a moment.
+            described = _kept(node).schemas.get(on_top_of, {}) if self._is_ordered else server_of(node).memory
+            making = Making(lambda *_: self._new_id(node), node.clock.schema_stamp_us())
+            sent = definition_of(described, f, value, making)
             if sent is None:
                 return False
             if not sent.is_new and sent.definition is not None:
@@ -142,7 +143,7 @@ class Migrations:
             yield C2
             if self._is_ordered and life.version != on_top_of:
                 continue
-            sent_in(server_of(node).memory, sent)
+            sent_in(described if self._is_ordered else server_of(node).memory, sent)
             migration = Migration(life.version, self._new_version(node), sent)
             if (yield from server_of(node).staged("migration", self._apply(node, migration))):
                 break

@@ -371,6 +371,9 @@ class Raft:
         """Answer a plea for a vote."""
         role, plea = self._role(node), message.body
         yield W1
+        if role.leader == message.sender:
+            # A leader that asks for votes leads no more: it was started again, or gave up without a majority.
+            self._follow(node, role, "")
         longer = plea.last >= (role.log.term_at(role.log.last), role.log.last)
         if plea.on_trial:
             hears_one = role.is_leader or (role.leader != "" and self.hears(node, role.leader))
@@ -439,9 +442,9 @@ class Raft:
         yield Sync()
         entry = Entry(term, role.log.last + 1, command)
         role.log.entries.append(entry)
-        yield R2
         if isinstance(command, Configuration):
             self._look_at_members(node, role)
+        yield R2
         if role.is_leader:
             for name, progress in role.progress.items():
                 self._send(node, role, name, progress)
