@@ -54,13 +54,16 @@ class Membership:
     def __init__(self, notes: Iterable[_Note]) -> None:
         """Take all notes of process −1, in order, as (event, value)."""
         shown: list[Mapping[str, MemberState]] = []
+        addresses: dict[str, str] = {}
         self.times: list[int] = []
         """When anything changed or was noted (ns)."""
         invoked: dict[int, tuple[int, Mapping[str, MemberState]]] = {}
         ended: dict[int, tuple[int, ChangeOutcome]] = {}
         for event, value in notes:
             if event["f"] == "membership":
-                shown.append(_states({node: one.get("state") for node, one in value.get("members", {}).items()}))
+                members = value.get("members", {})
+                addresses |= {node: str(one["address"]) for node, one in members.items() if one.get("address")}
+                shown.append(_states({node: one.get("state") for node, one in members.items()}))
             elif "becomes" in value and event["type"] == "invoke":
                 invoked[value["operation"]] = event["time"], _states(value["becomes"])
             elif "becomes" in value and event["type"] in _OUTCOMES:
@@ -68,7 +71,10 @@ class Membership:
             else:
                 continue
             self.times.append(event["time"])
-        self._initial: Mapping[str, MemberState] = shown[0] if shown else {}
+        self.initial: Mapping[str, MemberState] = shown[0] if shown else {}
+        """The states before any change."""
+        self.addresses: Mapping[str, str] = addresses
+        """The address of every node of which one was noted."""
         self._shown: Mapping[str, MemberState] = shown[-1] if shown else {}
         self._operations: Sequence[_Operation] = [
             _Operation(invoked=time, completed=completed, becomes=becomes, outcome=outcome)
@@ -88,14 +94,14 @@ class Membership:
 
     def serving(self, time: int) -> frozenset[str]:
         """Return the nodes of which anything was noted and that should serve at `time` (ns)."""
-        return frozenset(node for node in self._initial if self.serves(node, time))
+        return frozenset(node for node in self.initial if self.serves(node, time))
 
     def serves(self, node: str, time: int) -> bool:
         """Return whether the node should serve at `time` (ns); one of which nothing was noted always should."""
-        if node not in self._initial:
+        if node not in self.initial:
             return True
         changes = [change for one in self._operations if (change := one.by(time)) is not None]
-        return expected_states(self._initial, changes, self._shown)[node] in SERVING
+        return expected_states(self.initial, changes, self._shown)[node] in SERVING
 
 
 def _states(states: Mapping[str, Any]) -> dict[str, MemberState]:

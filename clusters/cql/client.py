@@ -294,6 +294,7 @@ class CqlClient:
                     columns_of=columns_of,
                     barrier=barrier,
                     authority=self._dialect.authority,
+                    ring=self._dialect.ring,
                 )
             )
             version = observed[0].id

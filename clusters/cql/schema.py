@@ -7,12 +7,13 @@ that, so both are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from schemaquake.clusters.cql.memory import ColumnsOf, Described, describe, probe
 from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
-from schemaquake.clusters.systems.dialect import Authority, Query, SchemaReading
+from schemaquake.clusters.systems.dialect import Authority, Query, RingReading, SchemaReading
+from schemaquake.clusters.systems.error_words import error_words
 from schemaquake.harness.model.observation import Observation, reading
 from schemaquake.harness.model.operation import JSON
 
@@ -30,11 +31,13 @@ def read_schema(
     columns_of: ColumnsOf | None = None,
     barrier: JSON = None,
     authority: Authority = "disk",
+    ring: RingReading | None = None,
 ) -> Iterator[Observation]:
     """Read every object the node has on disk and in memory, version first; user keyspaces only.
 
     Without `columns_of` the memory of a release that has no DESCRIBE is not read: that takes one statement a table. The
     log of changes, where the node keeps one, belongs to a `complete` reading. `barrier` is the result of the barrier before it.
+    The `ring` belongs to such a reading, too.
     `authority` is named in the version's row, so that checkers judge by it.
     """
     version, epoch = schema.read_version(query)
@@ -51,6 +54,8 @@ def read_schema(
     decides = {} if authority == "disk" else {"authority": authority}
     facts = {"epoch": epoch, **decides, **shown, **silence, **state, **waited}
     yield observed("version", None, None, id=version, definition=facts)
+    if complete and ring is not None:
+        yield from _read_ring(query, ring, observed)
     log = schema.read_log(query) if complete else None
     if log is not None:
         yield observed("log", None, None, definition=log)
@@ -66,6 +71,18 @@ def read_schema(
     elif columns_of is not None:
         for found in probe(columns_of, relations):
             yield observed("live", found.keyspace, found.name, definition=found.definition, error=found.error)
+
+
+def _read_ring(query: Query, ring: RingReading, observed: Callable[..., Observation]) -> Iterator[Observation]:
+    """Read the node's account of the members; one that it refuses is a row with an error, and spoils nothing else."""
+    try:
+        yield observed("ring", None, None, definition=ring.read_ring(query))
+        entries = ring.read_epochs(query)
+    except Exception as error:  # noqa: BLE001 - a broken node may raise anything
+        yield observed("ring", None, None, error=error_words(error))
+        return
+    if entries is not None:
+        yield observed("epochs", None, None, definition=entries)
 
 
 def _live(described: Described) -> Iterator[tuple[str, str | None, JSON]]:

@@ -14,7 +14,7 @@ from schemaquake.clusters.systems.outcome import Outcome
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Node
 
-__all__ = ["Authority", "Barrier", "CqlDialect", "Query", "ReadBarrier", "SchemaReading", "Stored"]
+__all__ = ["Authority", "Barrier", "CqlDialect", "Query", "ReadBarrier", "RingReading", "SchemaReading", "Stored"]
 
 Query: TypeAlias = Callable[[str], Iterable[Mapping[str, Any]]]
 """Runs one statement on the pinned node at consistency ONE and returns its rows as mappings."""
@@ -68,6 +68,18 @@ class SchemaReading(Protocol):
         ...
 
 
+class RingReading(Protocol):
+    """A way to read one node's own account of the ring by CQL."""
+
+    def read_ring(self, query: Query) -> Mapping[str, JSON]:
+        """Read the node's account of all members, in the shape of a `ring` row."""
+        ...
+
+    def read_epochs(self, query: Query) -> JSON | None:
+        """Read the entries of the metadata log that the node has, in the shape of an `epochs` row; None if there is none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
     """The result of asking for a barrier: passed or not, after how long, and if not, why not."""
@@ -106,3 +118,5 @@ class CqlDialect:
     """Asked before each reading that judges; None where a reading needs none."""
     authority: Authority = "disk"
     """The source that decides what a node's schema is; readings name it if it is not the disk."""
+    ring: RingReading | None = None
+    """How the ring is read in readings that judge; None where it is not."""

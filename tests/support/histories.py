@@ -145,7 +145,7 @@ def _words(text: str) -> tuple[list[str], dict[str, Any]]:
 
 def _nemesis_event(text: str) -> dict[str, Any]:
     (_, *words), value = _words(text)
-    node = None if words[0] == "info" else words.pop(0)
+    node = None if words[0] in {"invoke", "ok", "fail", "info"} else words.pop(0)
     outcome, f, *key = words
     return {
         "process": -1,
@@ -246,8 +246,8 @@ def _observation(kind: str, text: str) -> dict[str, Any]:
         definition = {"kind": found[1].lower() if found else name, "statement": statement}
         return row | named | {"definition": _json(definition)}
     words, more = _words(text)
-    if kind == "log":
-        return row | {"definition": _json(more)}
+    if kind in {"log", "ring", "epochs"}:
+        return row | ({"error": " ".join(words)} if words else {"definition": _json(more)})
     if kind == "version":
         return row | {"id": words[0] if words else "v", "definition": _json({"epoch": None, **more})}
     row |= _named(words.pop(0))

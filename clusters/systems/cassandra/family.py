@@ -47,7 +47,10 @@ class Cassandra:
         dialect = None
         if design.schema is not None and recipe.protocol_version is not None:
             dialect = CqlDialect(
-                protocol_version=recipe.protocol_version, schema=design.schema, authority=design.authority
+                protocol_version=recipe.protocol_version,
+                schema=design.schema,
+                authority=design.authority,
+                ring=design.ring,
             )
         return System(
             product=product,

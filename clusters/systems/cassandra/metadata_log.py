@@ -12,6 +12,7 @@ from typing import Final
 
 from schemaquake.clusters.systems.cassandra import system_schema
 from schemaquake.clusters.systems.cassandra.design import Design
+from schemaquake.clusters.systems.cassandra.ring import DirectoryRing
 from schemaquake.clusters.systems.dialect import Query, Stored
 from schemaquake.clusters.systems.topology import ToolCommand
 from schemaquake.harness.model.operation import JSON
@@ -61,4 +62,6 @@ def widen_metadata_service(nodes: int) -> Sequence[ToolCommand]:
     return (ToolCommand(arguments=("cms", "reconfigure", f"{min(_MEMBERS_MAX, nodes)}"), limit_s=_LIMIT_S),)
 
 
-DESIGN: Final = Design(authority="log", schema=MetadataLog(), after_first_boot=widen_metadata_service)
+DESIGN: Final = Design(
+    authority="log", schema=MetadataLog(), ring=DirectoryRing(), after_first_boot=widen_metadata_service
+)

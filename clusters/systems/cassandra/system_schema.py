@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from schemaquake.clusters.systems.cassandra.design import Design
+from schemaquake.clusters.systems.cassandra.ring import PeersRing
 from schemaquake.clusters.systems.data_directories import SYSTEM_KEYSPACES
 from schemaquake.clusters.systems.dialect import Query, Stored
 from schemaquake.harness.model.operation import JSON
@@ -62,7 +63,7 @@ class SystemSchema:
         return release_version(query)
 
 
-DESIGN: Final = Design(authority="disk", schema=SystemSchema())
+DESIGN: Final = Design(authority="disk", schema=SystemSchema(), ring=PeersRing())
 
 
 def schema_version(query: Query) -> UUID | None:

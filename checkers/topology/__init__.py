@@ -1,0 +1,1 @@
+"""Checkers of the topology: members, placements, and the log of the changes of both."""

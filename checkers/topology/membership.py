@@ -1,0 +1,331 @@
+"""Membership: every node knows exactly the members that the acknowledged operations left.
+
+Judges the conductor's notes of the members, the operations on the topology, and what each node said of the ring after
+the cluster settled and after every node was restarted (`system.local`, `system.peers`, gossip where it is a table, the
+directory of the metadata log where there is one).
+Finds: `missing-member`, `ghost-member`, `ring-disagreement`, `failed-change-took-effect`, `change-without-effect`,
+`hanging-change`. Sources: CEP-21, membership; CASSANDRA-16422 (assassinated nodes), CASSANDRA-21583.
+
+After an operation of unknown outcome its nodes may be members or not; the accounts must then still agree. What changed
+after a definite refusal is an accusation of its own. An operation that timed out while faults went on, or within its
+limit after them, is a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import read_notes
+from schemaquake.checkers.findings.argument import Argument, label
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.topology.accounts import Account, read_accounts, read_addresses
+from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
+from schemaquake.harness.model.membership import GONE, MemberState
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+
+__all__ = ["Membership"]
+
+_MEMBERS: Final = frozenset({"normal", "leaving"})
+_S: Final = 1_000_000_000
+
+
+class Membership:
+    """All nodes list the same members: those that the operations left."""
+
+    name = "membership"
+    scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = (
+        "missing-member",
+        "ghost-member",
+        "ring-disagreement",
+        "failed-change-took-effect",
+        "change-without-effect",
+        "hanging-change",
+    )
+    vouches: bool = True
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few rows a node take no time
+        """Judge all accounts. Unknown without any. Stats: accounts by phase, operations by outcome."""
+        case = _Case(Evidence.of(records))
+        if not case.accounts and not case.operations:
+            nothing = Doubt("nothing-to-judge", "no node was asked for its account of the ring")
+            return Verdict.unknown(self.name, nothing)
+        tally = Tally(self.name, keep=LIMITS.findings)
+        tally.doubt(*_list_unread(case))
+        for account in case.read:
+            tally.judge(*_judge_account(case, account))
+        tally.judge(*_judge_agreement(case))
+        for operation in case.operations:
+            tally.judge(_judge_effect(case, operation), _judge_duration(case, operation))
+        outcomes = [operation.outcome or "unended" for operation in case.operations]
+        return tally.verdict(
+            accounts={phase: len([a for a in case.read if a.phase == phase]) for phase in ("settled", "restarted")},
+            operations={outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))},
+        )
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The evidence, as this checker reads it."""
+
+    evidence: Evidence
+
+    @cached_property
+    def accounts(self) -> Sequence[Account]:
+        return read_accounts(self.evidence)
+
+    @cached_property
+    def read(self) -> Sequence[Account]:
+        return [account for account in self.accounts if account.error is None]
+
+    @cached_property
+    def operations(self) -> Sequence[TopologyOperation]:
+        return read_operations(read_notes(self.evidence.history))
+
+    @cached_property
+    def addresses(self) -> Mapping[str, str]:
+        """Node → address, by the notes and by the nodes' own word."""
+        return {**read_addresses(self.evidence), **{account.node: account.address for account in self.read}}
+
+    @cached_property
+    def certain(self) -> Mapping[str, MemberState]:
+        """Node → the state that follows from the operations; without nodes of operations of unknown outcome."""
+        states = dict(self.evidence.notes.membership.initial)
+        open_to_doubt: set[str] = set()
+        for operation in self.operations:
+            for node, state in operation.becomes.items():
+                if operation.outcome == "ok":
+                    states[node] = state
+                    open_to_doubt.discard(node)
+                elif operation.outcome != "fail" and states.get(node) != state:
+                    open_to_doubt.add(node)
+        return {node: state for node, state in states.items() if node not in open_to_doubt}
+
+    @cached_property
+    def settled(self) -> bool:
+        """True if every operation has ended with a definite outcome."""
+        return all(operation.outcome in {"ok", "fail"} for operation in self.operations)
+
+    def of(self, node: str) -> list[TopologyOperation]:
+        """Return the operations that concern the node."""
+        return [operation for operation in self.operations if node in operation.becomes]
+
+    def decided_by(self, node: str) -> TopologyOperation | None:
+        """Return the last operation with a definite outcome that concerns the node."""
+        return next((one for one in reversed(self.of(node)) if one.outcome in {"ok", "fail"}), None)
+
+
+def _list_unread(case: _Case) -> Iterator[Doubt]:
+    if case.operations and not case.read:
+        yield Doubt("unread", "the topology was changed, and no node gave an account of the ring afterwards")
+    for account in case.accounts:
+        if account.error is not None:
+            text = f"{account.node} gave no account of the ring {phase_text(account.phase)}: {account.error}"
+            yield Doubt("unread", text)
+
+
+def _judge_account(case: _Case, account: Account) -> Iterator[Anomaly]:
+    """Yield what one node's account has too much, and what it lacks."""
+    for node, state in case.certain.items():
+        address = case.addresses.get(node)
+        if address is None:
+            continue
+        if state in _MEMBERS and not account.lists(address):
+            yield _report_missing(case, account, node)
+        elif state in GONE and node != account.node and (sources := account.sources(address)):
+            yield _report_ghost(case, account, node, sources)
+    known = set(case.addresses.values())
+    for address in account.members:
+        if case.addresses and address not in known:
+            yield _report_stranger(account, address)
+    if case.settled:
+        for address, entry in (account.directory or {}).items():
+            if entry.get("sequence") is not None:
+                yield _report_unfinished(case, account, address, str(entry["sequence"]))
+
+
+def _report_missing(case: _Case, account: Account, node: str) -> Anomaly:
+    decided = case.decided_by(node)
+    failed = decided is not None and decided.outcome == "fail"
+    then = f"{node} is a member, and every node must list it."
+    if decided is not None:
+        then = (
+            f"the answer to T1 proves that nothing was changed, so {then}"
+            if failed
+            else f"T1 was acknowledged, so {then}"
+        )
+    return _report(
+        "failed-change-took-effect" if failed else "missing-member",
+        account,
+        [node, account.node],
+        case.of(node),
+        then,
+        f"{phase_text(account.phase)} {account.node} lists only {listing(sorted(_names(case, account)))}.",
+    )
+
+
+def _report_ghost(case: _Case, account: Account, node: str, sources: Sequence[str]) -> Anomaly:
+    decided = case.decided_by(node)
+    failed = decided is not None and decided.outcome == "fail"
+    then = f"{node} is no member, and no node may list it."
+    if decided is not None:
+        then = (
+            f"the answer to T1 proves that nothing was changed, so {then}"
+            if failed
+            else f"T1 was acknowledged, so {then}"
+        )
+    return _report(
+        "failed-change-took-effect" if failed else "ghost-member",
+        account,
+        [node, account.node],
+        case.of(node),
+        then,
+        f"{phase_text(account.phase)} {account.node} lists {case.addresses[node]} in {listing(sources)}.",
+    )
+
+
+def _report_stranger(account: Account, address: str) -> Anomaly:
+    then = "every member has an address that was prepared for a node of this cluster."
+    but = f"{phase_text(account.phase)} {account.node} lists {address}, which is no node's."
+    return _report("ghost-member", account, [account.node], [], then, but, about=address)
+
+
+def _report_unfinished(case: _Case, account: Account, address: str, sequence: str) -> Anomaly:
+    then = "every operation has ended with a definite answer, so no sequence of steps may be under way."
+    but = f"{phase_text(account.phase)} {account.node} shows for {address}: {sequence}."
+    named = [node for node, known in case.addresses.items() if known == address]
+    return _report("hanging-change", account, [*named, account.node], case.operations, then, but)
+
+
+def _judge_agreement(case: _Case) -> Iterator[Anomaly]:
+    """Yield a finding for each phase and address on which two accounts differ."""
+    for phase in ("settled", "restarted"):
+        accounts = [account for account in case.read if account.phase == phase]
+        for address in sorted({address for account in accounts for address in account.members}):
+            told: dict[tuple[str, ...], list[str]] = {}
+            for account in accounts:
+                member = account.members.get(address)
+                if member is None and _is_decided(case, address):
+                    continue  # a missing member is a finding of its own
+                said = ("no member",) if member is None else (str(member["host_id"]), *member["tokens"])
+                told.setdefault(said, []).append(account.node)
+            if len(told) > 1:
+                yield _report_disagreement(case, phase, address, told)
+
+
+def _is_decided(case: _Case, address: str) -> bool:
+    return address not in case.addresses.values() or any(case.addresses.get(n) == address for n in case.certain)
+
+
+def _report_disagreement(
+    case: _Case, phase: str, address: str, told: Mapping[tuple[str, ...], Sequence[str]]
+) -> Anomaly:
+    words = [f"{listing(nodes)} {'say' if len(nodes) > 1 else 'says'} {' '.join(said)}" for said, nodes in told.items()]
+    named = [node for node, known in case.addresses.items() if known == address]
+    return anomaly(
+        "ring-disagreement",
+        objects=named or [address],
+        nodes=[node for nodes in told.values() for node in nodes],
+        ops=[operation.index for node in named for operation in case.of(node)],
+        evidence={
+            "phase": phase,
+            "address": address,
+            "accounts": {" ".join(said): list(nodes) for said, nodes in told.items()},
+        },
+        explanation=Argument(
+            label(operation.text() for node in named for operation in case.of(node)),
+            "all nodes must know each member by the same host id and tokens once nothing changes any more.",
+            f"{phase_text(phase)} of {address} {'; '.join(words)}.",
+        ),
+    )
+
+
+def _judge_effect(case: _Case, operation: TopologyOperation) -> Anomaly | None:
+    """Find a move that was acknowledged and is the last change of its node, and whose token some node does not know."""
+    if operation.outcome != "ok" or operation.token is None or case.of(operation.nodes[0])[-1] is not operation:
+        return None
+    node = operation.nodes[0]
+    address = case.addresses.get(node, "")
+    for account in case.read:
+        member = account.members.get(address)
+        if member is not None and operation.token not in member["tokens"]:
+            return _report(
+                "change-without-effect",
+                account,
+                [node, account.node],
+                [operation],
+                f"T1 was acknowledged, so every node must know {node} by the token {operation.token}.",
+                f"{phase_text(account.phase)} {account.node} knows it by {listing(member['tokens'])}.",
+            )
+    return None
+
+
+def _judge_duration(case: _Case, operation: TopologyOperation) -> Anomaly | Doubt | None:
+    """Find an operation whose attempts all ran into their limit, with no fault that could have held them up."""
+    late = [attempt for attempt in operation.attempts if attempt.get("timed_out")]
+    if operation.completed is None:
+        return Doubt("incomplete-run", f"{operation.f} of {listing(operation.nodes)} was begun and has no end")
+    if not late or len(late) < len(operation.attempts):
+        return None
+    allowed = int(min(float(attempt.get("seconds") or 0) for attempt in late) * _S)
+    faults = [
+        fault
+        for fault in case.evidence.notes.faults
+        if fault.begins < operation.completed and (fault.ends is None or fault.ends + allowed > operation.completed)
+    ]
+    what = f"{operation.f} of {listing(operation.nodes)} did not end within its limit"
+    if faults:
+        return Doubt("time", f"{what}, and {faults[-1].nemesis} may have held it up")
+    return anomaly(
+        "hanging-change",
+        objects=operation.nodes,
+        nodes=operation.nodes,
+        ops=[operation.index],
+        evidence={"attempts": [dict(attempt) for attempt in operation.attempts]},
+        explanation=Argument(
+            label([operation.text()]),
+            "with no fault in place T1 must end within its limit.",
+            f"{len(late)} attempts ran into it.",
+        ),
+    )
+
+
+def _report(
+    kind: str,
+    account: Account,
+    nodes: Sequence[str],
+    operations: Sequence[TopologyOperation],
+    then: str,
+    but: str,
+    *,
+    about: str | None = None,
+) -> Anomaly:
+    latest_first = sorted(operations, key=lambda operation: operation.invoked, reverse=True)
+    return anomaly(
+        kind,
+        objects=nodes[:1] if about is None else [about],
+        nodes=nodes,
+        ops=[operation.index for operation in operations],
+        evidence={
+            "phase": account.phase,
+            "members": {address: dict(member) for address, member in account.members.items()},
+            "operations": [
+                {"index": one.index, "f": one.f, "nodes": list(one.nodes), "outcome": one.outcome} for one in operations
+            ],
+        },
+        explanation=Argument(label(operation.text() for operation in latest_first), then, but),
+    )
+
+
+def _names(case: _Case, account: Account) -> list[str]:
+    """Name the members of an account, by address where they are no node's."""
+    by_address = {address: node for node, address in case.addresses.items()}
+    return [by_address.get(address, address) for address in account.members if account.lists(address)]

@@ -1,0 +1,190 @@
+"""Membership: who is listed where, what a refusal and an unknown outcome allow, and what hangs."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from histories import judged
+from ring_accounts import ADDRESS, NODES, account, member, noted, registered
+
+from schemaquake.checkers.topology.membership import Membership
+
+START = noted("boot", {"n1": "normal", "n2": "normal", "n3": "normal", "n4": "absent"})
+FOUNDERS = ("n1", "n2", "n3")
+
+
+def operation(f, becomes, outcome="ok", *, number=0, ms=100, ends_ms=200, to=None, **effect):
+    """The two events of an operation; without an outcome it has no end."""
+    value = {"operation": number, "nodes": list(becomes), "parameters": {}, "becomes": becomes}
+    lines = [f"@{ms} -- invoke {f} {orjson.dumps(value).decode()}"]
+    if outcome is not None:
+        ended = {**value, "effect": {"attempts": [], "token": to, **effect}}
+        lines.append(f"@{ends_ms} -- {outcome} {f} {orjson.dumps(ended).decode()}")
+    return lines
+
+
+JOINS = operation("bootstrap", {"n4": "normal"})
+LEAVES = operation("decommission", {"n3": "left"})
+
+
+def verdict(events, accounts):
+    return Membership().check(judged([START, *events], accounts), limit_s=5)
+
+
+def found(events, accounts):
+    return sorted({(one.type, one.objects) for one in verdict(events, accounts).anomalies})
+
+
+def all_say(members, by=None, **more):
+    return [account(node, members, **more) for node in (by or members)]
+
+
+def test_nobody_changed_anything_and_all_list_all():
+    result = verdict([], all_say(FOUNDERS))
+    assert (result.valid, result.doubts) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("events", "members"),
+    [
+        (JOINS, NODES),
+        (LEAVES, ("n1", "n2")),
+        (operation("replace", {"n3": "replaced", "n4": "normal"}), ("n1", "n2", "n4")),
+        (operation("replace", {"n3": "normal"}), FOUNDERS),
+        (operation("decommission", {"n3": "left"}, "fail"), FOUNDERS),
+        (operation("bootstrap", {"n4": "normal"}, "fail"), FOUNDERS),
+        # Of unknown outcome: either is right, if all say the same.
+        (operation("bootstrap", {"n4": "normal"}, "info"), FOUNDERS),
+        (operation("bootstrap", {"n4": "normal"}, "info"), NODES),
+        (operation("decommission", {"n3": "left"}, "info"), ("n1", "n2")),
+        # It joined and left again.
+        ([*JOINS, *operation("decommission", {"n4": "left"}, number=1, ms=300, ends_ms=400)], FOUNDERS),
+        # A second attempt was acknowledged after an unknown one.
+        ([*operation("decommission", {"n3": "left"}, "info"), *operation("decommission", {"n3": "left"}, number=1, ms=300, ends_ms=400)], ("n1", "n2")),
+    ],
+)  # fmt: skip
+def test_what_the_operations_left_is_right(events, members):
+    result = verdict(events, all_say(members))
+    assert (result.anomalies, result.doubts, result.valid) == ((), (), True)
+
+
+def test_a_node_that_joined_and_that_one_other_does_not_list_is_missing():
+    accounts = [account("n1", FOUNDERS), *all_say(NODES, by=("n2", "n3", "n4"))]
+    assert found(JOINS, accounts) == [("missing-member", ("n4",))]
+
+
+def test_a_founder_that_is_forgotten_is_missing():
+    accounts = [account("n1", ("n1", "n2")), account("n2", FOUNDERS), account("n3", FOUNDERS)]
+    assert found([], accounts) == [("missing-member", ("n3",))]
+
+
+@pytest.mark.parametrize("phase", ["settled", "restarted"])
+def test_a_node_that_left_and_is_listed_is_a_ghost_also_when_it_comes_back_with_a_restart(phase):
+    other = "restarted" if phase == "settled" else "settled"
+    accounts = [
+        *all_say(("n1", "n2"), phase=other),
+        account("n1", FOUNDERS, phase=phase),
+        account("n2", ("n1", "n2"), phase=phase),
+    ]
+    assert found(LEAVES, accounts) == [("ghost-member", ("n3",))]
+
+
+@pytest.mark.parametrize(
+    ("status", "ghost"), [("NORMAL", True), ("LEFT", False), ("removed", False), ("shutdown", False)]
+)
+def test_gossip_has_a_ghost_only_if_it_calls_it_normal(status, ghost):
+    gossip = {ADDRESS["n1"]: "NORMAL", ADDRESS["n2"]: "NORMAL", ADDRESS["n3"]: status}
+    kinds = found(LEAVES, all_say(("n1", "n2"), gossip=gossip))
+    assert kinds == ([("ghost-member", ("n3",))] if ghost else [])
+
+
+@pytest.mark.parametrize(
+    ("state", "ghost"), [("LEFT", False), ("REGISTERED", False), ("JOINED", True), ("LEAVING", True)]
+)
+def test_the_directory_keeps_nodes_that_left_as_left(state, ghost):
+    directory = registered({"n1": "JOINED", "n2": "JOINED", "n3": state})
+    kinds = found(LEAVES, all_say(("n1", "n2"), directory=directory))
+    assert kinds == ([("ghost-member", ("n3",))] if ghost else [])
+
+
+def test_a_member_that_the_directory_has_not_is_missing():
+    directory = registered({"n1": "JOINED", "n2": "JOINED", "n3": "JOINED", "n4": "BOOTSTRAPPING"})
+    assert found(JOINS, all_say(NODES, directory=directory)) == []
+    lacking = registered({"n1": "JOINED", "n2": "JOINED", "n3": "JOINED", "n4": "REGISTERED"})
+    assert found(JOINS, all_say(NODES, directory=lacking)) == [("missing-member", ("n4",))]
+
+
+def test_what_was_refused_and_happened_is_called_that():
+    refused = operation("decommission", {"n3": "left"}, "fail")
+    assert found(refused, all_say(("n1", "n2"))) == [("failed-change-took-effect", ("n3",))]
+    joined = operation("bootstrap", {"n4": "normal"}, "fail")
+    assert found(joined, all_say(NODES)) == [("failed-change-took-effect", ("n4",))]
+
+
+def test_after_an_unknown_outcome_the_accounts_must_agree():
+    unknown = operation("bootstrap", {"n4": "normal"}, "info")
+    accounts = [account("n1", FOUNDERS), *all_say(NODES, by=("n2", "n3"))]
+    assert found(unknown, accounts) == [("ring-disagreement", ("n4",))]
+
+
+@pytest.mark.parametrize("changed", [{"tokens": ["51"]}, {"host_id": "other"}])
+def test_one_node_that_knows_another_by_other_tokens_or_another_host_id_disagrees(changed):
+    accounts = [account("n1", FOUNDERS, n3=member("n3", **changed)), *all_say(FOUNDERS, by=("n2", "n3"))]
+    assert found([], accounts) == [("ring-disagreement", ("n3",))]
+    # All of them say the same: after a replacement at the same address there may be a new host id.
+    same = [account(node, FOUNDERS, n3=member("n3", **changed)) for node in FOUNDERS]
+    assert found([], same) == []
+
+
+def test_a_move_shows_everywhere_unless_another_change_followed():
+    moved = operation("move", {"n3": "normal"}, to="60")
+    new = {"n3": member("n3", tokens=["60"])}
+    assert found(moved, all_say(FOUNDERS, **new)) == []
+    assert found(moved, all_say(FOUNDERS)) == [("change-without-effect", ("n3",))]
+    assert found(operation("move", {"n3": "normal"}, "fail", to="60"), all_say(FOUNDERS)) == []
+    again = operation("move", {"n3": "normal"}, number=1, ms=300, ends_ms=400, to="70")
+    assert found([*moved, *again], all_say(FOUNDERS, n3=member("n3", tokens=["70"]))) == []
+    assert found([*moved, *again], all_say(FOUNDERS, **new)) == [("change-without-effect", ("n3",))]
+
+
+ATTEMPT = {"outcome": "info", "command": "nodetool decommission", "node": "n3", "seconds": 1.0, "timed_out": True}
+
+
+def fault(begins_ms, ends_ms):
+    value = orjson.dumps({"id": 9, "nemesis": "partition", "nodes": ["n1"], "parameters": {}}).decode()
+    return [f"@{begins_ms} -- info fault-begins {value}", f"@{ends_ms} -- info fault-ends {value}"]
+
+
+def test_an_operation_that_runs_into_its_limit_hangs_unless_a_fault_held_it_up():
+    hangs = operation("decommission", {"n3": "left"}, "info", ends_ms=5000, attempts=[ATTEMPT])
+    assert found(hangs, all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
+    assert found([*hangs, *fault(2, 3)], all_say(FOUNDERS)) == [("hanging-change", ("n3",))]
+    # A fault that ended less than its limit (1 s) before may have held it up.
+    for doubtful in ([*hangs, *fault(150, 4500)], [*hangs, *fault(150, 6000)]):
+        result = verdict(doubtful, all_say(FOUNDERS))
+        assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["time"])
+    answered = {**ATTEMPT, "timed_out": False}
+    tried = operation("decommission", {"n3": "left"}, "info", ends_ms=5000, attempts=[ATTEMPT, answered])
+    assert found(tried, all_say(FOUNDERS)) == []
+
+
+def test_a_sequence_that_is_under_way_when_all_have_answered_hangs():
+    directory = registered(dict.fromkeys(NODES, "JOINED"), sequences={"n4": "JOIN: MID_JOIN"})
+    assert found(JOINS, all_say(NODES, directory=directory)) == [("hanging-change", ("n4",))]
+    unknown = operation("bootstrap", {"n4": "normal"}, "info")
+    assert found(unknown, all_say(NODES, directory=directory)) == []
+
+
+def test_an_address_of_nobody_is_a_ghost():
+    assert found([], [*all_say(FOUNDERS, by=("n1", "n2")), account("n3", (*FOUNDERS, "n5"))]) == [
+        ("ghost-member", (ADDRESS["n5"],))
+    ]
+
+
+def test_what_was_not_read_is_a_doubt():
+    assert [doubt.kind for doubt in verdict([], []).doubts] == ["nothing-to-judge"]
+    assert [doubt.kind for doubt in verdict(JOINS, []).doubts] == ["unread"]
+    unread = [*all_say(FOUNDERS, by=("n1", "n2")), "settled n3 ring NodeUnreachable: gone"]
+    assert [(doubt.kind, "n3" in doubt.text) for doubt in verdict([], unread).doubts] == [("unread", True)]
+    unended = operation("decommission", {"n3": "left"}, None)
+    assert [doubt.kind for doubt in verdict(unended, all_say(FOUNDERS)).doubts] == ["incomplete-run"]
