@@ -56,7 +56,7 @@ class DirectoryRing:
 
 
 def _members(query: Query) -> Mapping[str, JSON]:
-    own = next(iter(query("SELECT broadcast_address, host_id, tokens FROM system.local WHERE key = 'local'")))
+    (own,) = query("SELECT broadcast_address, host_id, tokens FROM system.local WHERE key = 'local'")
     peers = query("SELECT peer, host_id, tokens FROM system.peers")
     return {
         "self": _member(own["broadcast_address"], own),
