@@ -10,8 +10,8 @@ a finding shows an order that a client may not rely on.
 What is left open on purpose, because a false accusation is worse than a miss:
 - A `fail` is ignored. It changed nothing, and what it says may be old: 6.0 refuses in a dry run on the coordinator's own
   metadata, which may lag behind. A no-op of IF [NOT] EXISTS is believed of any moment up to its answer, for that reason.
-- An object that no possible change of the history creates may have been there before, in any shape; from the first
-  acknowledged change that needed it, it was there.
+- An object that no possible change of the history creates may have been there before, in any shape, unless the history
+  created its keyspace; from the first acknowledged change that needed it, it was there.
 - Statements recorded as raw `cql` may change whatever they name: what they touch is judged `unknown`.
 """
 
@@ -109,7 +109,7 @@ class _KeyspaceProblem:
         self._texts = texts
         self._readings = readings
         self._began = began
-        self._vocabulary = read_vocabulary(keyspace, possible)
+        self._vocabulary = read_vocabulary(keyspace, possible, is_known=not texts)
         events = [*self._changes(), *self._shown()]
         numbered = [replace(event, label=label) for label, event in enumerate(events)]
         domains = compute_domains(self._vocabulary, numbered)

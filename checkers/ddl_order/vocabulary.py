@@ -6,13 +6,14 @@ history began), and the references between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemaquake.checkers.ddl_order.variables import ABSENT, UNKNOWN, Value, Variable
 from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 __all__ = ["Vocabulary", "argument_types", "bare", "read_vocabulary", "types_named"]
@@ -41,6 +42,8 @@ class Vocabulary:
     """For each function, the aggregates that may call it."""
     written: dict[Variable, set[str]] = field(default_factory=dict)
     """For each column and field, the types that statements gave it, in one spelling."""
+    is_new: bool = False
+    """True if the keyspace certainly was not there when the history began, so that nothing in it is older."""
 
     def variables(self) -> Iterator[Variable]:
         """List every variable of the keyspace."""
@@ -58,21 +61,34 @@ class Vocabulary:
         yield from (Variable("index", k, name) for name in self.indexes)
 
     def initial(self, variable: Variable) -> Value:
-        """Return a variable's first value: absent if some possible change creates it, else unknown."""
+        """Return a variable's first value: absent if some possible change creates it or its new keyspace, else unknown."""
+        if self.is_new:
+            return ABSENT
         whole = {"column": "relation", "option": "relation", "field": "type", "replication": "keyspace"}
         if Variable(whole.get(variable.kind, variable.kind), variable.keyspace, variable.name) in self.created:
             return ABSENT
         return UNKNOWN
 
 
-def read_vocabulary(keyspace: str, changes: Iterable[PairedOperation]) -> Vocabulary:
-    """Collect the names in these changes, which are all that may have happened in `keyspace`."""
-    vocabulary = Vocabulary(keyspace)
+def read_vocabulary(keyspace: str, changes: Collection[PairedOperation], *, is_known: bool = False) -> Vocabulary:
+    """Collect the names in these changes; `is_known` if nothing else may have happened in `keyspace`."""
+    vocabulary = Vocabulary(keyspace, is_new=is_known and _is_created(changes))
     for operation in changes:
         kind = operation.f.partition("-")[2]
         if operation.f in SCHEMA_CHANGES:
             _learn(vocabulary, operation.f, kind, operation.argument)
     return vocabulary
+
+
+def _is_created(changes: Collection[PairedOperation]) -> bool:
+    """Tell if the keyspace came into being by one of these changes: no possible DROP of it came before its CREATE."""
+    drops = [operation for operation in changes if operation.f == "drop-keyspace" and operation.possible]
+    return any(
+        operation.f == "create-keyspace"
+        and certainly_applied(operation)
+        and not any(can_follow(operation, drop) for drop in drops)
+        for operation in changes
+    )
 
 
 def _learn(vocabulary: Vocabulary, f: str, kind: str, value: Mapping[str, Any]) -> None:

@@ -197,9 +197,9 @@ def describe_difference(
         return f"is described under the name {statement.keyspace}.{statement.name}", ()
     match key[0]:
         case "keyspace":
-            # A statement that spells other options of a keyspace spells its replication, too.
-            replication = {"replication": wanted.get("replication", "none")} if wanted else {}
-            return _differs_in("replication", schema.keyspaces[key[1]], {**wanted, **replication})
+            # A statement that spells any option of a keyspace spells both that every keyspace has.
+            spelled = {**dict.fromkeys(("replication", "durable_writes"), "none"), **wanted} if wanted else {}
+            return _differs_in("replication", schema.keyspaces[key[1]], spelled)
         case "table":
             return _table_difference(schema.tables[place], wanted)
         case "view":
@@ -210,7 +210,11 @@ def describe_difference(
                 return f"is a view of {view.base_table_name}", ()
             if keys != shown:
                 return "has another key", ()
-            return _differs_in("option", view.options, wanted["options"])
+            return (
+                _where_difference(view, wanted)
+                or _order_difference(view, wanted)
+                or _differs_in("option", view.options, wanted["options"])
+            )
         case "type":
             fields = [(name, canonical(cql_type)) for name, cql_type in schema.types[place]]
             return _parts_difference("field", fields, [(name, canonical(t)) for name, t in wanted["fields"]])
@@ -243,6 +247,15 @@ def _table_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | 
         or _id_difference(table, wanted)
         or _differs_in("option", table.options, wanted["options"])
     )
+
+
+def _where_difference(view: Table, wanted: Mapping[str, Any]) -> _Difference | None:
+    """Compare the condition of a view without quotes, spaces and the order of its parts, where both sides show it."""
+    sides = [options.get("where_clause") for options in (view.options, wanted["options"])]
+    parts = [sorted(re.split(r"\bAND\b", re.sub(r'[\s"]+', " ", str(side)))) for side in sides]
+    if None in sides or [part.split() for part in parts[0]] == [part.split() for part in parts[1]]:
+        return None
+    return "has another condition", (("option", "where_clause"),)
 
 
 def _id_difference(table: Table, wanted: Mapping[str, Any]) -> _Difference | None:

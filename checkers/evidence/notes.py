@@ -101,9 +101,10 @@ class Notes:
         """Final readings, as (phase, node), before which the node passed a read barrier."""
         self.settles: Sequence[Mapping[str, Any]] = [value for row, value in values if row["f"] == "settle"]
         """How each wait for one schema version ended: `phase`, `agreed`, `seconds`."""
-        self._phases = [
+        self.phases: Sequence[tuple[int, str | None, str | None]] = [
             (row["time"], value.get("phase"), value.get("state")) for row, value in values if row["f"] == "phase"
         ]
+        """Notes of the conductor's phases as (time in ns, name, begins or ends)."""
         self.shortened: Sequence[tuple[str, str]] = [
             (value.get("phase", ""), str(value.get("because") or "the cluster answered too slowly"))
             for row, value in values
@@ -120,13 +121,13 @@ class Notes:
 
     def began(self, phase: str) -> int | None:
         """Return the time (ns) at which a phase of the conductor began first; null if it never did."""
-        return next((time for time, name, state in self._phases if name == phase and state == "begins"), None)
+        return next((time for time, name, state in self.phases if name == phase and state == "begins"), None)
 
     @property
     def unended(self) -> Sequence[str]:
         """Phases that began and never ended, in order."""
-        ended = {name for _, name, state in self._phases if state == "ends"}
-        return [name for _, name, state in self._phases if state == "begins" and name is not None and name not in ended]
+        ended = {name for _, name, state in self.phases if state == "ends"}
+        return [name for _, name, state in self.phases if state == "begins" and name is not None and name not in ended]
 
     def gone(self, phase: str, nodes: Iterable[str]) -> frozenset[str]:
         """Return those of the nodes that need not serve in that final phase: they left before it, or have not joined."""

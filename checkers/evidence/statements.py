@@ -32,7 +32,7 @@ class Statement:
     """One CREATE statement. `name` is bare, without quotes; "" for a keyspace.
 
     `definition` has the keys that the observation of such an object has, as far as the statement spells them; of an index
-    `table` and `target`. The columns of a view have no types: they are those of its base.
+    `table` and `target`. The columns of a view have no types: they are those of its base; its condition is an option, as on disk.
     """
 
     kind: str
@@ -216,13 +216,16 @@ def _view(reader: _Reader) -> Statement:
     while not reader.accept("FROM"):
         reader.take()
     base = reader.qualified()[1]
+    where: list[str] = []
     while not reader.accept("PRIMARY", "KEY"):
-        reader.take()
+        where.append(reader.take())
     columns: dict[str, dict[str, Any]] = {}
     first, second = _key(["(", *(lexeme for part in _between(reader.group()) for lexeme in part), ")"])
     for kind, names in (("partition_key", first), ("clustering", second)):
         columns |= {part: {"kind": kind, "position": position} for position, part in enumerate(names)}
     options = _options(reader)
+    if where[:1] and where[0].upper() == "WHERE":
+        options["where_clause"] = " ".join(where[1:])
     definition = {"base_table_name": base, "columns": columns, "options": options}
     return Statement(kind="view", keyspace=keyspace, name=name, definition=definition)
 

@@ -102,7 +102,7 @@ class TableCertainty:
                 return False
             return self._certainly_has(column) or (column in known and bool(self._standing) and self._stands(column))
         if fault is ProbeFault.STATEMENT:
-            return self._certainly_fits(probe)
+            return self.certainly_fits(probe)
         return all(column in known or self._certainly_has(column) for column in self._list_columns(probe))
 
     def _find_shown(self, phase: str, node: str | None) -> Table | None:
@@ -163,19 +163,38 @@ class TableCertainty:
         ]
         return any(not any(can_follow(removal, maker) for removal in removals) for maker in makers)
 
-    def _certainly_fits(self, probe: PairedOperation) -> bool:
-        """Check that the statement fits a certain CREATE: it names the whole key, and only columns of the table."""
+    def certainly_fits(self, probe: PairedOperation) -> bool:
+        """Check that the statement fits a certain CREATE: it names the key, and only columns of the table.
+
+        A read may name no key at all, to have all rows.
+        """
         columns = frozenset(self._list_columns(probe))
         if not all(self._certainly_has(column) and self._has_one_type(column) for column in columns):
             return False
-        if probe.f == "read-rows":
-            return not probe.argument.get("where")
+        asked = frozenset(probe.argument.get("where") or {}) if probe.f == "read-rows" else columns
+        if probe.f == "read-rows" and not asked:
+            return True
         return any(
-            frozenset(name for name, (_, kind) in _map_declared_columns(create).items() if kind in _KEY_KINDS)
-            <= columns
+            key <= asked and (probe.f == "insert" or key == asked)
             for create in self.creates
             if create.f == "create-table" and columns & _map_declared_columns(create).keys()
+            for key in [_declared_key(create)]
         )
+
+    def may_refuse(self, probe: PairedOperation) -> bool:
+        """Check that what the node itself shows explains the refusal of a statement, or that definition or types are open.
+
+        A statement that fits what the node shows, and every CREATE, is explained by nothing that is known.
+        """
+        shown = self._find_shown(str(probe.argument["phase"]), probe.node)
+        columns = self._list_columns(probe)
+        if shown is None or not all(column in shown.columns and self._has_one_type(column) for column in columns):
+            return True
+        key = {name for name, column in shown.columns.items() if column.kind in _KEY_KINDS}
+        if any(_declared_key(create) != key for create in self._list_possible_creates()):
+            return True
+        asked = set(columns if probe.f == "insert" else probe.argument.get("where") or key)
+        return not key or not key <= asked or (probe.f != "insert" and asked != key)
 
     def _has_one_type(self, column: str) -> bool:
         types = {
@@ -190,6 +209,10 @@ class TableCertainty:
 
     def _list_possible_creates(self) -> Iterable[PairedOperation]:
         return self._evidence.changes.creates(self.subject)
+
+
+def _declared_key(create: PairedOperation) -> frozenset[str]:
+    return frozenset(name for name, (_, kind) in _map_declared_columns(create).items() if kind in _KEY_KINDS)
 
 
 def _map_declared_columns(create: PairedOperation) -> Mapping[str, tuple[str, str]]:

@@ -5,7 +5,8 @@ table or column, although its CREATE or ADD had been acknowledged before the ope
 or renamed it before the operation ended. Where every node merges changes by itself, a coordinator may learn of one later: at
 the latest when it asks another node for what it lacks. How long it waits before it does (`pull_delay_s` of the system) is
 in the note `run-planned`; the time counts from the acknowledgement, or from the last fault or start that may have kept the
-change away. A shorter ignorance is counted in the statistics.
+change away. A shorter ignorance is counted in the statistics. A statement that was refused for any other reason, and that
+nothing can have been wrong with, is a doubt (`schemaquake.checkers.rows.refused_statements`).
 Finds: `invisible-change`. Source: CASSANDRA-5904, CASSANDRA-18291 (a version is announced before its schema is known),
 CASSANDRA-15899; ScyllaDB, Making Schema Changes Safe with Raft ("you may not see the tables you just created").
 """
@@ -30,6 +31,7 @@ from schemaquake.checkers.findings.explanation import listing
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, find_missing_column, shorten_error
+from schemaquake.checkers.rows.refused_statements import find_refused_statements
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
@@ -98,6 +100,7 @@ class Visibility:
         tally = Tally(self.name)
         for subject, answers in sorted(found.items()):
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
+        tally.doubt(*find_refused_statements(evidence, refused))
         longest = {
             node: round(max(one.lasted for one in answers if one.operation.node == node) / _S, 3)
             for answers in [[one for several in found.values() for one in several]]

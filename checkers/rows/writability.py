@@ -6,10 +6,12 @@ acknowledged and nothing possible can have undone it. A probe of such a table th
 `unwritable-table`, `unreadable-table`, one of each for a table, with equal errors grouped.
 
 Excused: an error about a missing table or column that may really be missing; an error about a statement that does not
-fit the table, unless it fits a definition that was acknowledged and never undone; no answer from a node that did not start.
-Unknown: an error that a change of unknown outcome explains, which may have come between the coordinator's reading and the
-probe; one that the coordinator's view of live replicas explains; and a silence (a timeout, a broken connection), if too few
-nodes served for the probe's level, if the same coordinator served the table otherwise, or if it was silent only once.
+fit the table as the node shows it, unless it fits a definition that was acknowledged and never undone; no answer from a
+node that did not start.
+Unknown: a refusal of a statement that fits what the node shows; an error that a change of unknown outcome explains, which
+may have come between the coordinator's reading and the probe; one that the coordinator's view of live replicas explains;
+and a silence (a timeout, a broken connection), if too few nodes served for the probe's level, if the same coordinator
+served the table otherwise, or if it was silent only once.
 Source: CASSANDRA-10699, 13004, 15899; the ScyllaDB talk (the contents of the table become inaccessible).
 """
 
@@ -111,7 +113,7 @@ def _judge_probe(
     if fault is ProbeFault.SILENCE:
         return _judge_silence(table, probe, probes, down)
     if not table.must_serve(probe, fault):
-        return "fine"
+        return "fine" if fault is not ProbeFault.STATEMENT or table.may_refuse(probe) else "undecided"
     if table.find_changes_under_way(probe, anywhere=fault is ProbeFault.EXECUTION):
         return "undecided"
     return "undecided" if table.texts and not table.creates else "broken"

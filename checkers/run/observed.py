@@ -1,8 +1,9 @@
 """Observed: the run holds enough observations for a verdict.
 
 A run does not pass without an acknowledged change or write, without a final reading of every node, both after settling
-and after a restart, with rows that were written and never read back, or with a phase that was cut short. This checker
-never accuses the cluster; it keeps an empty run from being called valid.
+and after a restart, with rows that were written and never read back, with a phase that was cut short, or with notes of
+the conductor that are missing or contradict one another (`schemaquake.checkers.run.course`). This checker never accuses
+the cluster; it keeps an empty run from being called valid.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from schemaquake.checkers.evidence.node_schemas import read_final_schemas
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.run.course import find_gaps
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
@@ -50,7 +52,8 @@ class Observed:
         tally = Tally(self.name)
         if not changed and not written:
             tally.doubt(Doubt("undecided", "no schema change and no write was acknowledged"))
-        tally.doubt(*_list_unread_nodes(records), *_list_shortened_phases(Evidence.of(records).notes))
+        evidence = Evidence.of(records)
+        tally.doubt(*_list_unread_nodes(records), *_list_shortened_phases(evidence.notes), *find_gaps(evidence))
         if counts.get("insert", {}).get("ok", 0) and not _have_rows_been_read(paired):
             tally.doubt(Doubt("unread", "rows were written and never read after the cluster settled"))
         return tally.verdict(

@@ -22,7 +22,7 @@ from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, names, phase_text
+from schemaquake.checkers.findings.explanation import listing, names, phase_text, where
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -66,7 +66,7 @@ class DataDirectories:
     """Every table's rows lie in one directory of each node, under the id by which the node knows the table."""
 
     name = "data-directories"
-    scope: Literal["keyspace", "run"] = "keyspace"
+    scope: Literal["keyspace", "run"] = "run"  # a keyspace without any directory may be one that was not looked at
     finds: tuple[str, ...] = ("divided-data-directory", "unexplained-snapshot")
     vouches: bool = True
 
@@ -82,7 +82,7 @@ class DataDirectories:
                 self.name, Doubt("nothing-to-judge", "no data directory bears an id, so a table can only have one")
             )
         tally = Tally(self.name)
-        tally.doubt(*_unobserved(case.readings, found))
+        tally.doubt(*_unobserved(case.readings, found), *_missing(case, found))
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
                 tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {tally.judged} tables"))
@@ -116,6 +116,23 @@ def _unobserved(readings: FinalReadings, found: Mapping[tuple[str, str], Sequenc
     for schema in readings.schemas:
         if schema.tables and (schema.phase, schema.node) not in read:
             yield Doubt("unread", f"{phase_text(schema.phase)} the disk of {schema.node} was not read")
+
+
+def _missing(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
+    """Yield a doubt for each table that nodes have and whose directory was not seen on them, although their disks were read."""
+    seen = {(d.phase, d.node, *key, d.id) for key, directories in found.items() for d in directories}
+    read = {(phase, node) for phase, node, *_ in seen}
+    missing: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for schema in case.readings.schemas:
+        for kind, relations in (("table", schema.tables), ("view", schema.views)):
+            for key, relation in relations.items():
+                place = (schema.phase, schema.node, *key, relation.id)
+                is_own = relation.id is not None and (kind, *key) not in schema.derived
+                if is_own and (schema.phase, schema.node) in read and place not in seen:
+                    missing.setdefault(key, {}).setdefault(schema.phase, set()).add(schema.node)
+    for (keyspace, name), places in sorted(missing.items()):
+        text = f"{where(places, 'has', 'have')} the table, and no data directory of it was seen"
+        yield Doubt("unread", text, (f"{keyspace}.{name}",))
 
 
 def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:

@@ -12,6 +12,7 @@ alike, because defaults depend on them. Options that follow from the columns of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
@@ -31,7 +32,7 @@ from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
-from schemaquake.harness.model.verdict import Anomaly, Verdict
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 
 __all__ = ["Defaults"]
 
@@ -51,6 +52,8 @@ _OF_COLUMNS: Final = frozenset(
     }
 )
 """Options that follow from what a table is, not from a default."""
+_FEW: Final = 2
+"""The number of tables that do not yet show which options every table has."""
 _BY_MEMORY: Final = ("memtable_throughput", "memtable_operations", "memtable_flush_after")
 """Beginnings of the names of options whose defaults up to 1.0 depend on the memory of the node that made the table."""
 
@@ -94,6 +97,7 @@ def _find(case: Evidence) -> Findings:
                 found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
+    yield from _find_incomplete(case)
     yield from [None] * len(questions - {question for question, _ in found})
 
 
@@ -108,14 +112,30 @@ def _apart(answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
             yield subject, shown, next_usual if shown == usual else usual
 
 
-# ── options that nobody set ──────────────────────────────────────────────────────────────────────────────────────────
+def _find_incomplete(case: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each table whose row lacks an option that the rows of all other tables have: it was not read."""
+    lacking: dict[tuple[SchemaObject, str], dict[str, list[str]]] = {}
+    for schema in case.readings.schemas:
+        for kind, relations in (("table", schema.tables), ("view", schema.views)):
+            rows = {key: frozenset(relation.options) for key, relation in relations.items() if relation.options}
+            known = Counter(name for names in rows.values() for name in names)
+            for key, names in rows.items() if len(rows) > _FEW else ():
+                for name in (name for name, count in known.items() if count == len(rows) - 1 and name not in names):
+                    places = lacking.setdefault((SchemaObject(kind, *key), name), {})
+                    places.setdefault(schema.phase, []).append(schema.node)
+    for (subject, name), places in sorted(lacking.items()):
+        text = f"{where(places, 'shows', 'show')} no option {name} of it, which every other {subject.kind} has"
+        yield Doubt("unread", text, (subject.key,))
+
+
+# ── options that no change set ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answers]:
     """Map each question to its answers, from one node's reading."""
     asked: dict[_Question, _Answers] = {}
     for side, told in _told(schema, parts).items():
-        listed = _listed(side, told)
+        listed = _listed(told)
         for subject, table, options in told:
             flat = _flat(options)
             for option in sorted(name for name in listed[subject.kind] if _has_place(name, options)):
@@ -157,18 +177,16 @@ def _told(
     return told
 
 
-def _listed(
-    side: str, relations: Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]
-) -> Mapping[str, frozenset[str]]:
+def _listed(relations: Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]) -> Mapping[str, frozenset[str]]:
     """Map tables and views to the options that any of them has: one that no view has is no option of views.
 
-    On disk, where both have the same options but for a few that only tables have, tables lack what only views have.
+    Both have the same options but for a few that only tables have; tables lack what only views have.
     """
     of_kind = {
         kind: frozenset(name for subject, _, options in relations if subject.kind == kind for name in _flat(options))
         for kind in ("table", "view")
     }
-    return {**of_kind, "table": of_kind["table"] | of_kind["view"]} if side == "disk" else of_kind
+    return {**of_kind, "table": of_kind["table"] | of_kind["view"]}
 
 
 def _has_place(option: str, options: Mapping[str, JSON]) -> bool:

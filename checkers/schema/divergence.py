@@ -325,11 +325,11 @@ def _spelled(statement: str) -> str:
 
 def _forgotten(case: Evidence) -> Findings:
     reaches = case.derive(Reaches)
-    # A kind in no node's memory is one that this system does not show there; nothing follows from its absence.
-    kinds = frozenset(kind for schema in case.shown.schemas for kind, _, _ in (*schema.live, *schema.refusals))
+    kinds = _remembered_kinds(case.shown.schemas)
     found: dict[tuple[SchemaObject, str], dict[str, dict[str, JSON]]] = {}
     judged: set[SchemaObject] = set()
     for schema in case.shown.schemas:
+        yield from _not_understood(schema)
         if not schema.remembers or schema.follows_log:
             continue
         judged |= set(_disk(schema))
@@ -340,10 +340,20 @@ def _forgotten(case: Evidence) -> Findings:
                 yield Doubt("undecided", doubt, (subject.key,))
             else:
                 found.setdefault((subject, text), {}).setdefault(schema.phase, {})[schema.node] = evidence
-        yield from _not_understood(schema)
     for subject, text in sorted(found):
         yield _forgotten_anomaly(case, subject, text, found[subject, text])
     yield from [None] * len(judged - {subject for subject, _ in found})
+
+
+def _remembered_kinds(schemas: Sequence[NodeSchema]) -> frozenset[str]:
+    """Return the kinds of objects that this system shows of its memory.
+
+    A node that describes its keyspaces in statements leaves nothing out. Of the others a kind that no node shows is one that
+    the system does not show, and nothing follows from its absence.
+    """
+    if any(live.statement is not None for s in schemas for (kind, _, _), live in s.live.items() if kind == "keyspace"):
+        return _KINDS
+    return frozenset(kind for schema in schemas for kind, _, _ in (*schema.live, *schema.refusals))
 
 
 def _own_differences(

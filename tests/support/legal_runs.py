@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+from described import described
 from legal_replicas import NODES, Copy, Replicas, needed, replicas_of
 from perfect_cluster import PerfectCluster
 
@@ -414,14 +415,6 @@ def _describe(row: Mapping[str, Any], definition: Mapping[str, Any]) -> Iterator
     """What DESCRIBE shows of an object of the disk, and of its indexes."""
     keyspace, name, kind = row["keyspace"], row["name"], row["kind"]
     match kind:
-        case "keyspace":
-            yield None, _live(kind, statement("create-keyspace", {"keyspace": keyspace, **definition}))
-        case "table":
-            columns = [[column, c["type"], c["kind"]] for column, c in definition["columns"].items()]
-            value = {"keyspace": keyspace, "name": name, "columns": columns, "options": definition["options"]}
-            yield name, _live(kind, statement("create-table", value))
-            for index, shown in definition["indexes"].items():
-                yield index, _live("index", f"CREATE INDEX {index} ON {keyspace}.{name} ({shown['target']})")
         case "type":
             yield name, _live(kind, statement("create-type", {"keyspace": keyspace, "name": name, **definition}))
         case "function":
@@ -430,12 +423,9 @@ def _describe(row: Mapping[str, Any], definition: Mapping[str, Any]) -> Iterator
         case "aggregate":
             value = {"keyspace": keyspace, "name": name, **definition}
             yield f"{name}(int)", _live(kind, statement("create-aggregate", value))
-        case "view":
-            key = [column for column, c in definition["columns"].items() if c["kind"] == "partition_key"]
-            key += [column for column, c in definition["columns"].items() if c["kind"] == "clustering"]
-            base = definition["base_table_name"]
-            text = f"CREATE MATERIALIZED VIEW {keyspace}.{name} AS SELECT * FROM {keyspace}.{base} WHERE x IS NOT NULL"
-            yield name, _live("materialized_view", f"{text} PRIMARY KEY ({', '.join(key)})")
+        case "keyspace" | "table" | "view":
+            for shown_kind, shown_name, text in described(kind, keyspace, name or "", definition):
+                yield shown_name, _live(shown_kind, text)
 
 
 def _live(kind: str, text: str) -> Mapping[str, str]:

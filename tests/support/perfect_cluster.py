@@ -262,7 +262,7 @@ class PerfectCluster:
     def rows(self, node: str, phase: str, sample: int, time: int) -> list[dict[str, Any]]:
         """Everything, as one reading of one node."""
         told: list[tuple[str, str | None, str | None, str | None, Any]] = [
-            ("version", None, None, self.version, {"epoch": None})
+            ("version", None, None, self.version, {"epoch": None, "memory": "statements"})
         ]
         for name, keyspace in self.keyspaces.items():
             told += _told(name, keyspace)

@@ -47,7 +47,8 @@ def told(rows: Iterable[Mapping[str, Any]], line: str) -> list[dict[str, Any]]:
         found.append({**row, **_IDS.get(line, {}), "definition": orjson.dumps(_definition(row, definition, line))})
         if row["kind"] != "table":
             found[-1]["id"] = row["id"]
-        found += [{**row, "kind": "live", "id": None, "definition": live} for live in _memory(row, definition, line)]
+        remembered = _memory(row, definition, line)
+        found += [{**row, "kind": "live", "id": None, "name": name, "definition": live} for name, live in remembered]
     return [
         {**row, "definition": d.decode() if isinstance(d := row["definition"], bytes) else orjson.dumps(d).decode()}
         for row in found
@@ -61,7 +62,8 @@ def _definition(row: Mapping[str, Any], definition: dict[str, Any], line: str) -
     thrift = line < "1.2"
     match row["kind"]:
         case "version":
-            return {**definition, **({"told_from": "memory"} if line < "1.1" else {})}
+            shown = {"memory": "statements" if line == "1.1" else "columns"}
+            return {"epoch": definition["epoch"], **({"told_from": "memory"} if line < "1.1" else shown)}
         case "keyspace" if line < "3":
             replication = definition["replication"]
             return {**definition, "replication": {**replication, "class": _LOCATOR + replication["class"]}}
@@ -83,15 +85,19 @@ def _thrift_table(definition: Mapping[str, Any], line: str) -> Any:
     return {"columns": columns, "dropped_columns": {}, "options": options, "indexes": indexes}
 
 
-def _memory(row: Mapping[str, Any], definition: Mapping[str, Any], line: str) -> Iterable[Any]:
-    """What this line's node tells of its memory, for an object of its disk."""
+def _memory(row: Mapping[str, Any], definition: Mapping[str, Any], line: str) -> Iterable[tuple[str | None, Any]]:
+    """What this line's node tells of its memory, for an object of its disk: (name, definition)."""
+    name = row["name"]
     if line == "1.1" and row["kind"] == "keyspace":
-        yield {"kind": "keyspace", "statement": f"CREATE KEYSPACE {row['keyspace']}"}
+        yield name, {"kind": "keyspace", "statement": f"CREATE KEYSPACE {row['keyspace']}"}
     if line == "1.1" and row["kind"] == "table":
         columns = ", ".join(f"{name} {column['type']}" for name, column in definition["columns"].items())
         key = ", ".join(name for name, column in definition["columns"].items() if column["kind"] == "partition_key")
         text = f"CREATE TABLE {row['keyspace']}.{row['name']} ({columns}, PRIMARY KEY ({key}))"
-        yield {"kind": "table", "statement": f"{text} WITH id = {int(row['id'], 16)}"}
+        yield name, {"kind": "table", "statement": f"{text} WITH id = {int(row['id'], 16)}"}
+        for index, shown in definition["indexes"].items():
+            text = f"CREATE INDEX {index} ON {row['keyspace']}.{row['name']} ({shown['target']})"
+            yield index, {"kind": "index", "statement": text}
     if line >= "1.2" and row["kind"] in {"table", "view"}:
         columns_told = {name: column["type"] for name, column in definition["columns"].items()}
-        yield {"kind": row["kind"], "columns": columns_told}
+        yield name, {"kind": row["kind"], "columns": columns_told}

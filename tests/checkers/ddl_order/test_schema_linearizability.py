@@ -166,16 +166,44 @@ def test_a_refusal_proves_nothing() -> None:
     assert check(history).valid is True
 
 
-def test_an_object_that_nobody_created_may_have_been_there_before_but_only_once() -> None:
-    history = [*SETUP, "@10 p0 n1 invoke drop-table k.old", "@12 p0 n1 ok"]
-    assert check(history).valid is True
-    assert check([*history, "@14 p1 n2 invoke drop-table k.old", "@16 p1 n2 ok"]).valid is False
+DROP_OLD = ("@10 p0 n1 invoke drop-table k.old", "@12 p0 n1 ok")
+
+
+def test_an_object_that_no_change_created_may_have_been_there_before_but_only_once() -> None:
+    assert check(DROP_OLD).valid is True
+    assert check([*DROP_OLD, "@14 p1 n2 invoke drop-table k.old", "@16 p1 n2 ok"]).valid is False
+
+
+def test_in_a_keyspace_that_the_history_created_no_object_is_older() -> None:
+    verdict = check([*SETUP, *DROP_OLD])
+    assert verdict.valid is False
+    assert verdict.anomalies[0].objects == ("k.old",)
+    assert check([*SETUP, *DROP_OLD[:1], "@12 p0 n1 info timed out"]).valid is True
+    assert check([*SETUP, *DROP_OLD[:1], "@12 p0 n1 fail InvalidRequest: no such table"]).valid is True
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ["@0 p8 n1 invoke drop-keyspace k", "@3 p8 n1 info timed out"],
+        ['@3 p8 n1 invoke cql k {"statement": "CREATE TABLE k.old (a int PRIMARY KEY)"}', "@4 p8 n1 ok"],
+    ],
+    ids=["perhaps dropped before", "free text"],
+)
+def test_a_keyspace_that_may_be_older_has_objects_that_are(before: list[str]) -> None:
+    history = sorted([*SETUP, *before], key=lambda event: int(event[1:].partition(" ")[0]))
+    assert check([*history, *DROP_OLD]).valid is not False
+
+
+def test_a_keyspace_that_may_have_been_there_makes_nothing_new() -> None:
+    guarded = ['@1 p9 n1 invoke create-keyspace k {"if_not_exists": true}', "@2 p9 n1 ok"]
+    assert check([*guarded, *DROP_OLD]).valid is True
 
 
 def test_an_object_that_a_change_needed_was_there() -> None:
-    history = [*SETUP, "@10 p0 n1 invoke add-column k.old d:int", "@12 p0 n1 ok"]
-    assert check(history, ["settled n1,n2 table k.old id=1 a:int* d:int"]).valid is True
-    assert check(history).valid is False
+    history = ["@10 p0 n1 invoke add-column k.old d:int", "@12 p0 n1 ok"]
+    assert check(history, ["settled n1,n2 keyspace k", "settled n1,n2 table k.old id=1 a:int* d:int"]).valid is True
+    assert check(history, ["settled n1,n2 keyspace k"]).valid is False
 
 
 NO_OP = '{"if_not_exists": true}'

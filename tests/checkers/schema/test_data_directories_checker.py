@@ -54,6 +54,14 @@ def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
     assert [(doubt.kind, "n2" in doubt.text) for doubt in judgement.doubts] == [("unread", True)]
 
 
+@pytest.mark.parametrize("seen", ["n1", "n2"])
+def test_a_table_without_its_directory_on_a_disk_that_was_read_leaves_it_undecided(seen: str) -> None:
+    other = ("settled n1,n2 table k.s id=bb a:int*", "settled n1,n2 data-directory k.s id=bb " + PLAIN)
+    judgement = verdict(CREATE, [*SCHEMA, *other, f"settled {seen} data-directory k.t id=aa {PLAIN}"])
+    assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("unread", ("k.t",))]
+    assert verdict(CREATE, [*SCHEMA, *other, *KEPT]).valid is True
+
+
 def test_directories_are_judged_in_the_final_phases_alone() -> None:
     passing = ("running n1 data-directory k.t id=bb " + PLAIN, "running n1 data-directory k.t id=aa " + DROPPED)
     assert verdict(CREATE, [*SCHEMA, *KEPT, *passing]).valid is True

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pytest
 from histories import judged
 
 from schemaquake.checkers.schema.defaults import Defaults
@@ -23,6 +24,10 @@ TABLES = tuple(
 SIZE_TIERED = {"class": "SizeTieredCompactionStrategy", "max_threshold": "32", "min_threshold": "4"}
 OPTIONS = {"comment": "", "gc_grace_seconds": 864000, "compaction": SIZE_TIERED}
 ALTER = ('@20 p7 n2 invoke alter-options k.t {"options": {"gc_grace_seconds": 5}}',)
+
+
+def json(options: dict[str, Any]) -> str:
+    return orjson.dumps({"options": {"comment": "", **options}}).decode()
 
 
 def found(history: Sequence[str], **options: dict[str, Any]) -> list[Anomaly]:
@@ -79,6 +84,19 @@ def test_entries_that_no_statement_names_have_the_defaults_of_their_class() -> N
     history = [*alter, "@21 p7 n2 ok"]
     # The defaults of other options depend on the strategy, too.
     assert found(history, t={"compaction": leveled, "bloom_filter_fp_chance": 0.1}) == []
+
+
+@pytest.mark.parametrize("option", ["comparator", "gc_grace_seconds"])
+def test_a_row_without_what_all_others_have_was_not_read_whole(option: str) -> None:
+    """Also an option of the columns, and one that a change set: every table has the same columns in `system_schema`."""
+    options = {name: {option: 1} for name in "rs"}
+    shown = [
+        f"settled n1,n2 table k.{name} id={n} a:int* {json(options.get(name, {}))}" for n, name in enumerate("rst", 1)
+    ]
+    verdict = Defaults().check(judged([*KEYSPACE, *TABLES], ["settled n1,n2 keyspace k", *shown]), limit_s=5)
+    assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts if option in doubt.text] == [("unread", ("k.t",))]
+    two = Defaults().check(judged([*KEYSPACE, *TABLES], ["settled n1,n2 keyspace k", *shown[1:]]), limit_s=5)
+    assert two.doubts == (), "two tables do not show what every table has"
 
 
 def test_what_follows_from_the_columns_is_not_compared() -> None:

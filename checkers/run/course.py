@@ -1,0 +1,97 @@
+"""Course: the conductor's notes are those of a run that went its whole way.
+
+Judges the notes that every run has (`schemaquake.harness.run.phases`): each phase begins and ends once, none that every run
+has is missing, every node was started before it answered, and each wait for one schema version says of which nodes, with
+which versions, and whether they agreed. A note that is missing or contradicts another is a doubt: checkers believe them.
+Histories without notes of phases, such as those of other tools, are not judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.findings.explanation import listing
+from schemaquake.harness.model.verdict import Doubt
+
+__all__ = ["find_gaps"]
+
+_ALWAYS: Final = ("boot", "setup", "prepare", "main", "settle-settled", "final-settled")
+_AFTER_RESTART: Final = ("restart", "settle-restarted", "final-restarted")
+"""The phases of a run with a restart in the end."""
+_SETTLED: Final = frozenset({"setup", "settled", "restarted"})
+"""The phases that a note of settling may name."""
+_UNREADABLE: Final = "unreadable: "
+
+
+def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
+    """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
+    if evidence.notes.phases:
+        for text in (*_find_phases(evidence), *_find_starts(evidence), *_find_settles(evidence)):
+            yield Doubt("incomplete-run", text)
+
+
+def _find_phases(evidence: Evidence) -> Iterator[str]:
+    notes = evidence.notes
+    begun = Counter(name for _, name, state in notes.phases if state == "begins" and name is not None)
+    ended = Counter(name for _, name, state in notes.phases if state == "ends" and name is not None)
+    if len(notes.phases) > begun.total() + ended.total():
+        yield "a note of a phase does not say which phase it is of, or whether it begins or ends"
+    for phase in sorted((ended - begun).keys()):
+        yield f"phase {phase} ended and was never noted to begin"
+    for phase in sorted(phase for phase, count in begun.items() if count > 1):
+        yield f"phase {phase} began {begun[phase]} times"
+    noted = begun.keys() | ended.keys()
+    due = (*_ALWAYS, *(_AFTER_RESTART if noted & set(_AFTER_RESTART) else ())) if "boot" in noted else ()
+    for phase in due:
+        if phase not in noted:
+            yield f"there is no note of phase {phase}"
+
+
+def _find_starts(evidence: Evidence) -> Iterator[str]:
+    """Yield the nodes that answered although no start of theirs is noted as served before; spares join later."""
+    notes = evidence.notes
+    served: dict[str, int] = {}
+    for start in notes.starts:
+        if start.served:
+            served[start.node] = min(start.time, served.get(start.node, start.time))
+        if start.phase not in {"boot", "fault", "restart"}:
+            yield f"a note of a start of {start.node} does not say in which phase it was"
+    answers = {schema.node: schema.time for schema in reversed(evidence.shown.schemas)}
+    for node, time in sorted(answers.items()):
+        if not served.get(node, time + 1) <= time and not notes.membership.changes:
+            yield f"{node} was read, and no start of it that served is noted before"
+
+
+def _find_settles(evidence: Evidence) -> Iterator[str]:
+    notes = evidence.notes
+    named = Counter(settle.get("phase") for settle in notes.settles)
+    for phase in sorted({str(name) for name in named} - _SETTLED):
+        yield f"a note of settling names no phase of a run, but {phase}"
+    for phase in ("settled", "restarted"):
+        if notes.began(f"final-{phase}") is not None and not named[phase]:
+            yield f"nodes were read when {phase}, and how they settled before is not noted"
+    for settle in notes.settles:
+        yield from _find_contradictions(evidence, settle)
+
+
+def _find_contradictions(evidence: Evidence, settle: Mapping[str, Any]) -> Iterator[str]:
+    phase, agreed, versions = settle.get("phase"), settle.get("agreed"), settle.get("versions")
+    if not isinstance(agreed, bool) or not isinstance(versions, dict):
+        yield f"the note of how phase {phase} settled does not say which versions the nodes had, and if they agreed"
+        return
+    if agreed != _agree(list(versions.values())):
+        yield f"phase {phase} is noted to have {'agreed' if agreed else 'not agreed'}, with versions that say otherwise"
+    read = {schema.node for schema in evidence.shown.of(str(phase))} if phase in {"settled", "restarted"} else set()
+    unread = {unread.node for unread in evidence.shown.unread if unread.phase == phase}
+    if read and not read <= versions.keys() <= read | unread:
+        strange = sorted(read ^ versions.keys())
+        yield f"the versions noted when phase {phase} settled and the nodes read after it differ in {listing(strange)}"
+
+
+def _agree(versions: Sequence[Any]) -> bool:
+    return len(set(map(str, versions))) == 1 and not any(
+        version is None or str(version).startswith(_UNREADABLE) for version in versions
+    )

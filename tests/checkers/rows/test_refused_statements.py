@@ -1,0 +1,98 @@
+"""Statements that fit their table and were refused while the run went on: a doubt, unless something explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.rows.visibility import Visibility
+
+KEYSPACE = ("@1 p90 n1 invoke create-keyspace k", "@2 p90 n1 ok")
+CREATED = ("@3 p91 n1 invoke create-table k.t a:int* v:int", "@4 p91 n1 ok")
+INSERT = 'insert k.t {"row": {"a": 1, "v": 2}, "consistency": "ONE", "phase": "racing"}'
+READ = 'read-rows k.t {"columns": ["a", "v"], "consistency": "ONE", "phase": "prepared"}'
+KEYED = READ.replace('"phase"', '"where": {"a": 1}, "phase"')
+KNOW = 'know-table k.t {"table": "t", "key": "a"}'
+REFUSED = "fail InvalidRequest: it cannot be done"
+FAILED = "fail ServerError: java.lang.NullPointerException"
+
+
+def asked(call: str, answer: str = REFUSED, *, at: int = 20_000) -> list[str]:
+    return [f"@{at} p1 n2 invoke {call}", f"@{at + 10} p1 n2 {answer}"]
+
+
+def doubtful(*lines: Sequence[str], setup: Sequence[str] = (*KEYSPACE, *CREATED)) -> list[tuple[str, ...]]:
+    verdict = Visibility().check(judged([*setup, *(line for group in lines for line in group)]), limit_s=5)
+    assert verdict.anomalies == ()
+    return [doubt.objects for doubt in verdict.doubts]
+
+
+@pytest.mark.parametrize("call", [INSERT, READ, KEYED, KNOW])
+@pytest.mark.parametrize("answer", [REFUSED, FAILED])
+def test_a_refusal_that_nothing_explains_is_a_doubt(call: str, answer: str) -> None:
+    assert doubtful(asked(call, answer)) == [("k.t",)]
+    assert doubtful(asked(call, "ok")) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "fail Unavailable: one",
+        "fail OperationTimedOut: late",
+        "info OperationTimedOut: late",
+        "fail NoHostAvailable: n2",
+    ],
+)
+def test_what_is_no_refusal_is_none(answer: str) -> None:
+    assert doubtful(asked(INSERT, answer)) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        INSERT.replace('"a": 1, ', ""),
+        INSERT.replace('"v": 2', '"w": 2'),
+        KEYED.replace('"where": {"a": 1}', '"where": {"v": 1}'),
+        INSERT.replace("racing", "settled"),
+    ],
+    ids=["no key", "a column that is not there", "not by the key", "a final phase"],
+)
+def test_a_statement_that_does_not_fit_may_be_refused(call: str) -> None:
+    assert doubtful(asked(call)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["@9000 p7 n1 invoke drop-table k.t", "@9001 p7 n1 info timed out"],
+        ["@30000 p7 n1 invoke drop-table k.t", "@30001 p7 n1 ok"],
+        ["@9000 p7 n1 invoke drop-column k.t v", "@9001 p7 n1 ok"],
+        ["@9000 p7 n1 invoke rename-column k.t v w", "@9001 p7 n1 info timed out"],
+        ["@9000 p7 n1 invoke create-table k.t a:int* v:text", "@9001 p7 n1 info timed out"],
+        ['@9000 p7 n1 invoke cql k {"statement": "DROP TABLE k.t"}', "@9001 p7 n1 ok"],
+    ],
+)
+def test_a_change_that_may_have_taken_what_it_names_explains_it(change: list[str]) -> None:
+    assert doubtful(change, asked(INSERT)) == []
+
+
+def test_a_table_that_may_not_have_been_there_yet_may_be_unknown() -> None:
+    assert doubtful(asked(INSERT), setup=KEYSPACE) == []
+    late = ("@19999 p91 n1 invoke create-table k.t a:int* v:int", "@20005 p91 n1 ok")
+    assert doubtful(asked(INSERT), setup=(*KEYSPACE, *late)) == []
+
+
+@pytest.mark.parametrize(("at", "explained"), [(12_000, True), (9_000, False)])
+def test_a_failure_beside_a_change_of_the_keyspace_is_explained(at: int, explained: bool) -> None:
+    other = [f"@{at} p7 n1 invoke create-table k.s a:int*", f"@{at + 1} p7 n1 ok"]
+    assert bool(doubtful(other, asked(INSERT, FAILED))) is not explained
+    assert doubtful(other, asked(INSERT)) == [("k.t",)], "a coordinator that knows the table does not refuse it"
+
+
+def test_a_failure_under_a_fault_is_explained() -> None:
+    fault = ['@15000 -- info fault-begins {"id": 1, "nemesis": "partition", "nodes": ["n1"]}']
+    assert doubtful(fault, asked(INSERT, FAILED)) == []
+    ended = [*fault, '@16000 -- info fault-ends {"id": 1, "nemesis": "partition"}']
+    assert doubtful(ended, asked(INSERT, FAILED)) == [("k.t",)]

@@ -1,0 +1,131 @@
+"""The conductor's notes: one that is missing, damaged, or contradicts another is a doubt; a whole course is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from histories import judged
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run.course import find_gaps
+
+PHASES = ("setup", "prepare", "main", "heal", "settle-settled", "final-settled")
+AFTER_RESTART = ("settle-restarted", "final-restarted")
+AGREED = '"agreed": true, "versions": {"n1": "v", "n2": "v"}'
+READ = ["@150 settled n1,n2 keyspace k", "@250 restarted n1,n2 keyspace k"]
+
+
+def phase(name: str, at: int, *within: str) -> list[str]:
+    note = f'-- info phase {{"phase": "{name}", "state": '
+    return [f'@{at} {note}"begins"}}', *within, f'@{at + 5} {note}"ends"}}']
+
+
+def start(node: str, at: int, name: str) -> str:
+    return f'@{at} -- {node} info node-start {{"phase": "{name}", "served": true}}'
+
+
+def settle(name: str, at: int, rest: str = AGREED) -> str:
+    return f'@{at} -- info settle {{"phase": "{name}", {rest}}}'
+
+
+def course(*, restarted: bool = True, shown: str = AGREED) -> list[str]:
+    lines = phase("boot", 1, start("n1", 2, "boot"), start("n2", 3, "boot"))
+    for number, name in enumerate(PHASES, 1):
+        within = [settle("settled", 10 * number + 1, shown)] if name == "settle-settled" else []
+        lines += phase(name, 10 * number, *within)
+    if restarted:
+        lines += phase("restart", 160, start("n1", 161, "restart"), start("n2", 162, "restart"))
+        lines += phase("settle-restarted", 170, settle("restarted", 171))
+        lines += phase("final-restarted", 180)
+    return lines
+
+
+def gaps(history: Sequence[str], observations: Sequence[str] = READ) -> list[str]:
+    doubts = list(find_gaps(Evidence.of(judged(list(history), list(observations)))))
+    assert {doubt.kind for doubt in doubts} <= {"incomplete-run"}
+    return [doubt.text for doubt in doubts]
+
+
+def test_a_whole_course_has_no_gaps() -> None:
+    assert gaps(course()) == []
+    assert gaps(course(restarted=False), READ[:1]) == []
+
+
+def test_a_history_without_phases_is_not_judged() -> None:
+    assert gaps(["@1 p0 n1 invoke create-keyspace k", "@2 p0 n1 ok", settle("settled", 3, '"agreed": false')]) == []
+
+
+@pytest.mark.parametrize("number", range(len(course())))
+def test_every_single_note_is_missed_but_the_healing_and_later_starts(number: int) -> None:
+    lines = course()
+    gone = lines.pop(number)
+    # That a phase began and never ended, and that a node was not restarted, are judged beside this.
+    elsewhere = '"ends"' in gone or '"restart", "served"' in gone
+    assert bool(gaps(lines)) is not elsewhere, gone
+
+
+@pytest.mark.parametrize(
+    ("told", "damaged"),
+    [
+        ('"phase": "main", ', ""),
+        ('"phase": "main", "state": "begins"', '"phase": "main", "state": "x"'),
+        ('"phase": "boot", "served": true', '"phase": "boot", "served": false'),
+        ('"phase": "boot", "served"', '"served"'),
+        ('info settle {"phase": "settled"', 'info settle {"phase": "x"'),
+        ('info settle {"phase": "settled", ', "info settle {"),
+    ],
+)
+def test_a_damaged_note_is_a_gap(told: str, damaged: str) -> None:
+    lines = [line.replace(told, damaged) for line in course()]
+    assert lines != course()
+    assert gaps(lines) != []
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        '"agreed": false, "versions": {"n1": "v", "n2": "v"}',
+        '"agreed": true, "versions": {"n1": "v", "n2": "w"}',
+        '"agreed": true, "versions": {"n1": "unreadable: e", "n2": "unreadable: e"}',
+        '"agreed": true, "versions": {"n1": null, "n2": null}',
+        '"agreed": true, "versions": {"n1": "v"}',
+        '"agreed": true, "versions": {"n1": "v", "n2": "v", "n3": "v"}',
+        '"agreed": true, "versions": {}',
+        '"agreed": true',
+        '"versions": {"n1": "v", "n2": "v"}',
+    ],
+)
+def test_a_settling_that_contradicts_its_versions_or_the_readings_is_a_gap(shown: str) -> None:
+    assert len(gaps(course(shown=shown))) == 1 + ('"versions": {}' in shown)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        '"agreed": false, "versions": {"n1": "v", "n2": "w"}',
+        '"agreed": false, "versions": {"n1": "v", "n2": "unreadable: e"}',
+    ],
+)
+def test_a_settling_without_agreement_is_no_gap(shown: str) -> None:
+    assert gaps(course(shown=shown)) == []
+
+
+def test_a_node_that_could_not_be_read_has_a_version_or_none() -> None:
+    read = ["@150 settled n1 keyspace k", '@151 settled n2 error="Timeout" version', "@250 restarted n1,n2 keyspace k"]
+    assert gaps(course(), read) == []
+
+
+def test_a_phase_that_began_twice_is_a_gap() -> None:
+    assert gaps([*course(), *phase("main", 300)]) == ["phase main began 2 times"]
+
+
+def test_a_node_that_joined_was_started_as_no_other() -> None:
+    joined = [
+        '@45 -- n3 invoke bootstrap {"operation": 1, "becomes": {"n3": "normal"}}',
+        '@46 -- n3 ok bootstrap {"operation": 1, "becomes": {"n3": "normal"}}',
+    ]
+    lines = course(shown='"agreed": true, "versions": {"n1": "v", "n2": "v", "n3": "v"}')
+    read = ["@150 settled n1,n2,n3 keyspace k", READ[1]]
+    assert gaps([*lines[:10], *joined, *lines[10:]], read) == []
+    assert gaps(lines, read) == ["n3 was read, and no start of it that served is noted before"]
