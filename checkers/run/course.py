@@ -20,7 +20,7 @@ __all__ = ["find_gaps"]
 
 _ALWAYS: Final = ("boot", "setup", "prepare", "main", "settle-settled", "final-settled")
 _AFTER_RESTART: Final = ("restart", "settle-restarted", "final-restarted")
-"""The phases of a run with a restart in the end."""
+"""The phases of a run with a restart in the end, after which any node served."""
 _SETTLED: Final = frozenset({"setup", "settled", "restarted"})
 """The phases that a note of settling may name."""
 _UNREADABLE: Final = "unreadable: "
@@ -44,9 +44,10 @@ def _find_phases(evidence: Evidence) -> Iterator[str]:
     for phase in sorted(phase for phase, count in begun.items() if count > 1):
         yield f"phase {phase} began {begun[phase]} times"
     noted = begun.keys() | ended.keys()
-    due = (*_ALWAYS, *(_AFTER_RESTART if noted & set(_AFTER_RESTART) else ())) if "boot" in noted else ()
-    for phase in due:
-        if phase not in noted:
+    came_back = any(start.served for start in notes.starts if start.phase == "restart")
+    after_restart = _AFTER_RESTART if came_back or noted & set(_AFTER_RESTART[1:]) else ()
+    for phase in (*_ALWAYS, *after_restart):
+        if "boot" in noted and phase not in noted:
             yield f"there is no note of phase {phase}"
 
 

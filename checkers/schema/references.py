@@ -180,6 +180,9 @@ def _orphan(schema: NodeSchema, view: Table) -> Iterator[tuple[_Flaw, Any]]:
     if view.base_table_id is None:
         return
     ids = {table.id for table in schema.tables.values()}
+    named = schema.tables.get((view.keyspace, view.base_table_name or ""))
+    if named is not None and named.id is None and named.described:
+        return  # the table is judged by what memory shows of it, which has no id
     if view.base_table_id not in ids:
         subject = SchemaObject("view", view.keyspace, view.name)
         base = None if view.base_table_name is None else SchemaObject("table", view.keyspace, view.base_table_name)

@@ -78,6 +78,15 @@ def test_a_legal_run_is_not_invalid_to_all_checkers_together() -> None:
     assert [seed for seed in range(10) if judge(legal_run(seed), engine="local").valid is False] == []
 
 
+SEED_OF_A_STALE_BASE = 2_004_381
+"""A run whose view is on a table of which one node's copy was read in the middle of a change."""
+
+
+@pytest.mark.parametrize("seed", [SEED_OF_A_STALE_BASE])
+def test_a_legal_run_that_was_accused_once_is_not_any_more(seed: int) -> None:
+    assert accused(seed) is None
+
+
 def test_a_seed_always_makes_the_same_run() -> None:
     one, other = legal_run(7), legal_run(7)
     assert one.history.equals(other.history)

@@ -116,6 +116,11 @@ def test_a_node_that_could_not_be_read_has_a_version_or_none() -> None:
     assert gaps(course(), read) == []
 
 
+def test_nothing_follows_a_restart_after_which_no_node_serves() -> None:
+    dead = [start(node, 161, "restart").replace("true", "false") for node in ("n1", "n2")]
+    assert gaps([*course(restarted=False), *phase("restart", 160, *dead)], READ[:1]) == []
+
+
 def test_a_phase_that_began_twice_is_a_gap() -> None:
     assert gaps([*course(), *phase("main", 300)]) == ["phase main began 2 times"]
 
