@@ -2,7 +2,7 @@
 
 Judges the notes that every run has (`schemaquake.harness.run.phases`): each phase begins and ends once, none that every run
 has is missing, every node was started before it answered, and each wait for one schema version says of which nodes, with
-which versions, and whether they agreed. A note that is missing or contradicts another is a doubt: checkers believe them.
+which versions, and whether they agreed. The run also creates the keyspaces that it changes. A note that is missing or contradicts another is a doubt: checkers believe them.
 Histories without notes of phases, such as those of other tools, are not judged.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.schema_changes import target
 from schemaquake.checkers.findings.explanation import listing
 from schemaquake.harness.model.verdict import Doubt
 
@@ -29,7 +30,8 @@ _UNREADABLE: Final = "unreadable: "
 def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
-        for text in (*_find_phases(evidence), *_find_starts(evidence), *_find_settles(evidence)):
+        finders = (_find_phases, _find_starts, _find_settles, _find_foreign_keyspaces)
+        for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
 
 
@@ -64,6 +66,16 @@ def _find_starts(evidence: Evidence) -> Iterator[str]:
     for node, time in sorted(answers.items()):
         if not served.get(node, time + 1) <= time and not notes.membership.changes:
             yield f"{node} was read, and no start of it that served is noted before"
+
+
+def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
+    """Yield the keyspaces that were changed although nothing can have created them: a run sets up what it changes."""
+    changes = evidence.changes
+    made = {target(change).keyspace for change in changes.all if change.f == "create-keyspace" and change.possible}
+    changed = {target(change).keyspace for change in changes.possible if change.acknowledged}
+    for keyspace in sorted(changed - made):
+        if not changes.texts(keyspace):
+            yield f"keyspace {keyspace} was changed, and no operation can have created it"
 
 
 def _find_settles(evidence: Evidence) -> Iterator[str]:

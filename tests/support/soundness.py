@@ -47,7 +47,9 @@ def clean_run(name: str) -> CleanRun:
 def _in_words_of_today(observations: pa.Table, authority: Mapping[str, str]) -> pa.Table:
     """Add to rows of versions what observers say since these runs were recorded: what the system shows of its memory."""
     definitions = [
-        orjson.dumps({**orjson.loads(text), "memory": "statements", **authority}).decode() if kind == "version" else text
+        orjson.dumps({**orjson.loads(text), "memory": "statements", **authority}).decode()
+        if kind == "version"
+        else text
         for kind, text in zip(*(observations[name].to_pylist() for name in ("kind", "definition")), strict=True)
     ]
     place = observations.schema.get_field_index("definition")

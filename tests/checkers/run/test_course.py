@@ -121,6 +121,17 @@ def test_nothing_follows_a_restart_after_which_no_node_serves() -> None:
     assert gaps([*course(restarted=False), *phase("restart", 160, *dead)], READ[:1]) == []
 
 
+def test_a_keyspace_that_no_operation_created_is_older_than_the_run() -> None:
+    changed = ["@41 p0 n1 invoke create-table k.t a:int*", "@42 p0 n1 ok"]
+    asked = "@11 p9 n1 invoke create-keyspace k"
+    for answer in ("@12 p9 n1 ok", "@12 p9 n1 info timed out"):
+        assert gaps([*course(), asked, answer, *changed]) == []
+    for before in ([], [asked, "@12 p9 n1 fail AlreadyExists: k"]):
+        assert gaps([*course(), *before, *changed]) == ["keyspace k was changed, and no operation can have created it"]
+    text = ['@11 p9 n1 invoke cql k {"statement": "CREATE KEYSPACE k"}', "@12 p9 n1 ok"]
+    assert gaps([*course(), *text, *changed]) == []
+
+
 def test_a_phase_that_began_twice_is_a_gap() -> None:
     assert gaps([*course(), *phase("main", 300)]) == ["phase main began 2 times"]
 
