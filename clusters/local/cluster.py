@@ -144,8 +144,13 @@ class LocalCluster:
 
     def join(self, node: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
         """Start a node with an empty disk, which asks the nodes that run, and wait until it serves. Raises ClusterError."""
-        joining = self._changes.stopped(node)
-        seeds = [one.address for one in self.nodes if one.name not in {node, replacing} and one.state() == "running"]
+        joining, members = self._changes.stopped(node), self.members()
+        # A server that was decommissioned still runs, and answers nobody.
+        seeds = [
+            one.address
+            for one in self.nodes
+            if members[one.name].state == "normal" and one.name not in {node, replacing} and one.state() == "running"
+        ]
         token = None if replacing is not None else self._places[node].token
         place = replace(self._places[node], seeds=seeds, token=token)
         properties = {} if replacing is None else self._changes.replacing(replacing)

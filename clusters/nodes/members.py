@@ -1,6 +1,6 @@
 """Members: the states of a cluster's nodes, read from what those that answer know of each other.
 
-A node is a member as long as another one lists it among its peers. `joining` is a spare that runs and is listed by none;
+A node is a member as long as half of the others, or more, list it among their peers. `joining` is a spare that runs and is listed by none;
 `left` is a node that was listed once. Nodes that are leaving cannot be told from normal ones by `system.peers`.
 """
 
@@ -65,7 +65,10 @@ class MemberReader:
         members = {}
         for node in self._nodes:
             others = [one for name, one in accounts.items() if name != node.name]
-            state = self._state(node, is_listed=any(node.address in one.peers for one in others), alone=not others)
+            listing = sum(node.address in one.peers for one in others)
+            # Not by one node alone: it may list one that has gone, and that is for a checker to say.
+            is_listed = listing > 0 and 2 * listing >= len(others)
+            state = self._state(node, is_listed=is_listed, alone=not others)
             members[node.name] = self._member(node, state, accounts.get(node.name))
         self._were_members |= {name for name, member in members.items() if member.state == "normal"}
         return members

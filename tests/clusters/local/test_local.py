@@ -22,7 +22,7 @@ from schemaquake.clusters.local.cluster import LocalCluster
 from schemaquake.clusters.local.provider import LocalProvider
 from schemaquake.clusters.nodes import client_port, libfaketime
 from schemaquake.clusters.systems.system import parse_system, recipe_for
-from schemaquake.harness.errors import EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
+from schemaquake.harness.errors import ClusterError, EnvironmentLacks, NodeDied, NodeUnreachable, StartTimeout
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.run_process import process_start_time
 from schemaquake.harness.wait import until
@@ -42,7 +42,14 @@ def cluster_of(tmp_path, monkeypatch):
     clusters = []
 
     def make(
-        script="exit 0", *, nodes=1, system="cassandra:5.0.9", keep_data=False, skewable_clocks=False, limit_s=1.0
+        script="exit 0",
+        *,
+        nodes=1,
+        spares=0,
+        system="cassandra:5.0.9",
+        keep_data=False,
+        skewable_clocks=False,
+        limit_s=1.0,
     ):
         java = tmp_path / "java"
         java.write_text(f"#!/bin/sh\n{script}\n")
@@ -55,6 +62,7 @@ def cluster_of(tmp_path, monkeypatch):
             class_path=[Path("/jars/a.jar"), Path("/jars/b.jar")],
             folder=tmp_path / "run",
             names=[f"n{number}" for number in range(1, nodes + 1)],
+            spares=[f"n{number}" for number in range(nodes + 1, nodes + spares + 1)],
             start_timeout_s=limit_s,
             keep_data=keep_data,
             skewable_clocks=skewable_clocks,
@@ -133,6 +141,58 @@ def test_server_inherits_nothing_that_could_change_it(cluster_of, monkeypatch):
         "SHLVL",
         "_",
     }
+
+
+# ── nodes that join ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TELLS = 'echo "$@"; exec sleep 60'
+
+
+def seeds_of(node):
+    return configuration(node)["seed_provider"][0]["parameters"][0]["seeds"].split(",")
+
+
+def test_a_spare_is_prepared_and_is_no_founder(cluster_of):
+    cluster = cluster_of(nodes=2, spares=1)
+    spare = cluster.nodes[-1]
+    assert {name: (one.state, one.spare) for name, one in cluster.members().items()} == {
+        "n1": ("normal", False),
+        "n2": ("normal", False),
+        "n3": ("absent", True),
+    }
+    assert spare.address == "10.77.0.3"
+    assert seeds_of(cluster.nodes[0]) == ["10.77.0.1", "10.77.0.2"]
+    tokens = sorted(int(configuration(node)["initial_token"]) for node in cluster.nodes)
+    assert len(set(tokens)) == 3
+
+
+def test_a_spare_that_joins_bootstraps_as_an_operators_node_does(cluster_of):
+    cluster = cluster_of(TELLS, nodes=2, spares=1)
+    first, second, spare = cluster.nodes
+    first.start()
+    (folder_of(spare) / "data" / "old").mkdir()
+    attempt = cluster.join("n3", limit_s=0.5)
+    assert (attempt.outcome, attempt.timed_out) == ("info", True)
+    assert seeds_of(spare) == ["10.77.0.1"], "who does not run cannot be asked"
+    assert configuration(spare)["auto_bootstrap"] is True
+    assert configuration(first)["auto_bootstrap"] is False
+    words = until(lambda: spare.log_text().split(), deadline_s=20, what="the script's words")
+    assert "-Dcassandra.consistent.rangemovement=true" in words
+    assert not (folder_of(spare) / "data" / "old").exists()
+    assert second.state() == "stopped"
+    with pytest.raises(ClusterError):
+        cluster.join("n3", limit_s=0.5)
+
+
+def test_a_node_that_takes_a_dead_one_s_place_takes_its_token_too(cluster_of):
+    cluster = cluster_of(TELLS, nodes=2, spares=1)
+    first, dead, spare = cluster.nodes
+    first.start()
+    attempt = cluster.join("n3", replacing="n2", limit_s=0.5)
+    assert attempt.command == "start -Dcassandra.replace_address_first_boot=10.77.0.2"
+    assert "initial_token" not in configuration(spare)
+    assert cluster.join("n2", replacing="n2", limit_s=0.5).outcome == "info"
+    assert seeds_of(dead) == ["10.77.0.1"], "a node that is its own seed does not join"
 
 
 # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
