@@ -350,6 +350,20 @@ class DeployedCluster:
                 return sorted(there & made), sorted(there - made)
         raise ClusterError(f"keyspaces of this run may be left: {', '.join(sorted(made))}: {'; '.join(refusals)}")
 
+    def fire_guards_but(self, named: frozenset[int]) -> Sequence[str]:
+        """Have the guards of all faults but these undo them now. Returns a sentence for each.
+
+        Raises ClusterError for a host that does not answer and a fault that is not undone.
+        """
+        done = []
+        for name, faults in self._guards.known().items():
+            for number in sorted(set(faults) - named):
+                fired = self._guards.of(name).fire(number)
+                if fired is not None and not fired.ended:
+                    raise ClusterError(f"node {name}: the guard of fault {number} goes on undoing it")
+                done.append(f"node {name}: fault {number}, which the ledger does not name, was undone by its guard")
+        return done
+
     def end_guards(self) -> Sequence[str]:
         """Disarm guards left over from faults already healed. Returns a sentence for each."""
         ended = []

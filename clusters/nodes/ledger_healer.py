@@ -39,6 +39,8 @@ def heal_by_ledger(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bo
             unwritten = close_ledger(ledger)
         done += [*healed.done, *unwritten]
         left += healed.left
+        if healed.unread and not left:
+            _undo_unnamed(cluster, ledger.fault_ids, healed.unread, done, left)
     if not left:
         for step in (
             cluster.end_guards,
@@ -55,6 +57,18 @@ def heal_by_ledger(cluster: DeployedCluster, ledger_file: Path, *, keep_data: bo
         before = f" Done: {'; '.join(done)}." if done else ""
         raise HealError(f"not everything is undone: {'; '.join(left)}.{before} Mend that, and heal the run again")
     return done
+
+
+def _undo_unnamed(
+    cluster: DeployedCluster, named: frozenset[int], unread: Sequence[str], done: list[str], left: list[str]
+) -> None:
+    """Undo what a damaged ledger may no longer name, by the guards: nothing was injected without one that knows its undo."""
+    try:
+        undone = cluster.fire_guards_but(named)
+    except (SchemaquakeError, OSError) as error:
+        left += [f"{place}; it may name a fault that is still in place, and the guards could not be asked: {error}" for place in unread]  # fmt: skip
+        return
+    done += [*(f"{place}; no guard of another fault is left on any node" for place in unread), *undone]
 
 
 def _drop_keyspaces(cluster: DeployedCluster, folder: Path) -> Sequence[str]:

@@ -102,7 +102,9 @@ def _run(argv: list[str]) -> int:
         return int(lack.exit_code)
     except OSError as error:
         log.debug("the operating system refused", exc_info=error)
-        stderr().print(f"schemaquake: {error.strerror or error}: {error.filename or ''}", markup=False)
+        stderr().print(
+            f"schemaquake: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", markup=False
+        )
         return int(ExitCode.CRASHED)
     except BaseException as error:  # noqa: BLE001 - whatever it is, Python would end with 1, which is a verdict
         return _crashed(error)

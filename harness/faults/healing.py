@@ -22,10 +22,14 @@ __all__ = ["Mended", "close_ledger", "close_operations", "heal", "heal_everywher
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The actions of a healing, and the failures that the next one will try again; a sentence each."""
+    """The actions of a healing, and the failures that the next one will try again; a sentence each.
+
+    `unread` are the places of the ledger that cannot be read, each of which may name a fault that is still in place.
+    """
 
     done: Sequence[str]
     left: Sequence[str]
+    unread: Sequence[str] = ()
 
 
 def heal(folder: Path) -> Sequence[str]:
@@ -115,11 +119,10 @@ def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
     """Undo the open faults of a dead run on nodes that outlived it, the latest first; all are tried.
 
     Only what its nemesis has undone, and read back, is marked as healed; then its guards go. A server that was started
-    and does not serve is a finding: nothing is left that another healing would undo. What cannot be read of the ledger
-    may name a fault, and is left.
+    and does not serve is a finding: nothing is left that another healing would undo.
     """
     done = close_operations(ledger)
-    left = [f"{ledger.path}, {damage}; it may name a fault that is still in place" for damage in ledger.damage]
+    left: list[str] = []
     for entry in reversed(ledger.open_faults()):
         fault = entry.fault
         assert fault is not None, "open_faults lists nothing else"
@@ -144,4 +147,4 @@ def heal_open(cluster: Cluster, ledger: Ledger) -> Mended:
             continue
         ledger.healed(entry.id, effect)
         done.append(f"{what}: undone, read back, and marked as healed in the ledger{finding}")
-    return Mended(done, left)
+    return Mended(done, left, [f"{ledger.path}, {damage}" for damage in ledger.damage])

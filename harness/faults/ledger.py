@@ -211,6 +211,12 @@ class Ledger:
         """Record that the fault was not injected."""
         self._move(entry, "skipped", {"reason": reason})
 
+    @property
+    def fault_ids(self) -> frozenset[int]:
+        """The numbers of all faults that the ledger names."""
+        with self._lock:
+            return frozenset(entry.fault.id for entry in self._entries.values() if entry.fault is not None)
+
     def open_faults(self) -> Sequence[Entry]:
         """Return the faults that may still be in place, oldest first, from a fresh read of the file."""
         return [entry for entry in self._open() if entry.kind == "fault"]

@@ -38,6 +38,6 @@ def places_of_damage(subject: object) -> tuple[str, ...]:
 
 def unknown_for_damage(checkers: Sequence[Checker], places: Sequence[str]) -> Verdict:
     """Return the verdict on damaged records, with a part for each checker."""
-    doubt = Doubt("unread", f"the records are damaged: {'; '.join(places)}", objects=tuple(places))
+    doubt = Doubt("unread", "what the run left is damaged", objects=tuple(places))
     parts = tuple(Verdict.unknown(checker.name, doubt) for checker in checkers)
     return Verdict(valid="unknown", checker="all", doubts=(doubt,), parts=parts)

@@ -10,6 +10,7 @@ own, its other files are the machine's. Ended by pid. Needs root, iproute2 and o
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import re
@@ -19,6 +20,7 @@ import subprocess
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import gettempdir
 
 from schemaquake.clusters.cluster_file.model import SshAccess
 from schemaquake.harness.wait import until
@@ -273,8 +275,19 @@ def _unused_subnet() -> str:
     taken = _must("ip", "-4", "-o", "addr")
     # Tests that run beside one another (gw0, gw1, …) look at the same moment, so each begins elsewhere.
     first = 16 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    free = (f"10.78.{number}" for number in itertools.count(first) if f" 10.78.{number}." not in taken)
-    return next(free)
+    free = (number for number in itertools.count(first) if f" 10.78.{number}." not in taken and _claim(number))
+    return f"10.78.{next(free)}"
+
+
+def _claim(number: int) -> bool:
+    """Claim a subnet for as long as this process lives: two that look at the same moment see the same ones free."""
+    claim = os.open(Path(gettempdir()) / f"schemaquake-subnet-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(claim)
+        return False
+    return True
 
 
 def _end_everything(host: SshHost) -> None:

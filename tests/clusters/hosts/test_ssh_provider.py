@@ -178,6 +178,22 @@ def test_the_ledger_and_the_owner_s_file_are_enough(hosts, tmp_path):
 
 
 @on_hosts
+@pytest.mark.parametrize("damaged", [(2,), (1, 2)], ids=["a step of a fault", "all of a fault"])
+def test_what_a_damaged_ledger_names_no_more_is_undone_by_the_guards(hosts, tmp_path, damaged):
+    folder = tmp_path / "run"
+    partitioned(hosts, folder)
+    lines = (folder / FILE_NAME).read_bytes().split(b"\n")
+    for line in damaged:
+        lines[line] = lines[line][:20] + bytes([lines[line][20] ^ 4]) + lines[line][21:]
+    (folder / FILE_NAME).write_bytes(b"\n".join(lines))
+    done = "; ".join(SshProvider().heal(folder))
+    assert all(f"line {line + 1}: " in done for line in damaged)
+    assert ("does not name, was undone by its guard" in done) == (len(damaged) == 2)
+    assert not any(is_cut(host) for host in hosts.hosts.values())
+    assert [files_of_runs(host) for host in hosts.hosts.values()] == ["", ""]
+
+
+@on_hosts
 def test_a_host_that_cannot_be_reached_is_told_and_healed_the_next_time(hosts, tmp_path):
     folder = tmp_path / "run"
     partitioned(hosts, folder)

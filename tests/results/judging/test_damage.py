@@ -71,7 +71,7 @@ def test_a_run_whose_plan_was_edited_is_unknown_and_says_so(store):
     finished = conclude(store.folder, engine="local")
     assert finished.exit_code == ExitCode.UNKNOWN
     (doubt,) = store.read_verdict().doubts
-    assert "plan.json is damaged" in doubt.text
+    assert "plan.json is damaged" in doubt.objects[0]
     with pytest.raises(DamagedFile, match="plan"):
         store.read_plan()
     assert store.read_plan(keep_going=True).nodes == 5, "a healing needs it all the same"
