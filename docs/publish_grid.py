@@ -44,7 +44,7 @@ def publish(folders: Sequence[GridFolder]) -> None:
         batches=len(done),
         machine=folders[0].machine(),
     )
-    _write(state)
+    _write(state, places=[f"{folder.path.resolve()}/" for folder in folders])
 
 
 def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]:
@@ -55,13 +55,20 @@ def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]
     return {system: [cell for cell in every if cell.features <= features[system]] for system in plan.systems}
 
 
-def _write(state: GridState) -> None:
+def _write(state: GridState, places: Iterable[str]) -> None:
+    """Write the pages, without the folders in which the runs lay: servers write them into their logs."""
     page = _DOCS / "grids.md"
     said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
-    page.write_text(said + (mark or _MARK) + render_grid_markdown(state), encoding="utf-8")
+    text, html = render_grid_markdown(state), render_grid_html(state)
+    for place in places:
+        text, html = text.replace(place, ""), html.replace(place, "")
+    page.write_text(
+        said + (mark or _MARK) + text.replace("\n# ", "\n## ").removeprefix("# Grid of schema changes\n\n"),
+        encoding="utf-8",
+    )
     beside = _DOCS / "grids"
     beside.mkdir(exist_ok=True)
-    (beside / "grid.html").write_text(render_grid_html(state), encoding="utf-8")
+    (beside / "grid.html").write_text(html, encoding="utf-8")
     write_table(beside / "cells.parquet", cells_table(state.cells))
 
 

@@ -84,7 +84,9 @@ class GridSchedule:
         if best is None:
             return None
         turn, (system, mode), names = best
-        Random(f"{self.plan.seed} {system} {mode} {turn}").shuffle(names)
+        Random(f"{self.plan.seed} {mode} {turn}").shuffle(
+            names
+        )  # alike on all systems, so that they can be compared soon
         names.sort(key=self._poison)
         return self._begin(system, mode, tuple(names[: self.plan.batch]), turn)
 

@@ -161,9 +161,14 @@ def _state(*, able: bool, races: Sequence[Any], broken: int, decided: Sequence[R
 
 
 def differences(cells: Sequence[GridCell], before: str, after: str) -> tuple[list[GridCell], list[GridCell]]:
-    """Return the cells that broke on `before` and hold on `after`, and those that hold on `before` and broke on `after`; as they are on `after`."""
+    """Return the cells that broke on `before` and hold on `after`, and those that hold on `before` and broke on `after`; as they are on `after`.
+
+    A cell that one of them did not race is in neither.
+    """
     old = {(cell.mode, cell.name): cell for cell in cells if cell.system == before}
-    new = [(old[cell.mode, cell.name], cell) for cell in cells if cell.system == after]
+    new = [
+        (old[cell.mode, cell.name], cell) for cell in cells if cell.system == after and (cell.mode, cell.name) in old
+    ]
     whole = {"held", "refused"}
     mended = [cell for then, cell in new if then.state == "broke" and cell.state in whole]
     worse = [cell for then, cell in new if then.state in whole and cell.state == "broke"]

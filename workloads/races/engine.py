@@ -77,6 +77,8 @@ STALLS: Final = 2
 REFUSES: Final = 3
 """The node answers every later schema change, of any keyspace, with an error, and applies it all the same."""
 
+_VIEW_BUILT_S: Final = 1.5
+"""Pause after a view of the setup. A node of 5.0 that hears of the next change before its view is built was seen to apply none for minutes."""
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
 _SPREAD: Final = 0.8
@@ -259,7 +261,10 @@ def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator
         yield from set_up_canaries(context)
     for race in races:
         base = [create_keyspace(race.keyspace, replication_factor=context.replication_factor)]
-        yield from one_by_one((*(base if race.keyspace_exists else ()), *race.setup), context)
+        for change in (*(base if race.keyspace_exists else ()), *race.setup):
+            yield from one_by_one((change,), context)
+            if change.f == "create-view":
+                yield Wait(_VIEW_BUILT_S)
 
 
 def _prepare(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:

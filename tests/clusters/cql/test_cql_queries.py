@@ -7,8 +7,10 @@ from typing import Any, get_args
 import pytest
 from cassandra import ConsistencyLevel
 
-from schemaquake.clusters.cql.completions import completion_of, reads_only
+from schemaquake.clusters.cql.completions import completion_of, kind_of, of_condition, reads_only
 from schemaquake.clusters.cql.queries import prepared
+from schemaquake.harness.ddl.rows import insert, truncate
+from schemaquake.harness.ddl.schema_changes import alter_view
 from schemaquake.harness.model.operation import MicroOp
 from schemaquake.harness.model.queries import READS, Answer, Query
 from schemaquake.harness.model.steps import Invoke
@@ -90,6 +92,24 @@ def test_a_condition_that_did_not_hold_is_a_failure() -> None:
 def test_a_conditional_write_without_an_answer_is_no_answer() -> None:
     with pytest.raises(ValueError, match="answered without a row"):
         completion_of(asked("applied", f="cas", value=[1, 2]), [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"), [([{"[applied]": True}], "ok"), ([{"[applied]": False, "k": 1, "v": "x"}], "fail")]
+)
+def test_a_conditional_row_is_written_or_certainly_not(rows: list[dict[str, Any]], outcome: str) -> None:
+    write = insert("k", "t", {"k": 1}, consistency="QUORUM", form="conditional")
+    assert kind_of(write) == "conditional"
+    completion = of_condition(write.value, rows)
+    assert (completion.type, completion.value) == (outcome, write.value)
+    with pytest.raises(ValueError, match="answered without a row"):
+        of_condition(write.value, [])
+
+
+def test_other_forms_of_a_write_are_writes() -> None:
+    assert kind_of(insert("k", "t", {"k": 1}, consistency="ONE", form="batch", beside={"k": 2})) == "write"
+    assert kind_of(truncate("k", "t")) == "write"
+    assert kind_of(alter_view("k", "w", {"comment": "x"})) == "schema"
 
 
 def test_every_kind_of_answer_is_tried_here() -> None:
