@@ -362,14 +362,18 @@ def _recover(
 def _findings(
     runs: Annotated[list[Path], typer.Argument(help="runs' folders, or folders of runs")],
     *,
+    curated: Annotated[
+        Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
+    ] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """List the findings of several runs: which versions each affects, on which it was not seen, n of m, first and last."""
     configure_logging(verbose=verbose)
+    from schemaquake.results.findings.curation import NOTHING_CURATED, read_curation  # noqa: PLC0415 - as above
     from schemaquake.results.runs.tracking import print_tracked, track_runs  # noqa: PLC0415 - as above
 
-    tracked = track_runs(runs)
+    tracked = track_runs(runs, NOTHING_CURATED if curated is None else read_curation(curated))
     if as_json:
         print_json(tracked.to_json())
     print_tracked(tracked, stderr())

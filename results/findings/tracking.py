@@ -7,13 +7,23 @@ there; it is called not affected only with the number of decided races that held
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from schemaquake.results.findings.finding import Finding, Rate
 
-__all__ = ["JudgedRace", "JudgedRun", "Sighting", "SightingState", "TrackedFinding", "track_findings"]
+__all__ = [
+    "JudgedRace",
+    "JudgedRun",
+    "Observation",
+    "Sighting",
+    "SightingState",
+    "TrackedFinding",
+    "observe_causes",
+    "track_findings",
+]
 
 SightingState: TypeAlias = Literal["affected", "held", "not tried"]
 
@@ -39,6 +49,8 @@ class JudgedRun:
     nemeses: tuple[str, ...]
     findings: tuple[Finding, ...]
     races: tuple[JudgedRace, ...]
+    started: str | None = None
+    """UTC, ISO 8601; None if it is not known."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as a matrix' progress.jsonl holds it."""
@@ -50,6 +62,7 @@ class JudgedRun:
             "nemeses": list(self.nemeses),
             "findings": [finding.to_json() for finding in self.findings],
             "races": [[list(race.statements), race.broken, race.decided] for race in self.races],
+            "started": self.started,
         }
 
     @classmethod
@@ -66,6 +79,7 @@ class JudgedRun:
                 JudgedRace(tuple(statements), broken=broken, decided=decided)
                 for statements, broken, decided in document["races"]
             ),
+            started=document.get("started"),
         )
 
 
@@ -116,6 +130,19 @@ class Sighting:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One run that tried a cause: how many of its races or runs showed it, of those that were decided."""
+
+    run: str
+    started: str | None
+    system: str
+    broken: int
+    tried: int
+    finding: Finding | None = None
+    """The finding of that run; None if it held."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedFinding:
     """One cause on several systems."""
@@ -147,6 +174,17 @@ class TrackedFinding:
                 return sighting
         raise KeyError(system)
 
+    @classmethod
+    def from_observations(cls, observations: Sequence[Observation], systems: Sequence[str]) -> TrackedFinding:
+        """Add up the runs that tried one cause, by system. At least one of them must have found it."""
+        example = next(one.finding for one in observations if one.finding is not None)
+        return cls(
+            example=example,
+            sightings=tuple(
+                _sighting(example, system, [one for one in observations if one.system == system]) for system in systems
+            ),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Return the finding as comparisons and matrices hold it."""
         return {
@@ -167,44 +205,66 @@ class TrackedFinding:
 
 def track_findings(runs: Iterable[JudgedRun], systems: Sequence[str]) -> tuple[TrackedFinding, ...]:
     """Collect the findings of several runs, in the order in which they first appear, known causes before unknown ones."""
+    observed = observe_causes(runs)
+    tracked = [TrackedFinding.from_observations(observations, systems) for observations in observed.values()]
+    return tuple(sorted(tracked, key=lambda one: not one.example.cause.known))
+
+
+def observe_causes(runs: Iterable[JudgedRun]) -> dict[tuple[object, ...], list[Observation]]:
+    """Collect for each cause (`Cause.across_designs`) the runs that tried it, in order. Takes time in proportion to the runs."""
     every = list(runs)
-    causes: dict[tuple[object, ...], Finding] = {}
+    causes: dict[tuple[object, ...], list[Observation]] = {}
+    raced: dict[tuple[str, ...], dict[tuple[object, ...], str | None]] = {}
+    conditions: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[tuple[object, ...], None]] = {}
     for run in every:
         for finding in run.findings:
-            causes.setdefault(finding.cause.across_designs, finding)
-    ordered = sorted(causes.values(), key=lambda finding: not finding.cause.known)
-    return tuple(
-        TrackedFinding(example=one, sightings=tuple(_sighting(one, system, every) for system in systems))
-        for one in ordered
-    )
+            cause = finding.cause.across_designs
+            causes.setdefault(cause, [])
+            if finding.rate.unit == "race":
+                for side in finding.sides:
+                    raced.setdefault(tuple(map(str, side)), {})[cause] = finding.cause.fault
+            else:
+                conditions.setdefault((run.workloads, run.nemeses), {})[cause] = None
+    for run in every:
+        mine = {finding.cause.across_designs: finding for finding in run.findings}
+        for cause, finding in mine.items():
+            rate = finding.rate
+            causes[cause].append(Observation(run.run, run.started, run.system, rate.broken, rate.tried, finding))
+        for cause, tried in _held_in(run, raced, conditions).items():
+            if cause not in mine:
+                causes[cause].append(Observation(run.run, run.started, run.system, 0, tried))
+    return causes
 
 
-def _sighting(example: Finding, system: str, runs: Sequence[JudgedRun]) -> Sighting:
-    cause = example.cause.across_designs
-    own = [run for run in runs if run.system == system]
-    found = [(run, one) for run in own for one in run.findings if one.cause.across_designs == cause]
-    everywhere = [(run, one) for run in runs for one in run.findings if one.cause.across_designs == cause]
-    clean = [run for run in own if all(run is not other for other, _ in found)]
-    raced = example.rate.unit == "race"
-    tried = sum(_races_that_held(run, everywhere) if raced else _is_held_run(run, everywhere) for run in clean)
-    rates = [one.rate for _, one in found]
+def _held_in(
+    run: JudgedRun,
+    raced: Mapping[tuple[str, ...], Mapping[tuple[object, ...], str | None]],
+    conditions: Mapping[tuple[tuple[str, ...], tuple[str, ...]], Iterable[tuple[object, ...]]],
+) -> dict[tuple[object, ...], int]:
+    """Count the tries of each cause that held in a run: its decided races with a finding's statements, or the valid run itself.
+
+    A race is no try of a finding that takes a fault, if the run had no such fault.
+    """
+    held = Counter(race.statements for race in run.races if race.decided and not race.broken)
+    counts: dict[tuple[object, ...], int] = {}
+    for statements, count in held.items():
+        for cause, fault in raced.get(statements, {}).items():
+            if fault is None or {*fault.split("+")} <= {*run.nemeses}:
+                counts[cause] = counts.get(cause, 0) + count
+    if run.valid:
+        counts |= dict.fromkeys(conditions.get((run.workloads, run.nemeses), ()), 1)
+    return counts
+
+
+def _sighting(example: Finding, system: str, observations: Sequence[Observation]) -> Sighting:
+    found = [(one.run, one.finding) for one in observations if one.finding is not None]
+    broken, tried = sum(one.broken for one in observations), sum(one.tried for one in observations)
     return Sighting(
         system=system,
         id=found[0][1].id if found else None,
-        rate=Rate(sum(rate.broken for rate in rates), sum(rate.tried for rate in rates) + tried, example.rate.unit),
-        runs=tuple(run.run for run, _ in found),
+        rate=Rate(broken, tried, example.rate.unit),
+        runs=tuple(run for run, _ in found),
         symptoms=tuple(dict.fromkeys(symptom.type for _, one in found for symptom in one.symptoms)),
         first_seen=min((one.first_seen for _, one in found if one.first_seen), default=None),
         last_seen=max((one.last_seen for _, one in found if one.last_seen), default=None),
     )
-
-
-def _races_that_held(run: JudgedRun, found: Sequence[tuple[JudgedRun, Finding]]) -> int:
-    """Count the decided races of a run that had the finding's statements and broke nothing."""
-    sides = {tuple(map(str, side)) for _, finding in found for side in finding.sides}
-    return sum(race.decided and not race.broken and race.statements in sides for race in run.races)
-
-
-def _is_held_run(run: JudgedRun, found: Sequence[tuple[JudgedRun, Finding]]) -> bool:
-    """Return True if a run tried the same and is valid: the same workloads and nemeses as a run that has the finding."""
-    return run.valid and any((run.workloads, run.nemeses) == (other.workloads, other.nemeses) for other, _ in found)

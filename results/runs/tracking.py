@@ -12,13 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
 from schemaquake.results.findings.description import describe_standing, title_of
-from schemaquake.results.findings.tracking import SightingState, TrackedFinding, track_findings
+from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
+from schemaquake.results.findings.tracking import SightingState, TrackedFinding
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import counted, system_name
 
-__all__ = ["TrackedRuns", "describe_systems", "findings_table", "print_tracked", "track_runs"]
+__all__ = ["TrackedRuns", "describe_systems", "findings_table", "followed_table", "print_tracked", "track_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class TrackedRuns:
 
     systems: tuple[str, ...]
     runs: tuple[str, ...]
-    findings: tuple[TrackedFinding, ...]
+    findings: tuple[FollowedFinding, ...]
     unread: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -40,7 +42,7 @@ class TrackedRuns:
         }
 
 
-def track_runs(paths: Iterable[Path]) -> TrackedRuns:
+def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> TrackedRuns:
     """Read the summaries of runs' folders, and of the runs in other folders. A run that cannot be read is listed, not left out.
 
     Raises PlanError if there is no run at all.
@@ -57,7 +59,7 @@ def track_runs(paths: Iterable[Path]) -> TrackedRuns:
     return TrackedRuns(
         systems=systems,
         runs=tuple(run.run for run in judged),
-        findings=track_findings(judged, systems),
+        findings=follow_findings(judged, systems, curation),
         unread=tuple(unread),
     )
 
@@ -80,26 +82,40 @@ def _is_run(path: Path) -> bool:
 
 def print_tracked(tracked: TrackedRuns, console: Console) -> None:
     """Print one row per finding, and the runs that could not be read."""
-    console.print(findings_table(tracked.findings))
+    console.print(followed_table(tracked.findings))
     console.print(f"{counted(len(tracked.findings), 'finding')} in {counted(len(tracked.runs), 'run')}", markup=False)
     for run, reason in tracked.unread:
         console.print(f"not read: {run}: {reason}", markup=False, style="yellow")
+
+
+def followed_table(findings: Iterable[FollowedFinding]) -> Table:
+    """Build the table of findings with the stage of each."""
+    table = Table("finding", "stage", "affected", "not seen", "first and last seen", box=None, header_style="dim")
+    for one in findings:
+        title = one.curated.title if one.curated else None
+        name, *cells = _cells(one.tracked, one.id, title)
+        table.add_row(name, Text(one.life.stage), *cells)
+    return table
 
 
 def findings_table(findings: Iterable[TrackedFinding]) -> Table:
     """Build a table with one row per finding: the systems that it affects, and those on which it was tried and not seen."""
     table = Table("finding", "affected", "not seen", "first and last seen", box=None, header_style="dim")
     for tracked in findings:
-        name = Text(title_of(tracked.example), style="bold")
-        name.append(f"\n{tracked.example.id}, {describe_standing(tracked.example)}", style="not bold dim")
-        seen = dict.fromkeys(time[:10] for time in (tracked.first_seen, tracked.last_seen) if time)
-        table.add_row(
-            name,
-            Text(describe_systems(tracked, "affected")),
-            Text(describe_systems(tracked, "held")),
-            Text(" to ".join(seen) or "–"),
-        )
+        table.add_row(*_cells(tracked, tracked.example.id, None))
     return table
+
+
+def _cells(tracked: TrackedFinding, name: str, title: str | None) -> tuple[Text, Text, Text, Text]:
+    text = Text(title or title_of(tracked.example), style="bold")
+    text.append(f"\n{name}, {describe_standing(tracked.example)}", style="not bold dim")
+    seen = dict.fromkeys(time[:10] for time in (tracked.first_seen, tracked.last_seen) if time)
+    return (
+        text,
+        Text(describe_systems(tracked, "affected")),
+        Text(describe_systems(tracked, "held")),
+        Text(" to ".join(seen) or "–"),
+    )
 
 
 def describe_systems(tracked: TrackedFinding, state: SightingState) -> str:

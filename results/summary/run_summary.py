@@ -160,6 +160,7 @@ class RunSummary:
             races=tuple(
                 JudgedRace(race.statements, broken=bool(race.anomalies), decided=race.decided) for race in self.races
             ),
+            started=self.started,
         )
 
     def reasons(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def test_runs_are_counted_once_and_what_has_no_verdict_is_named(runs):
     tracked = track_runs([runs, runs / "latest"])
     assert len(tracked.runs) == 2
     assert [name for name, _ in tracked.unread] == ["20261123T101054Z-drop-type-cassandra-5.0.9"]
-    found = {finding.example.id: finding for finding in tracked.findings}["SQ-E3ZATWYL"]
+    found = {finding.id: finding.tracked for finding in tracked.findings}["SQ-E3ZATWYL"]
     assert found.on("cassandra:5.0.9").rate == Rate(2, 2, "race")
     assert len(found.on("cassandra:5.0.9").runs) == 2
     document = tracked.to_json()
