@@ -107,7 +107,7 @@ COMMANDS = [
     *("bundle", "verify"),
     *("crash-table", "doctor", "fetch", "grid", "image", "list", "heal", "matrix"),
     *("quorums", "placements"),
-    *("demo", "run", "check", "report", "recover", "findings", "shrink", "simulate", "swarm"),
+    *("demo", "run", "check", "report", "recover", "findings", "shrink", "simulate", "publish", "serve", "swarm"),
 ]
 
 

@@ -1,0 +1,443 @@
+"""Building: from records of runs to the files of a site. Equal runs give equal bytes; what is the same already is not written again.
+
+Pages of findings, versions and lists are rendered from values alone. The index is written last, so that whoever opens it finds what it links to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import permutations
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+import schemaquake
+from schemaquake.checkers.findings.catalogue import CATALOGUE
+from schemaquake.harness.errors import PlanError
+from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
+from schemaquake.results.findings.description import describe_cause, describe_rate, describe_standing, title_of
+from schemaquake.results.findings.finding import Rate
+from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
+from schemaquake.results.findings.tracking import Observation
+from schemaquake.results.site.analysis import render_analysis
+from schemaquake.results.site.collecting import Collected, collect, find_runs, write_if_changed
+from schemaquake.results.site.examples import Example, examples_of
+from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
+from schemaquake.results.site.records import RunRow, file_name, system_file_name
+from schemaquake.results.site.rendering import render, script, shard, styles
+from schemaquake.results.wording import counted, system_name, verdict_name
+
+__all__ = ["Published", "publish"]
+
+CACHE: Final = ".schemaquake"
+_SHARD: Final = 2_000  # runs
+_ROWS_SHOWN: Final = 200
+_RUNS_SHOWN: Final = 100
+_POINTS_MOST: Final = 60
+_PAIRS_OF_MOST: Final = 16
+"""Versions of which every pair has a page."""
+_HEIGHT: Final = 24
+_STAGES: Final = (
+    ("new", "seen, and without a ticket"),
+    ("known", "seen, with a ticket"),
+    ("fixed", "said to be fixed in a version; the runs do not show it yet"),
+    ("verified", "so many tries held that the old rate would have shown it with 95 %"),
+    ("regressed", "seen again after that, or on a version that was said to be free of it"),
+    ("invalid", "decided to be no defect"),
+)
+_GROUPS: Final = (
+    ("Gone", "gone", "Affected before; raced again, and not seen."),
+    ("New", "new", "Raced before without a sighting; affected now."),
+    ("Stays", "stays", "Affected on both."),
+    (
+        "Affected before, not tried after",
+        "untried-after",
+        "Nobody knows: its statements were not raced on the second version.",
+    ),
+    (
+        "Not tried before, affected after",
+        "untried-before",
+        "It may be older: its statements were not raced on the first version.",
+    ),
+    ("On neither", "neither", "Seen on other versions only."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A site that was built."""
+
+    index: Path
+    runs: int
+    findings: int
+    written: int
+    """Files that changed."""
+    files: int
+    unread: Sequence[tuple[str, str]]
+
+
+def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_CURATED, address: str = "") -> Published:
+    """Build or renew the site of the runs at and below some paths. `address` is where it will be, for the feed.
+
+    Raises PlanError if there are no runs, or the folder holds something else than a site.
+    """
+    _refuse_other_folders(site)
+    folders = find_runs(paths)
+    if not folders:
+        raise PlanError("there is no run: name runs' folders, or folders of runs")
+    site.mkdir(parents=True, exist_ok=True)
+    collected = collect(folders, site, site / CACHE, version=_version())
+    systems = sorted({record.row.system for record in collected.records}, key=_order_of)
+    findings = follow_findings((record.judged for record in collected.records), systems, curation)
+    examples = examples_of(findings, collected, site, site / CACHE)
+    written, kept = 0, {f"runs/{record.row.page}.html" for record in collected.records}
+    for name, content in _pages(collected, systems, findings, examples, address):
+        kept.add(name)
+        path = site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written += write_if_changed(path, content)
+    kept |= {f"reports/{example.report}.html" for example in examples.values() if example.report}
+    _remove_others(site, kept)
+    return Published(
+        index=site / "index.html",
+        runs=len(collected.records),
+        findings=len(findings),
+        written=written + len(collected.made),
+        files=len(kept),
+        unread=collected.unread,
+    )
+
+
+def _version() -> str:
+    """Return what pages depend on beside the runs: the version, the templates, the catalogue of known findings."""
+    digest = blake2b(digest_size=16)
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("templates/*"), *here.glob("*.py"), *here.parent.glob("findings/*")]):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return f"{schemaquake.__version__} {digest.hexdigest()}"
+
+
+def _refuse_other_folders(site: Path) -> None:
+    """Raise PlanError for a folder with other files: a site removes pages that it no longer has."""
+    if site.exists() and not site.is_dir():
+        raise PlanError(f"{site} is not a folder")
+    if site.is_dir() and any(site.iterdir()) and not (site / CACHE).is_dir():
+        raise PlanError(f"{site} has files that no site of this harness wrote: name another folder, or an empty one")
+
+
+def _remove_others(site: Path, kept: set[str]) -> None:
+    """Remove pages of runs and findings that are gone."""
+    for folder in ("runs", "findings", "versions", "compare", "reports", "badges", "data"):
+        for path in (site / folder).glob("*"):
+            if path.is_file() and f"{folder}/{path.name}" not in kept:
+                path.unlink()
+
+
+# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _pages(
+    collected: Collected,
+    systems: Sequence[str],
+    findings: Sequence[FollowedFinding],
+    examples: Mapping[str, Example],
+    address: str,
+) -> Iterator[tuple[str, bytes]]:
+    """Yield every page but those of runs, with its name; the index last."""
+    rows = [record.row for record in collected.records]
+    by_run = {row.run: row for row in rows}
+    views = {one.id: _finding_view(one) for one in findings}
+    versions = [_version_view(system, rows, findings) for system in systems]
+    yield "assets/site.css", styles()
+    yield "assets/site.js", script()
+    for one in findings:
+        yield from _finding_pages(one, views[one.id], by_run, examples.get(one.id))
+    for version in versions:
+        yield from _version_pages(version, versions, findings, views)
+    yield from _lists(rows, versions, findings, views)
+    entries = [FeedEntry(one.id, views[one.id]["title"], event) for one in findings for event in one.life.events]
+    yield "feed.xml", render_feed(entries, address=address)
+    affected = sum(view["stage"] not in {"verified", "invalid"} for view in views.values())
+    yield "badges/findings.svg", render_badge("findings", str(affected), "fail" if affected else "ok")
+    yield "findings.json", _json([one.to_json() for one in findings])
+    yield (
+        "index.html",
+        render(
+            "index.html.j2", depth=0, here="index", findings=list(views.values()), runs=len(rows), systems=systems,
+            unread=collected.unread,
+        ).encode(),
+    )  # fmt: skip
+
+
+def _finding_pages(
+    one: FollowedFinding, view: Mapping[str, Any], by_run: Mapping[str, RunRow], example: Example | None
+) -> Iterator[tuple[str, bytes]]:
+    tried = [by_run[observation.run] for observation in one.observations if observation.run in by_run]
+    analysis = render_analysis(one, tried, example.ticket if example else None)
+    seen = [observation for observation in reversed(one.observations) if observation.finding is not None]
+    page = render(
+        "finding.html.j2",
+        depth=1,
+        here="index",
+        one=view,
+        ticket=example.ticket if example else None,
+        example=example,
+        analysis=analysis,
+        events=[asdict(event) | {"page": file_name(event.run)} for event in one.life.events],
+        shown=[_seen(observation) for observation in seen[:_RUNS_SHOWN]],
+        more=max(0, len(seen) - _RUNS_SHOWN),
+    )
+    yield f"findings/{one.id}.html", page.encode()
+    yield f"findings/{one.id}.md", analysis.encode()
+    yield f"findings/{one.id}.json", _json(one.to_json())
+    for other in view["others"]:
+        yield f"findings/{other}.html", render("redirect.html.j2", depth=1, to=one.id).encode()
+
+
+def _seen(observation: Observation) -> dict[str, Any]:
+    assert observation.finding is not None
+    return {
+        "run": observation.run,
+        "page": file_name(observation.run),
+        "id": observation.finding.id,
+        "broken": observation.broken,
+        "tried": observation.tried,
+    }
+
+
+def _version_pages(
+    version: Mapping[str, Any],
+    versions: Sequence[Mapping[str, Any]],
+    findings: Sequence[FollowedFinding],
+    views: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, bytes]]:
+    place = next(number for number, one in enumerate(versions) if one is version)
+    rows = [
+        {**view["sightings"][place], "id": one.id, "title": view["title"]}
+        for one in findings
+        if (view := views[one.id])
+    ]
+    paired = len(versions) <= _PAIRS_OF_MOST
+    others = [
+        {"name": other["name"], "pair": f"{version['page']}--{other['page']}"}
+        for other in versions
+        if other is not version and paired
+    ]
+    page = render("version.html.j2", depth=1, here="versions", one=version, rows=rows, others=others)
+    yield f"versions/{version['page']}.html", page.encode()
+    style = "fail" if version["affected"] else "ok" if version["held"] else "other"
+    yield f"badges/{version['page']}.svg", render_badge(version["name"], version["badge"], style)
+
+
+def _lists(
+    rows: Sequence[RunRow],
+    versions: Sequence[Mapping[str, Any]],
+    findings: Sequence[FollowedFinding],
+    views: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the pages of versions, comparisons, runs and trends."""
+    yield "versions.html", render("versions.html.j2", depth=0, here="versions", versions=versions).encode()
+    listed = versions if len(versions) <= _PAIRS_OF_MOST else []
+    yield "compare.html", render("compare.html.j2", depth=0, here="compare", versions=listed).encode()
+    for one, other in permutations(range(len(listed)), 2):
+        yield _pair_page(one, other, versions, views)
+    latest = list(reversed(rows))
+    shards = [latest[start : start + _SHARD] for start in range(0, len(latest), _SHARD)]
+    for number, some in enumerate(shards):
+        yield f"data/runs-{number:03}.js", shard("runs", number, _columns(some))
+    page = render(
+        "runs.html.j2", depth=0, here="runs", rows=latest[:_ROWS_SHOWN], total=len(rows), shards=len(shards)
+    )  # fmt: skip
+    yield "runs.html", page.encode()
+    trends = [_trends(version, findings, views) for version in versions]
+    yield "trends.html", render("trends.html.j2", depth=0, here="trends", versions=trends).encode()
+    days = [row.started[:10] for row in rows if row.started]
+    page = render(
+        "method.html.j2", depth=0, here="method", stages=_STAGES, runs=len(rows),
+        systems=versions, first=min(days, default=None), last=max(days, default=None),
+    )  # fmt: skip
+    yield "method.html", page.encode()
+
+
+def _pair_page(
+    one: int, other: int, versions: Sequence[Mapping[str, Any]], views: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, bytes]:
+    rows = [
+        {"id": name, "title": view["title"], "kind": kind, "before": before, "after": after}
+        for name, view in views.items()
+        if (before := view["sightings"][one])
+        and (after := view["sightings"][other])
+        and (kind := _kind(before["state"], after["state"]))
+    ]
+    counts = {kind: sum(row["kind"] == kind for row in rows) for _, kind, _ in _GROUPS}
+    untried = counts["untried-after"]
+    summary = f"{counts['gone']} gone, {counts['new']} new, {counts['stays']} on both" + (
+        f", {counted(untried, 'finding')} not tried after." if untried else "."
+    )
+    first, second = versions[one], versions[other]
+    page = render(
+        "pair.html.j2", depth=1, here="compare", one=first, other=second, rows=rows, groups=_GROUPS, summary=summary
+    )  # fmt: skip
+    return f"compare/{first['page']}--{second['page']}.html", page.encode()
+
+
+def _kind(before: str, after: str) -> str:
+    """Name the change of a finding from one version to another."""
+    if before == "affected":
+        return {"affected": "stays", "held": "gone", "not tried": "untried-after"}[after]
+    if after == "affected":
+        return "new" if before == "held" else "untried-before"
+    return "neither"
+
+
+# ── values for templates ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _finding_view(one: FollowedFinding) -> dict[str, Any]:
+    """Prepare a finding: texts, and one entry for each version in order."""
+    finding, curated = one.tracked.example, one.curated
+    title = curated.title if curated and curated.title else title_of(finding)
+    statements = describe_cause(finding.cause)
+    tickets = [*(curated.tickets if curated else ()), *(finding.known.tickets if finding.known else ())]
+    symptoms = {symptom.type: symptom for each in one.observations if each.finding for symptom in each.finding.symptoms}
+    runs = [observation.run for observation in one.observations if observation.finding is not None]
+    sightings = [_sighting_view(one, sighting.system) for sighting in one.tracked.sightings]
+    return {
+        "id": one.id,
+        "others": [other for other in one.ids if other != one.id],
+        "title": title,
+        "stage": one.life.stage,
+        "standing": describe_standing(finding),
+        "invalid": curated.invalid if curated else None,
+        "statements": "" if statements == title else statements,
+        "shapes": " × ".join(map(str, finding.cause.statements)),
+        "tickets": list(dict.fromkeys(tickets)),
+        "seen": _span(one.tracked.first_seen, one.tracked.last_seen),
+        "sightings": sightings,
+        "symptoms": [_symptom_view(symptom.type, symptom.mechanism) for symptom in symptoms.values()],
+        "text": " ".join(
+            [*one.ids, statements, one.life.stage, *symptoms, *tickets, *(each["system"] for each in sightings if each["state"] != "not tried"), finding.cause.era, *sorted({run.rpartition("Z-")[2] for run in runs[:50]})]
+        ),
+    }  # fmt: skip
+
+
+def _sighting_view(one: FollowedFinding, system: str) -> dict[str, Any]:
+    sighting, life = one.tracked.on(system), one.life.on(system)
+    stage = life.stage if life else "not tried"
+    since = "–"
+    if life is not None and life.needed is not None:
+        since = (
+            f"{life.held_since} of {life.needed} tries held" if stage != "verified" else f"{life.held_since} tries held"
+        )
+    return {
+        "system": system,
+        "name": system_name(system),
+        "page": system_file_name(system),
+        "state": sighting.state,
+        "stage": stage,
+        "rate": describe_rate(sighting.rate) if sighting.rate.tried else "",
+        "since": since,
+        "seen": _span(sighting.first_seen, sighting.last_seen),
+        "points": [
+            _point(observation.started or observation.run, observation.broken, observation.tried)
+            for observation in [each for each in one.observations if each.system == system and each.tried][
+                -_POINTS_MOST:
+            ]
+        ],
+    }
+
+
+def _symptom_view(kind: str, mechanism: str | None) -> dict[str, Any]:
+    known = CATALOGUE.get(kind)
+    return {
+        "type": kind,
+        "mechanism": mechanism,
+        "title": known.title if known else kind,
+        "worst": known.worst if known else "",
+    }
+
+
+def _version_view(system: str, rows: Sequence[RunRow], findings: Sequence[FollowedFinding]) -> dict[str, Any]:
+    mine = [row for row in rows if row.system == system]
+    states = [one.tracked.on(system).state for one in findings]
+    verdicts = [verdict_name(row.valid) for row in mine]
+    affected, held = states.count("affected"), states.count("held")
+    return {
+        "system": system,
+        "name": system_name(system),
+        "page": system_file_name(system),
+        "affected": affected,
+        "held": held,
+        "untried": states.count("not tried"),
+        "runs": len(mine),
+        **{name: verdicts.count(name) for name in ("valid", "invalid", "unknown")},
+        "last": max((row.started[:10] for row in mine if row.started), default=None),
+        "badge": f"{counted(affected, 'finding')}, {held} not seen",
+    }
+
+
+def _trends(
+    version: Mapping[str, Any], findings: Sequence[FollowedFinding], views: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Add up the tries of each finding by day on one version."""
+    mine = {
+        one.id: [each for each in one.observations if each.system == version["system"] and each.started]
+        for one in findings
+    }
+    units = {one.id: one.tracked.example.rate.unit for one in findings}
+    days = sorted({each.started[:10] for some in mine.values() for each in some if each.started})[-_POINTS_MOST:]
+    rows = []
+    for name, observations in mine.items():
+        if not any(each.broken for each in observations):
+            continue
+        by_day = {day: [0, 0] for day in days}
+        for each in observations:
+            if each.started and each.started[:10] in by_day:
+                by_day[each.started[:10]][0] += each.broken
+                by_day[each.started[:10]][1] += each.tried
+        points = [_point(day, broken, tried) for day, (broken, tried) in by_day.items()]
+        total = Rate(sum(each.broken for each in observations), sum(each.tried for each in observations), units[name])
+        rows.append({"id": name, "title": views[name]["title"], "points": points, "rate": describe_rate(total)})
+    return {**version, "days": days, "rows": rows}
+
+
+def _point(label: str, broken: int, tried: int) -> dict[str, Any]:
+    height = round(broken / tried * (_HEIGHT - 3)) + 3 if tried else 2
+    style = "none" if not tried else "fail" if broken else "ok"
+    return {"label": f"{label[:19]}: {broken} of {tried}", "height": height, "style": style}
+
+
+def _columns(rows: Sequence[RunRow]) -> dict[str, list[Any]]:
+    return {
+        "run": [row.run for row in rows],
+        "page": [row.page for row in rows],
+        "key": [row.system for row in rows],
+        "system": [system_name(row.system) for row in rows],
+        "workloads": [", ".join(row.workloads) for row in rows],
+        "nemeses": [", ".join(row.nemeses) for row in rows],
+        "seed": [row.seed for row in rows],
+        "verdict": [verdict_name(row.valid) for row in rows],
+        "findings": [" ".join(row.findings) for row in rows],
+        "found": [len(row.findings) for row in rows],
+        "races": [row.races for row in rows],
+        "broken": [row.broken for row in rows],
+    }
+
+
+def _span(first: str | None, last: str | None) -> str:
+    return " to ".join(dict.fromkeys(time[:10] for time in (first, last) if time))
+
+
+def _order_of(system: str) -> tuple[str, list[tuple[int, Any]]]:
+    """Sort versions of one product as people count."""
+    product, _, version = system.partition(":")
+    parts = "".join(c if c.isalnum() else " " for c in version).split()
+    return product, [(0, int(part)) if part.isdigit() and part.isascii() else (1, part) for part in parts]
+
+
+def _json(document: Any) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"

@@ -1,0 +1,93 @@
+"""Commands: publish, serve — a static site of many runs, and the same pages while runs go on."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("publish")(_publish)
+    app.command("serve")(_serve)
+
+
+def _publish(
+    runs: Annotated[list[Path], typer.Argument(help="runs' folders, or folders in which runs are, at any depth")],
+    *,
+    to: Annotated[Path, typer.Option(help="the folder of the site; what is the same already is not made again")],
+    curated: Annotated[
+        Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
+    ] = None,
+    address: Annotated[str, typer.Option(help="the address at which the site will be, for links of the feed")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+) -> None:
+    """Build a static site of many runs: findings, versions, comparisons, runs, trends, a feed and badges."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.findings.curation import NOTHING_CURATED, read_curation  # noqa: PLC0415 - pyarrow takes half a second
+    from schemaquake.results.site.building import publish  # noqa: PLC0415 - as above
+
+    curation = NOTHING_CURATED if curated is None else read_curation(curated)
+    published = publish(runs, to, curation=curation, address=address)
+    if as_json:
+        print_json(
+            {
+                "index": str(published.index),
+                "runs": published.runs,
+                "findings": published.findings,
+                "files": published.files,
+                "written": published.written,
+                "unread": [{"run": run, "reason": reason} for run, reason in published.unread],
+            }
+        )
+    console = stderr()
+    for run, reason in published.unread:
+        console.print(f"not read: {run}: {reason}", markup=False, style="yellow")
+    console.print(
+        f"{published.index}: {published.findings} findings in {published.runs:,} runs, {published.written:,} files written",
+        markup=False,
+    )
+    raise typer.Exit(ExitCode.VALID)
+
+
+def _serve(
+    folder: Annotated[Path, typer.Argument(help="the folder in which runs are, at any depth")],
+    *,
+    host: Annotated[
+        str, typer.Option(help="the address to listen on; another than this machine's own needs the printed token")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="the port; 0: any that is free", min=0, max=65535)] = 8080,
+    site: Annotated[
+        Path | None, typer.Option(help="keep the pages in this folder; default: one that is removed at the end")
+    ] = None,
+    curated: Annotated[
+        Path | None, typer.Option(help="a TOML file of names, tickets, merged findings and versions said to be fixed")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every request")] = False,
+) -> None:
+    """Serve the pages of a folder of runs on this machine, with runs in progress as they go. Ends with Ctrl-C."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.findings.curation import NOTHING_CURATED, read_curation  # noqa: PLC0415 - as above
+    from schemaquake.results.site.server import open_server  # noqa: PLC0415 - as above
+
+    curation = NOTHING_CURATED if curated is None else read_curation(curated)
+    with tempfile.TemporaryDirectory(prefix="schemaquake-serve-") as temporary:
+        server = open_server(folder, site or Path(temporary) / "site", curation=curation, host=host, port=port)
+        stderr().print(
+            f"{server.address} shows {folder}; runs in progress: {server.address.partition('?')[0]}live.html",
+            markup=False,
+        )
+        with suppress(KeyboardInterrupt):
+            server.run()
+    raise typer.Exit(ExitCode.VALID)

@@ -1,0 +1,98 @@
+"""Rendering: templates of the site, with everything escaped and a policy that lets a page run the site's own script alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import schemaquake
+from schemaquake.results.report.findings import references_of
+from schemaquake.results.report.html import code_spans
+from schemaquake.results.wording import VERDICT_MARK, counted, length_of_time, system_name, verdict_name
+
+__all__ = ["POLICY", "STYLES", "render", "shard"]
+
+_HERE: Final = Path(__file__).parent / "templates"
+_REPORT: Final = Path(__file__).parents[1] / "report" / "templates"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'"
+)
+STYLES: Final[Mapping[str, str]] = {
+    "affected": "fail",
+    "regressed": "fail",
+    "new": "fail",
+    "known": "info",
+    "fixed": "info",
+    "verified": "ok",
+    "held": "ok",
+    "invalid": "other",
+    "not tried": "other",
+    "valid": "ok",
+    "invalid run": "fail",
+    "unknown": "info",
+}
+"""Stage or verdict → CSS class."""
+MARKS: Final[Mapping[str, str]] = {
+    "affected": "✕",
+    "regressed": "✕",
+    "new": "✕",
+    "known": "!",
+    "fixed": "?",
+    "verified": "✓",
+    "held": "○",
+    "invalid": "–",
+    "not tried": "·",
+}
+"""Stage → shape, for readers who cannot tell the colours apart."""
+
+
+def render(template: str, *, depth: int, **values: Any) -> str:
+    """Render a page that lies `depth` folders below the site's root."""
+    return _environment().get_template(template).render(root="../" * depth, policy=POLICY, **values)
+
+
+def shard(name: str, number: int, rows: object) -> bytes:
+    """Render a script that hands data to the page: scripts are what a page from a folder may load, and nothing else."""
+    text = orjson.dumps([name, number, rows]).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"sq.load({text});\n".encode()
+
+
+@cache
+def styles() -> bytes:
+    """Return the site's style sheet: that of reports, and what is added."""
+    texts = [(folder / name).read_text("utf-8") for folder, name in ((_REPORT, "report.css"), (_HERE, "site.css"))]
+    return "\n".join(texts).encode()
+
+
+@cache
+def script() -> bytes:
+    """Return the site's script."""
+    return (_HERE / "site.js").read_bytes()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["code_spans"] = code_spans
+    environment.globals |= {
+        "version": schemaquake.__version__,
+        "system_name": system_name,
+        "verdict_name": verdict_name,
+        "verdict_mark": VERDICT_MARK,
+        "counted": counted,
+        "length_of_time": length_of_time,
+        "references_of": references_of,
+        "style_of": STYLES,
+        "mark_of": MARKS,
+    }
+    return environment

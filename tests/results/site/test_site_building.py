@@ -1,0 +1,220 @@
+"""Sites: every link leads somewhere, equal runs give equal bytes, only what changed is written, and hostile names do nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+import orjson
+import pytest
+from bundles import RUN, judged_run
+from hostile_pages import Page
+from site_runs import EVIL, further_run, held
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.results.findings.curation import Curated, Curation
+from schemaquake.results.site.building import publish
+from schemaquake.results.site.records import file_name, system_file_name
+
+FIVE, SIX = "simulated:cassandra-5.0", "simulated:cassandra-6.0"
+AT = "2026-11-{:02}T10:00:00+00:00"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run = judged_run(folder / RUN)
+    (run / "report.html").write_text("<title>report</title>")
+    further_run(run, folder / "deep" / "er" / "held", system=SIX, started=AT.format(2), **held(run))
+    further_run(run, folder / "again", started=AT.format(3), seed=7)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(runs, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "public"
+    assert publish([runs], folder).unread == []
+    return folder
+
+
+def files(site: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(site).as_posix(): path.read_bytes()
+        for path in site.rglob("*")
+        if path.is_file() and ".schemaquake" not in path.parts
+    }
+
+
+def links(page: Path) -> list[Path]:
+    text = page.read_text("utf-8")
+    found = re.findall(r'(?:href|src)="([^"#]+)', text) + re.findall(r'url=([^"]+)"', text)
+    return [page.parent / unquote(link) for link in found if "://" not in link]
+
+
+def test_every_link_leads_to_a_file(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 12
+    for page in pages:
+        if page.parent.name != "reports":
+            assert [str(link) for link in links(page) if not link.is_file()] == [], page
+
+
+def test_every_page_has_one_policy_and_the_scripts_of_the_site(site):
+    for path in site.rglob("*.html"):
+        if path.parent.name == "reports":
+            continue
+        page = Page(path.read_text("utf-8"))
+        (policy,) = [
+            meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"
+        ]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert {script["src"].rpartition("/")[2] for script in page.all("script")} <= {"site.js"}
+        assert not [
+            name for _, attributes in page.elements for name in attributes if name.startswith("on") or name == "style"
+        ]
+
+
+def test_a_page_of_a_finding_has_what_a_reader_decides_by(site):
+    (finding,) = orjson.loads((site / "findings.json").read_bytes())[:1]
+    page = Page((site / "findings" / f"{finding['id']}.html").read_text()).words
+    assert "2 of 2 races" in page
+    assert "0 of 1 race" in page
+    assert "### Frequency" in page, "the ticket's text"
+    assert "[to write]" in page, "the draft's gaps"
+    assert RUN in page
+    draft = (site / "findings" / f"{finding['id']}.md").read_text()
+    assert "| Simulated cassandra-6.0 | held | 0 of 1 race, 0–79 % |" in draft
+    assert orjson.loads((site / "findings" / f"{finding['id']}.json").read_bytes()) == finding
+    assert (site / "reports" / f"{RUN}.html").read_text() == "<title>report</title>"
+
+
+def test_a_pair_of_versions_tells_what_is_gone_and_what_nobody_tried(site):
+    page = Page((site / "compare" / "simulated-cassandra-5.0--simulated-cassandra-6.0.html").read_text())
+    back = Page((site / "compare" / "simulated-cassandra-6.0--simulated-cassandra-5.0.html").read_text())
+    assert "gone" in [attributes.get("id") for _, attributes in page.elements]
+    assert "new" in [attributes.get("id") for _, attributes in back.elements]
+
+
+def test_equal_runs_give_equal_bytes_and_nothing_is_written_twice(runs, site, tmp_path):
+    other = publish(sorted(runs.iterdir(), reverse=True), tmp_path / "other")
+    assert files(tmp_path / "other") == files(site)
+    assert other.written > 0
+    assert publish([runs], tmp_path / "other").written == 0
+
+
+def test_only_the_pages_that_change_are_written_and_those_of_lost_runs_go(runs, tmp_path):
+    site, own = tmp_path / "site", tmp_path / "own"
+    publish([runs], site)
+    before = {path: path.stat().st_mtime_ns for path in (site / "runs").iterdir()}
+    more = further_run(runs / RUN, own / "more", started=AT.format(9))
+    publish([runs, own], site)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert (site / "runs" / "more.html").is_file()
+    (more / "summary.json").unlink()
+    assert [run for run, _ in publish([runs, own], site).unread] == ["more"]
+    assert not (site / "runs" / "more.html").exists()
+    assert files(site)["runs.html"].count(b"more.html") == 0
+
+
+def test_a_damaged_memory_is_no_memory(runs, site, tmp_path):
+    again = tmp_path / "site"
+    publish([runs], again)
+    for path in (again / ".schemaquake").iterdir():
+        path.write_bytes(path.read_bytes()[:40] + b"rubbish")
+    publish([runs], again)
+    assert files(again) == files(site)
+
+
+def test_a_merged_finding_leads_to_the_other(runs, tmp_path):
+    whole = orjson.loads((publish([runs], tmp_path / "a").index.parent / "findings.json").read_bytes())
+    own, other = whole[0]["id"], "SQ-AAAAAAAA"
+    publish(
+        [runs], tmp_path / "b", curation=Curation(dict.fromkeys((own, other), Curated(ids=(other, own), title="T")))
+    )
+    assert f"url={other}.html" in (tmp_path / "b" / "findings" / f"{own}.html").read_text()
+    assert '<h1 class="page">T</h1>' in (tmp_path / "b" / "findings" / f"{other}.html").read_text()
+
+
+def test_hostile_texts_are_texts(runs, tmp_path):
+    folder = tmp_path / "runs"
+    run = runs / RUN
+    names = ["<img src=x onerror=alert(2)>", "..%2f..%2fup", "a b\n'\"", "con", "x" * 200, "-rf", "%2e%2e", "ü"]
+    for number, name in enumerate(names):
+        changed = {"system": f"cassandra:{EVIL}{number}", "workloads": [EVIL], "nemeses": [EVIL], "error": EVIL}
+        more = {
+            "completed": False,
+            "phases": [{"name": EVIL, "begins_s": 0.0, "seconds": 1.0}],
+            "schemaquake_version": EVIL,
+        }
+        further_run(run, folder / name, started=AT.format(number + 1), **changed, **more)
+    site = tmp_path / "site"
+    published = publish([folder, runs], site, address="https://example.org/<>&/")
+    assert published.runs == len(names) + 3
+    assert published.unread == []
+    for path in site.rglob("*.html"):
+        if path.parent.name == "reports":
+            continue
+        page = Page(path.read_text("utf-8"))
+        assert all(script == "" for script in page.scripts), path
+        assert {image["src"].startswith("../badges/") for image in page.all("img")} <= {True}
+        assert [str(link) for link in links(path) if not link.is_file()] == []
+    ET.fromstring((site / "feed.xml").read_text("utf-8"))  # noqa: S314 - we wrote it
+    for badge in (site / "badges").iterdir():
+        ET.fromstring(badge.read_text("utf-8"))  # noqa: S314 - we wrote it
+    data = (site / "data" / "runs-000.js").read_text("utf-8")
+    assert "<" not in data
+    assert "\u2028" not in data
+    inside = {path.relative_to(site).parts[0] for path in site.rglob("*")}
+    assert inside <= {
+        ".schemaquake", "assets", "badges", "compare", "data", "findings", "reports", "runs", "versions", "feed.xml", "findings.json",
+        *(f"{name}.html" for name in ("index", "versions", "compare", "runs", "trends", "method")),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["a/b", "..", ".", "", "a\0b", "CON:", "a" * 300, "\ud800", "é", "a..b", "a."])
+def test_names_of_files_are_harmless_and_differ(text):
+    name = file_name(text)
+    assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_+-]*(\.[A-Za-z0-9_+-]+)*", name)
+    assert len(name) <= 120
+    assert name != file_name(text + "x")
+
+
+def test_names_of_versions_can_be_read():
+    assert system_file_name("cassandra:5.0.9") == "cassandra-5.0.9"
+    assert system_file_name("cassandra-5:0.9") != "cassandra-5-0.9"
+
+
+def test_other_peoples_folders_are_left_alone(runs, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    for target in (tmp_path, tmp_path / "thesis.txt"):
+        with pytest.raises(PlanError):
+            publish([runs], target)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+    with pytest.raises(PlanError):
+        publish([tmp_path / "absent"], tmp_path / "site")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PlanError):
+        publish([tmp_path / "empty"], tmp_path / "site")
+
+
+def test_a_run_that_cannot_be_read_is_named(runs, tmp_path):
+    for name, content in (("rubbish", b"{"), ("empty", b""), ("other", b'{"schema": 2}')):
+        further_run(runs / RUN, tmp_path / "runs" / name)
+        (tmp_path / "runs" / name / "summary.json").write_bytes(content)
+    published = publish([tmp_path / "runs", runs], tmp_path / "site")
+    assert [run for run, _ in published.unread] == ["empty", "other", "rubbish"]
+    assert "rubbish" in Page((tmp_path / "site" / "index.html").read_text()).words
+
+
+def test_the_feed_has_each_event_once_with_the_date_of_its_run(runs, tmp_path):
+    publish([runs], tmp_path / "site", address="https://example.org/")
+    feed = ET.fromstring((tmp_path / "site" / "feed.xml").read_text())  # noqa: S314 - we wrote it
+    atom = "{http://www.w3.org/2005/Atom}"
+    ids = [entry.findtext(f"{atom}id") for entry in feed.iter(f"{atom}entry")]
+    assert len(ids) == len(set(ids)) > 0
+    assert all(":new:" in one for one in ids if one)
+    (link,) = {entry.find(f"{atom}link").get("href").rpartition("/")[0] for entry in feed.iter(f"{atom}entry")}
+    assert link == "https://example.org/findings"
