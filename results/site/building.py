@@ -27,7 +27,7 @@ from schemaquake.results.site.collecting import Collected, collect, find_runs, w
 from schemaquake.results.site.examples import Example, examples_of
 from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
 from schemaquake.results.site.records import RunRow, file_name, system_file_name
-from schemaquake.results.site.rendering import render, script, shard, styles
+from schemaquake.results.site.rendering import icon, render, script, shard, styles
 from schemaquake.results.wording import counted, system_name, verdict_name
 
 __all__ = ["Published", "publish"]
@@ -154,6 +154,7 @@ def _pages(
     versions = [_version_view(system, rows, findings) for system in systems]
     yield "assets/site.css", styles()
     yield "assets/site.js", script()
+    yield "assets/icon.svg", icon()
     for one in findings:
         yield from _finding_pages(one, views[one.id], by_run, examples.get(one.id))
     for version in versions:
