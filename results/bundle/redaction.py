@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from schemaquake.harness.errors import EnvironmentLacks, PlanError
 from schemaquake.harness.model.plan import CLUSTER_FILE, Plan
+from schemaquake.harness.registry import names
 
 __all__ = ["SECRET", "Redactor", "redactor_of", "secrets_in"]
 
@@ -46,7 +47,7 @@ _HOST_OF_A_LOG: Final = re.compile(r"(?<=\bHostname: )(?!\$HOST\b)[\w.-]+")
 """A server's name for its machine, in its own log."""
 _HOME: Final = re.compile(r"(?:/home/[\w.-]+|/Users/[\w.-]+|/root)(?=/)")
 _IPV4: Final = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
-_ANYWHERE: Final = frozenset({"localhost", "localhost.localdomain", "root", "user", "cassandra", "scylla", "admin"})
+_ANYWHERE: Final = frozenset({"localhost", "localhost.localdomain", "root", "user", "admin"})
 """Names of machines and people that say nothing, or stand for something else in most texts."""
 _SHORTEST_NAME: Final = 3
 _FIRST_DOCUMENTED: Final = int(ipaddress.ip_address("192.0.2.1"))
@@ -178,6 +179,7 @@ def _user() -> str:
 def _vocabulary(plan: Plan) -> frozenset[str]:
     """Collect the words of the plan that have a meaning: a machine may have the name of a product."""
     texts = (
+        *names("systems"),
         plan.system,
         plan.cluster,
         plan.keyspace_prefix,
