@@ -92,8 +92,19 @@ class _Case:
 
     @cached_property
     def addresses(self) -> Mapping[str, str]:
-        """Node → address, by the notes and by the nodes' own word."""
-        return {**read_addresses(self.evidence), **{account.node: account.address for account in self.read}}
+        """Node → address, by the nodes' own word, and by the notes where these speak of the same addresses.
+
+        Clients may reach a node by another address than the others do.
+        """
+        told = {account.node: account.address for account in self.read}
+        noted = read_addresses(self.evidence)
+        alike = all(noted.get(node, address) == address for node, address in told.items())
+        return {**noted, **told} if alike else told
+
+    @cached_property
+    def knows_all(self) -> bool:
+        """True if every address of a node is known: the run itself changed who is a member, and each node is named."""
+        return bool(self.operations) and self.addresses.keys() >= read_addresses(self.evidence).keys()
 
     @cached_property
     def certain(self) -> Mapping[str, MemberState]:
@@ -144,7 +155,7 @@ def _judge_account(case: _Case, account: Account) -> Iterator[Anomaly]:
             yield _report_ghost(case, account, node, sources)
     known = set(case.addresses.values())
     for address in account.members:
-        if case.addresses and address not in known:
+        if case.knows_all and address not in known:
             yield _report_stranger(account, address)
     if case.settled:
         for address, entry in (account.directory or {}).items():
