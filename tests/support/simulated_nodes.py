@@ -19,7 +19,7 @@ from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.harness.ddl import schema_changes as ddl
 
 _CHANGES = 30
-_COLUMNS = [("k", "int", "partition_key"), ("v", "text", "regular")]
+COLUMNS = [("k", "int", "partition_key"), ("v", "text", "regular")]
 
 
 @dataclass
@@ -58,9 +58,9 @@ class Scripted:
 
 
 @contextmanager
-def standing(system: str, seed: int, bugs: str = "none", nodes: int = 3) -> Iterator[Any]:
+def standing(system: str, seed: int, options: dict[str, str] | None = None, nodes: int = 3) -> Iterator[Any]:
     """Yield (cluster, runtime) of a cluster that serves, in its own time."""
-    plan = plan_of("drop-type", system=system, seed=seed, options={"bugs": bugs}, nodes=nodes)
+    plan = plan_of("drop-type", system=system, seed=seed, options=options, nodes=nodes)
     provider = SimulatedProvider()
     runtime = provider.runtime(plan)
     with runtime.waiting():
@@ -72,21 +72,21 @@ def standing(system: str, seed: int, bugs: str = "none", nodes: int = 3) -> Iter
 def script(system: str, seed: int, bugs: str = "none", nodes: int = 3, quiet_s: float = 20) -> Scripted:
     """Let a seed's changes and faults happen, then everything be well for a while."""
     random = Random(seed)
-    with standing(system, seed, bugs, nodes) as (cluster, runtime):
+    with standing(system, seed, {"bugs": bugs}, nodes) as (cluster, runtime):
         done = Scripted(cluster)
         clients = {node.name: cluster.connector().connect(node.name, request_timeout_s=20) for node in cluster.nodes}
         clients["n1"].invoke(ddl.create_keyspace("ks", replication_factor=min(3, nodes)))
-        clients["n1"].invoke(ddl.create_table("ks", "base", columns=_COLUMNS))
+        clients["n1"].invoke(ddl.create_table("ks", "base", columns=COLUMNS))
         for number in range(_CHANGES):
             name = f"x{number}"
             change = (
                 ddl.add_column("ks", "base", name, "int")
                 if random.random() < 0.5
-                else ddl.create_table("ks", name, columns=_COLUMNS)
+                else ddl.create_table("ks", name, columns=COLUMNS)
             )
             client = clients[random.choice(cluster.nodes).name]
             client.submit(change, lambda completion, name=name: done.outcomes.update({name: completion.type}))
-            _fault(random, cluster, runtime)
+            _fault(random, cluster)
             _note_leaders(done, cluster)
             runtime.sleep(random.choice((0.001, 0.01, 0.2, 1.5)))
             _note_leaders(done, cluster)
@@ -98,7 +98,7 @@ def script(system: str, seed: int, bugs: str = "none", nodes: int = 3, quiet_s: 
         return done
 
 
-def _fault(random: Random, cluster: Any, runtime: Any) -> None:
+def _fault(random: Random, cluster: Any) -> None:
     node = random.choice(cluster.nodes)
     match random.randrange(12):
         case 0:
@@ -112,7 +112,6 @@ def _fault(random: Random, cluster: Any, runtime: Any) -> None:
                     cut(here, there.address)
         case 3 | 4 | 5:
             _heal(cluster)
-    del runtime
 
 
 def cut(node: Any, address: str) -> None:

@@ -217,8 +217,6 @@ class Group0:
     def _read_barrier(self, node: Node, ends_ns: int) -> Steps:
         """Carry out all that was committed before; returns whether a leader with a majority was found in time."""
         role = _role(node)
-        if "local-barrier" in self.flaws:
-            return True
         while node.kernel.heap.now_ns < ends_ns:
             index = None
             if role.leader == node.name:

@@ -62,7 +62,7 @@ __all__ = ["MergedRows", "Release"]
 _MS: Final = 1_000_000
 _AGREEMENT_NS: Final = 2_000 * _MS
 _FIRST_ID: Final = 1000
-_PURGES_US: Final = 15_000_000
+_PURGES_US: Final = 3_000_000
 """Age at which a design with the flaw `purge` forgets deletions: days on real servers (`gc_grace_seconds`)."""
 
 C1, C2 = numbered("1.1/change", "c1", "c2")
@@ -213,19 +213,14 @@ class MergedRows:
             node.disk.schema.purge(node.clock.wall_ns() // 1000 - _PURGES_US)
         yield M3
         names = sorted(node.disk.schema.keyspaces if self._release.loads_all else {row.keyspace for row in rows})
-        if "early-announce" in self.flaws:
-            yield from self._announce(node)
         loaded = load_keyspaces(node.disk.schema, names, server.memory, partial(_warn, node))
         yield M4
         self._compare_ids(server.memory, loaded)
         self._install(node, loaded)
-        yield from self._announce(node)
-
-    def _announce(self, node: Node) -> Steps:
         yield M5
-        server_of(node).version = node.disk.schema.version()
+        server.version = node.disk.schema.version()
         yield M6
-        server_of(node).gossip.tell()
+        server.gossip.tell()
 
     def _flush(self, node: Node, rows: Sequence[RowChange]) -> Steps:
         """Flush the schema tables: all at once, or, in designs with that flaw, first those of columns."""

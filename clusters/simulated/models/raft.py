@@ -295,8 +295,7 @@ class Raft:
             role.quiet_ticks += 1
             if role.quiet_ticks >= role.patience and role.members.votes(node.name):
                 self._rest(node)
-                on_trial = "no-prevote" not in self.flaws
-                server_of(node).begin("election", server_of(node).staged("raft", self._stand(node, on_trial=on_trial)))
+                server_of(node).begin("election", server_of(node).staged("raft", self._stand(node, on_trial=True)))
 
     def _rest(self, node: Node) -> None:
         """Draw anew how long this node waits for a leader."""
@@ -309,7 +308,7 @@ class Raft:
         """Send again what was not answered; step down without a living majority."""
         alive = role.members.agreed([name for name in role.members.names if self.hears(node, name)])
         role.quiet_ticks = 0 if alive else role.quiet_ticks + 1
-        if role.quiet_ticks >= _ELECTION_TICKS and "lone-leader" not in self.flaws:
+        if role.quiet_ticks >= _ELECTION_TICKS:
             self._follow(node, role, "")
             return
         for name, progress in role.progress.items():
@@ -374,6 +373,11 @@ class Raft:
         if role.leader == message.sender:
             # A leader that asks for votes leads no more: it was started again, or gave up without a majority.
             self._follow(node, role, "")
+        if role.is_leader and message.sender in role.progress:
+            # It does not know its leader: it was started again, and has forgotten what was committed.
+            progress = role.progress[message.sender]
+            progress.next, progress.commit = progress.match + 1, 0
+            self._send(node, role, message.sender, progress)
         longer = plea.last >= (role.log.term_at(role.log.last), role.log.last)
         if plea.on_trial:
             hears_one = role.is_leader or (role.leader != "" and self.hears(node, role.leader))
@@ -502,8 +506,7 @@ class Raft:
         index = role.log.last
         while index > role.commit:
             names = [name for name, progress in role.progress.items() if progress.match >= index]
-            counts = role.log.term_at(index) == role.term or "commit-old-term" in self.flaws
-            if counts and role.members.agreed([node.name, *names]):
+            if role.log.term_at(index) == role.term and role.members.agreed([node.name, *names]):
                 break
             index -= 1
         if index > role.commit:
@@ -538,7 +541,7 @@ class Raft:
         if not role.is_leader or role.log.term_at(role.commit) != role.term:
             return None
         index, term = role.commit, role.term
-        for voters in () if "lone-leader" in self.flaws else role.members.majorities:
+        for voters in role.members.majorities:
             answers: Answers = yield server_of(node).ask(
                 voters, "confirm", (role.log.group, term), need=len(voters) // 2 + 1, limit_ns=_CONFIRM_NS
             )
@@ -593,7 +596,7 @@ class Raft:
             return
         yield F1
         index, term = body.before
-        accepted = index <= log.last and (index < log.index or log.term_at(index) == term or "no-match" in self.flaws)
+        accepted = index <= log.last and (index < log.index or log.term_at(index) == term)
         if accepted:
             unknown = (entry for entry in body.entries if entry.number > log.index)
             new = list(dropwhile(lambda entry: log.term_at(entry.number) == entry.term, unknown))

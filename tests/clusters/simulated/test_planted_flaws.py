@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from simulated_runs import FIVE, SIX, simulate
+from simulated_runs import FIVE, SCYLLA, SIX, simulate
 
 from schemaquake.checkers.findings.catalogue import finders
 from schemaquake.clusters.systems.simulated.family import blueprint_of, flaws_of, known_flaws
 from schemaquake.harness.errors import PlanError
 
 CUT = {"mode": "partition", "races": "4"}
+ONCE = {"mode": "partition", "races": "1"}
 CHURN = {"rate": 20, "time_limit_s": 40}
+OLD = {version: f"simulated:cassandra-{version}" for version in ("0.7", "1.1", "1.2", "3.11")}
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,34 @@ PLANTED = {
     "write-meets-drop": Planted(SIX, "create-index", options={"races": "12"}, seed=2),
     "double-commit": Planted(SIX, "racing-ddl", options={"races": "1"}),
     "replay-refused": Planted(SIX, "schema-churn", ("kill",), named={"rate": 40, "time_limit_s": 120}, seed=3),
+    "out-of-order": Planted(OLD["0.7"], "racing-ddl", options=ONCE, seed=1),
+    "no-agreement": Planted(OLD["0.7"], "racing-ddl", options={"races": "1"}, seed=1),
+    "uuid-clock": Planted(
+        OLD["0.7"], "schema-churn", ("clock",), {"mode": "single"}, seed=1, named={"rate": 10, "time_limit_s": 30}
+    ),
+    "marker-in-log": Planted(OLD["0.7"], "schema-churn", options={"kill.at": "0.7/apply/a5@10"}, seed=1, named=CHURN),
+    "counter-id": Planted(OLD["1.1"], "racing-ddl", options={"races": "3"}, seed=1),
+    "nanotime": Planted(OLD["1.1"], "schema-churn", ("kill",), {"mode": "single"}, seed=1, named=CHURN),
+    "name-id": Planted(OLD["1.2"], "schema-churn", ("kill",), seed=1, named={"rate": 20, "time_limit_s": 30}),
+    "purge": Planted(OLD["3.11"], "schema-churn", ("partition",), seed=4, named=CHURN),
+    "partial-flush": Planted(
+        OLD["3.11"], "create-table", options={"races": "4", "kill.at": "1.1/merge/m2h@20"}, seed=1
+    ),
+    "two-founders": Planted(SCYLLA, "drop-type", options={"races": "1"}, seed=3),
+    "no-guard": Planted(SCYLLA, "racing-ddl", options={"races": "1"}, seed=1),
+    "history-first": Planted(
+        SCYLLA,
+        "schema-churn",
+        options={"kill.at": "group0/apply/g7a@20"},
+        seed=1,
+        named={"rate": 20, "time_limit_s": 30},
+    ),
+    "short-snapshot": Planted(SCYLLA, "schema-churn", ("kill",), seed=1, named={"rate": 80, "time_limit_s": 100}),
     "peer-gap": Planted(SIX, "schema-churn", ("kill",), named={"rate": 60, "time_limit_s": 100}, seed=1),
 }
 QUICK = {"type-race", "write-meets-drop"}
+ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"}
+"""Flaws whose damage is looked up in the nodes (`test_sound_designs`), or that only a rare order shows."""
 CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]
 
 
@@ -73,6 +100,11 @@ def test_a_planted_flaw_is_named(tmp_path, name):
 def test_the_same_seed_without_it_is_silent(tmp_path, name):
     found = run(tmp_path, PLANTED[name], {"bugs": "none"})
     assert dict(found.types) == {}
+
+
+def test_every_flaw_is_planted():
+    assert set(PLANTED) | ELSEWHERE == set(known_flaws())
+    assert not set(PLANTED) & ELSEWHERE
 
 
 def test_switches_are_read_in_order():
