@@ -7,6 +7,7 @@ from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate
 
 from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
+from schemaquake.clusters.simulated.models.migrations import Migrations
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.provider import SimulatedProvider, list_steps
 from schemaquake.harness.errors import PlanError
@@ -14,7 +15,7 @@ from schemaquake.harness.errors import PlanError
 QUICK = {"6.0/commit/k4", "4.0/apply/e1", "group0/apply/g7b"}
 CASES = [
     pytest.param(system, step, id=step, marks=() if step in QUICK else pytest.mark.long)
-    for system, model in ((FIVE, Rows), (SIX, MetadataLog), (SCYLLA, Group0))
+    for system, model in ((FIVE, Rows), (SIX, MetadataLog), (SCYLLA, Group0), ("simulated:cassandra-0.7", Migrations))
     for step in model.steps
 ]
 
