@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from examples import REPEATABLE, SEARCHING
 from hypothesis import HealthCheck, settings
 from shared_histories import SHARED
 
 # Nothing depends on how busy the machine is. `make test` tries the same examples everywhere; `make test-long` looks for new ones.
-settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", settings.get_profile("searching"), derandomize=True)
-settings.load_profile("repeatable")
+settings.register_profile(SEARCHING, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(REPEATABLE, settings.get_profile(SEARCHING), derandomize=True, max_examples=25)
+settings.load_profile(REPEATABLE)
 
 
 # ── histories of peers ───────────────────────────────────────────────────────────────────────────────────────────────

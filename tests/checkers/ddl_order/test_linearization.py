@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,7 +105,7 @@ def problems(draw: st.DrawFn) -> Problem:
     return Problem((0,) * VARIABLES, tuple(steps))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(problem=problems())
 def test_the_search_finds_an_order_exactly_if_there_is_one(problem: Problem) -> None:
     outcome = find(problem)
@@ -113,7 +114,7 @@ def test_the_search_finds_an_order_exactly_if_there_is_one(problem: Problem) -> 
         assert is_an_order(problem, outcome.order)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=problems())
 def test_what_has_no_order_with_repetitions_has_none(problem: Problem) -> None:
     outcome = find(problem, repeatable=True)
@@ -123,7 +124,7 @@ def test_what_has_no_order_with_repetitions_has_none(problem: Problem) -> None:
         assert has_an_order(problem)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=problems())
 def test_idle_steps_change_no_answer(problem: Problem) -> None:
     without = drop_idle_steps(problem)
@@ -131,7 +132,7 @@ def test_idle_steps_change_no_answer(problem: Problem) -> None:
     assert has_an_order(without) is has_an_order(problem)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problem=problems(), kept=st.sets(variables), needed=st.sets(st.integers(0, 5)))
 def test_a_part_without_an_order_refutes_the_whole(problem: Problem, kept: set[int], needed: set[int]) -> None:
     part = restrict(problem, variables=kept, required=needed)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -368,7 +369,7 @@ def truthful(records: Records) -> Records:
     return Records.of(pa.Table.from_pylist(rows, schema=HISTORY), records.observations)
 
 
-UNHURRIED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @UNHURRIED

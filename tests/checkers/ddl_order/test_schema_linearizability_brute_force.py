@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from examples import examples
 from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -277,7 +278,7 @@ def lines_of(history: Sequence[Asked]) -> list[str]:
     return [f"@{time} {line}" for time, line in sorted(events, key=lambda event: event[0])]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories_and_readings())
 def test_the_checker_agrees_with_every_order_there_is(drawn: tuple[list[Asked], Mapping[str, Any] | None]) -> None:
     history, shown = drawn
@@ -289,7 +290,7 @@ def test_the_checker_agrees_with_every_order_there_is(drawn: tuple[list[Asked], 
         assert verdict.valid is False
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories_and_readings())
 def test_what_the_witness_needs_has_no_order_even_if_nothing_else_is_certain(
     drawn: tuple[list[Asked], Mapping[str, Any] | None],

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,7 +159,7 @@ def least(kinds: set[str]) -> set[str]:
     return {kind for kind in kinds if not any(kind in implied_by(other) for other in kinds - {kind})}
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(seed=st.integers(0, 1 << 40), order=st.sampled_from([None, "process", "realtime"]))
 def test_every_kind_is_found_and_no_other(seed: int, order: Order | None) -> None:
     random = Random(seed)

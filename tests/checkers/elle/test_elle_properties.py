@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serial_store import executed
@@ -29,7 +30,7 @@ def judged(kind: Any, transactions: list[Transaction], **options: Any) -> Verdic
     return check_rw_register(table(transactions), **{"models": ["strict-serializable"], **options})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, kind=KINDS)
 def test_what_is_serial_is_valid_by_every_model(seed: int, kind: Any) -> None:
     verdict = judged(kind, executed(seed, kind=kind), models=list(MODELS), **EVERY_PROMISE)
@@ -38,7 +39,7 @@ def test_what_is_serial_is_valid_by_every_model(seed: int, kind: Any) -> None:
     assert verdict.figures["not"] == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, kind=KINDS, share=st.floats(0.05, 0.4))
 def test_knowing_less_makes_nothing_invalid(seed: int, kind: Any, share: float) -> None:
     random = Random(seed)
@@ -79,7 +80,7 @@ def disturbed(seed: int, kind: Any) -> list[Transaction]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, kind=KINDS)
 def test_names_and_clocks_mean_nothing(seed: int, kind: Any) -> None:
     transactions = disturbed(seed, kind)
@@ -102,7 +103,7 @@ def _each(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, kind=KINDS, models=st.lists(st.sampled_from(sorted(MODELS)), min_size=1, max_size=3))
 def test_whatever_is_found_is_explained_and_rules_models_out(seed: int, kind: Any, models: list[str]) -> None:
     verdict = judged(kind, disturbed(seed, kind), models=models)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ class Transactions:
         return {component for component in found if len(component) > 1}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_a_is_the_latest_invocation_of_all_that_reach(seed: int) -> None:
     of = Transactions(seed)
@@ -59,7 +60,7 @@ def test_a_is_the_latest_invocation_of_all_that_reach(seed: int) -> None:
     assert not found.clipped.any()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_a_cycle_of_dependencies_has_one_a(seed: int) -> None:
     of = Transactions(seed)
@@ -68,7 +69,7 @@ def test_a_cycle_of_dependencies_has_one_a(seed: int) -> None:
         assert len({int(found.latest[v]) for v in component}) == 1
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_real_time_is_broken_where_some_transaction_is_late(seed: int) -> None:
     of = Transactions(seed)
@@ -80,7 +81,7 @@ def test_real_time_is_broken_where_some_transaction_is_late(seed: int) -> None:
             assert timed == plain
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_all_of_a_cycle_are_under_way_in_one_stretch_of_spans(seed: int) -> None:
     of = Transactions(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from known_bugs import CHECKERS
@@ -47,7 +48,9 @@ def verdicts(records: Records) -> list[Verdict]:
 
 
 @each_line
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(choices=st.data())
 def test_a_perfect_cluster_is_accused_in_no_era_s_words(line: str, choices: st.DataObject) -> None:
     opening = [Request(change, 2, 2, "answered", 7) for change in OPENING]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from histories import judged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, Records
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.model.verdict import Verdict
 
-UNHURRIED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def verdicts(records: Records) -> list[Verdict]:
@@ -43,7 +44,7 @@ def test_weakening_answers_to_info_never_turns_valid_into_invalid(records: Recor
         assert verdict.valid is not False
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(bug=st.sampled_from([*BUGS, *CONTROLS]), choices=st.data())
 def test_weakening_answers_of_a_damaged_run_adds_no_finding_of_operations(bug: Bug, choices: st.DataObject) -> None:
     before = {(v.checker, v.valid) for v in verdicts(bug.records())}

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from damage import damaged
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_verdicts import plainly
@@ -36,7 +37,7 @@ def same(checker: Any, events: pa.Table, *, rows: int, shares: int) -> Any:
     return whole
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     seed=SEEDS, model=ORDERS, rows=st.integers(2, 30), shares=st.integers(1, 5), share=st.sampled_from([0, 0.1, 0.5])
 )
@@ -44,7 +45,7 @@ def test_lists(seed: int, model: str, rows: int, shares: int, share: float) -> N
     same(ListAppend(models=(model,)), table(damaged(seed, "list-append", share=share)), rows=rows, shares=shares)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     seed=SEEDS,
     model=ORDERS,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,14 +90,14 @@ def compiled(calls: Calls) -> object:
     return found[0] if found else True
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(some_calls(unique=True))
 def test_zones_decide_as_every_order_does(calls):
     assert zones.with_unique_writes(calls, 0).all()
     assert (not zones.refuted(calls, 0)) is every_order(calls)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(some_calls(unique=False))
 def test_both_searches_decide_as_every_order_does(calls):
     expected = every_order(calls)
@@ -105,7 +106,7 @@ def test_both_searches_decide_as_every_order_does(calls):
     assert compiled(calls) is expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(some_calls(unique=True, most=12))
 def test_zones_and_searches_agree_on_longer_histories(calls):
     expected = not zones.refuted(calls, 0)
@@ -113,7 +114,7 @@ def test_zones_and_searches_agree_on_longer_histories(calls):
     assert compiled(calls) is expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(some_calls(unique=False))
 def test_an_order_that_is_given_is_one(calls):
     outcome = guarded.decide_one(calls, 0, 0, limits())
@@ -130,7 +131,7 @@ def test_an_order_that_is_given_is_one(calls):
 
 
 @pytest.mark.parametrize("unique", [True, False])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_neither_the_clock_nor_the_names_of_values_matter(unique, data):
     calls = data.draw(some_calls(unique=unique))
@@ -155,7 +156,7 @@ def decided(calls: Calls, initial: int) -> bool:
 
 
 @pytest.mark.parametrize("unique", [True, False])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_an_answer_that_is_forgotten_never_makes_a_valid_history_invalid(unique, data):
     calls = data.draw(some_calls(unique=unique).filter(len))
@@ -174,7 +175,7 @@ def test_an_answer_that_is_forgotten_never_makes_a_valid_history_invalid(unique,
         assert decided(forgotten, 0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(some_calls(unique=False), min_size=2, max_size=5))
 def test_keys_together_are_decided_as_each_apart(of_keys):
     joined = Calls(
@@ -201,7 +202,7 @@ def test_keys_together_are_decided_as_each_apart(of_keys):
         pytest.param(lambda key, value: value + (key << 40) * (value != 0), id="close together in each key only"),
     ],
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_zones_of_several_keys_are_those_of_each_key_however_its_values_are_found(named, data):
     parts = [data.draw(some_calls(unique=True)) for _ in range(3)]

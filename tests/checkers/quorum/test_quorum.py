@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from examples import examples
 from histories import events
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -409,7 +410,7 @@ def check(history: pa.Table) -> Verdict:
     return Quorum().check(Records.of(history), limit_s=10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, levels=st.sampled_from([("QUORUM", "QUORUM"), ("ONE", "ALL"), ("ALL", "ONE")]))
 def test_a_store_that_keeps_its_promises_is_never_accused(seed: int, levels: tuple[str, str]) -> None:
     verdict = check(Store(seed, writes=levels[0], reads=levels[1]).history(60))
@@ -417,20 +418,20 @@ def test_a_store_that_keeps_its_promises_is_never_accused(seed: int, levels: tup
     assert verdict.figures["undecided"] == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=SEEDS)
 def test_reads_and_writes_at_one_are_stale_by_right(seed: int) -> None:
     assert check(Store(seed, writes="ONE", reads="ONE").history(60)).valid is True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, skews=st.tuples(*[st.sampled_from([0, 40, -40, 60_000])] * 3))
 def test_clocks_that_differ_only_hide_writes(seed: int, skews: tuple[int, int, int]) -> None:
     skew_ms = dict(zip(("n1", "n2", "n3"), skews, strict=True))
     assert types(check(Store(seed, skew_ms=skew_ms).history(60))) <= {"shadowed-write"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, level=st.sampled_from(["ONE", "QUORUM", "ALL"]), forgetful=st.integers(0, 3))
 def test_replicas_that_forget_are_counted_against_what_the_level_promised(
     seed: int, level: str, forgetful: int
@@ -497,7 +498,7 @@ def an_empty_read(rows: list[dict[str, Any]], random: Random) -> bool:
 
 
 @pytest.mark.parametrize("change", [a_stale_read, an_empty_read])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS)
 def test_a_planted_stale_read_is_always_found(
     change: Callable[[list[dict[str, Any]], Random], bool], seed: int
@@ -507,7 +508,7 @@ def test_a_planted_stale_read_is_always_found(
         assert "missed-quorum-write" in types(check(history))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS, shift_s=st.integers(0, 10_000))
 def test_other_names_and_another_start_change_nothing(seed: int, shift_s: int) -> None:
     history = planted(seed, a_stale_read) or Store(seed, skew_ms={"n2": 5_000}).history(60)
@@ -522,7 +523,7 @@ def test_other_names_and_another_start_change_nothing(seed: int, shift_s: int) -
     assert [(a.type, a.ops) for a in one.anomalies] == [(a.type, a.ops) for a in other.anomalies]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=SEEDS, share=st.floats(0, 1))
 def test_forgetting_acknowledgements_never_makes_a_valid_history_invalid(seed: int, share: float) -> None:
     rows = Store(seed).history(60).to_pylist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from histories import events, judged, with_other_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -484,7 +485,7 @@ def histories(draw: st.DrawFn) -> list[str]:
     return [*SETUP, *(text for line in lines for text in line)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(lines=histories(), choices=st.data())
 def test_weakening_answers_to_info_never_turns_valid_into_invalid(lines: list[str], choices: st.DataObject) -> None:
     before = AckedRows().check(judged(lines, EVERYWHERE), limit_s=5)
@@ -500,7 +501,7 @@ def test_weakening_answers_to_info_never_turns_valid_into_invalid(lines: list[st
     assert not (before.valid is not False and after.valid is False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(lines=histories())
 def test_names_of_nodes_and_processes_and_keyspaces_mean_nothing(lines: list[str]) -> None:
     records = judged(lines, EVERYWHERE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from examples import examples
 from histories import judged, with_other_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -378,7 +379,7 @@ def histories(draw: st.DrawFn) -> list[str]:
     return lines
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(lines=histories(), shown=st.sampled_from([SHOWN, HIDDEN]), choices=st.data())
 def test_weakening_schema_changes_to_info_never_turns_valid_into_invalid(
     lines: list[str], shown: tuple[str, ...], choices: st.DataObject
@@ -394,7 +395,7 @@ def test_weakening_schema_changes_to_info_never_turns_valid_into_invalid(
     assert set(types(two)) <= set(types(one))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(lines=histories())
 def test_names_of_nodes_and_processes_and_keyspaces_mean_nothing(lines: list[str]) -> None:
     records = judged(lines, SHOWN)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from commit_orders import LEVELS, allowed, saturated
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loose_store import loose
@@ -32,7 +33,7 @@ def kept(transactions: Sequence[Transaction]) -> set[str] | None:
     return {level for level in LEVELS if verdicts[level].valid is True}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=SEEDS, lists=st.booleans(), count=st.integers(2, 6), processes=st.integers(1, 4), keys=st.integers(1, 3))
 def test_a_level_is_kept_if_some_order_of_commits_fulfils_it(
     seed: int, lists: bool, count: int, processes: int, keys: int
@@ -43,7 +44,7 @@ def test_a_level_is_kept_if_some_order_of_commits_fulfils_it(
         assert found == allowed(transactions)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     seed=SEEDS,
     lists=st.booleans(),
@@ -62,7 +63,7 @@ def test_so_it_is_with_many_sessions_that_come_and_go(
         assert found == saturated(transactions)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=SEEDS, lists=st.booleans(), count=st.integers(2, 5))
 def test_two_ways_to_apply_the_axioms_agree(seed: int, lists: bool, count: int) -> None:
     transactions = loose(seed, lists=lists, count=count)

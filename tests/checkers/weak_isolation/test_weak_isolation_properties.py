@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loose_store import loose
@@ -30,7 +31,7 @@ KINDS: Any = st.sampled_from(["rw-register", "list-append"])
 LEVELS = ("read-committed", "read-atomic", "causal")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, kind=KINDS, count=st.sampled_from([20, 120]))
 def test_what_is_serial_keeps_every_level(seed: int, kind: Any, count: int) -> None:
     verdict = check_weak_isolation(table(executed(seed, kind=kind, count=count, processes=8)))
@@ -71,7 +72,7 @@ DAMAGE: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS, name=st.sampled_from(sorted(DAMAGE)))
 def test_damage_among_clean_transactions_is_found_by_its_name_and_nothing_else_is(seed: int, name: str) -> None:
     weakest, lines = DAMAGE[name]
@@ -100,7 +101,7 @@ def _after(moment: int | None, at: int) -> int | None:
 # ── what means nothing ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, lists=st.booleans())
 def test_names_and_clocks_mean_nothing(seed: int, lists: bool) -> None:
     found = loose(seed, lists=lists, count=12)
@@ -121,7 +122,7 @@ def _each(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS, lists=st.booleans(), share=st.floats(0.05, 0.5))
 def test_knowing_less_makes_nothing_invalid(seed: int, lists: bool, share: float) -> None:
     random = Random(seed)

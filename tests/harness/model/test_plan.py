@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import orjson
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -128,7 +129,7 @@ def test_a_plan_read_back_from_its_json_is_the_plan(plan):
 
 
 @given(plan=plans())
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 def test_the_command_line_of_a_plan_gives_the_plan_again(plan):
     argv = plan.command_line()
     assert argv[:2] == ["schemaquake", "run"]
@@ -144,7 +145,7 @@ SHORTHANDS = {
 
 
 @given(options=st.fixed_dictionaries({}, optional=SHORTHANDS))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_options_that_the_command_line_names_itself_are_written_so_and_read_back(options):
     plan = replace(PLAN, options={**options, "variant": "same"})
     argv = plan.command_line()

@@ -7,6 +7,7 @@ from typing import get_args
 
 import orjson
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -173,7 +174,7 @@ VERDICTS = _verdicts(st.lists(_verdicts(st.just(())), max_size=2).map(tuple))
 
 
 @given(VERDICTS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_verdict_read_back_from_its_json_is_the_verdict(verdict):
     assert Verdict.from_json(orjson.loads(orjson.dumps(verdict.to_json()))) == verdict
 

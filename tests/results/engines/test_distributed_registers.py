@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_verdicts import plainly
@@ -30,7 +31,7 @@ def in_pieces(checker: Linearizable, events: pa.Table, *, rows: int, width: int)
         return plainly(check_file(checker, file, Local(width), limit_s=60, scratch=Path(folder)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     seed=SEEDS,
     rows=st.integers(3, 100),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from damage import damaged
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_verdicts import plainly
@@ -44,7 +45,7 @@ def in_pieces(checker: Any, events: pa.Table, *, rows: int = 7, width: int = 2) 
         return plainly(check_file(checker, file, Local(width), limit_s=60, scratch=Path(folder)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=SEEDS, level=LEVELS, rows=st.integers(2, 30), width=st.integers(1, 4), share=st.sampled_from([0, 0.1, 0.5]))
 def test_lists(seed: int, level: str, rows: int, width: int, share: float) -> None:
     events = table(damaged(seed, "list-append", share=share))
@@ -52,7 +53,7 @@ def test_lists(seed: int, level: str, rows: int, width: int, share: float) -> No
     assert in_pieces(checker, events, rows=rows, width=width) == whole(checker, events)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     seed=SEEDS,
     level=LEVELS,

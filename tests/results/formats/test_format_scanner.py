@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -188,7 +189,7 @@ def as_edn(value: Any, blank: str) -> str:
     return "{" + ", ".join(f":{key} {as_edn(inner, blank)}" for key, inner in value.items()) + "}"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(OPS, max_size=6), st.sampled_from([" ", "  ", ", ", "\n", " ;c\n"]), st.booleans())
 @example([{"type": "ok", "f": "a", "value": [["append", 1, 2], ["r", 1, [2]]]}], " ", True)
 def test_any_history_in_edn(ops, blank, in_vector):
@@ -197,14 +198,14 @@ def test_any_history_in_edn(ops, blank, in_vector):
     assert fast(source.encode(), edn) == generally(source.encode(), edn)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(OPS, max_size=6), st.booleans())
 def test_any_history_in_json(ops, in_array):
     source = orjson.dumps(ops) if in_array else b"\n".join(map(orjson.dumps, ops))
     assert fast(source, elle_json) == generally(source, elle_json)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.sampled_from([*ODDITIES, ODDITIES[0]]), max_size=5), st.integers(0, 400))
 def test_a_history_that_is_cut_short_is_refused_or_read_as_by_the_general_reader(ops, length):
     source = "\n".join(ops).encode()[:length].decode(errors="ignore").encode()

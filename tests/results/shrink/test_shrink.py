@@ -7,6 +7,7 @@ from random import Random
 
 import orjson
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from racing_context import racing_context
@@ -179,7 +180,7 @@ def test_what_does_not_show_again_is_not_shrunk():
     assert Shrinking(Bug(nodes=9), rate=0.5).shrink(candidate()) is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 60))
 def test_within_a_budget_the_best_so_far_is_given_and_it_fails(budget):
     bug = Bug(budget=budget, fault="kill")
