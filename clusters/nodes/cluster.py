@@ -171,6 +171,7 @@ class DeployedCluster:
             node.transport.close()
 
     def _end_renewing(self) -> None:
+        self._guard_watch.close()
         if self._leases is not None:
             self._leases.let_expire()
 

@@ -45,9 +45,19 @@ class GuardWatch:
         """Watch the guards of this fault no more; idempotent. A look under way is not waited for."""
         with self._lock:
             self._watched.pop(fault_id, None)
-            if not self._watched and self._ending is not None:
-                self._ending.set()
-                self._ending = None
+            if not self._watched:
+                self._end_thread()
+
+    def close(self) -> None:
+        """Watch nothing any more, whatever stands: the run ends, and its guards go on by themselves. Idempotent."""
+        with self._lock:
+            self._watched.clear()
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        if self._ending is not None:
+            self._ending.set()
+            self._ending = None
 
     def _watch(self, ending: Event) -> None:
         while not ending.wait(self._every_s):

@@ -596,6 +596,9 @@ def test_a_watch_looks_while_a_fault_is_on_and_ends_with_the_last(bench, caplog)
         watch.end(number)
         bench.guard.disarm(number)
     watch.end(4)
+    watch.begin(5, ["n1"])
+    watch.close()
+    watch.close()
     until(lambda: "guard watch" not in [each.name for each in threading.enumerate()], deadline_s=30, what="its end")
     assert bench.undone() == 0
 
