@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.harness.run.event_heap import Event, EventHeap
 
-__all__ = ["Kernel", "Passage", "Patience", "rendered"]
+__all__ = ["Costs", "Kernel", "Passage", "Patience", "rendered"]
 
 
 class Passage(NamedTuple):
@@ -63,15 +63,24 @@ class Patience:
                 act()
 
 
+class Costs(Protocol):
+    """A source of durations."""
+
+    def between(self, least: int, most: int) -> int:
+        """Return a duration of these bounds, ns."""
+        ...
+
+
 class Kernel:
     """The heap, the draws and the books of one run."""
 
-    __slots__ = ("_aims", "_costs", "_patience", "crashes", "draws", "heap", "passages")
+    __slots__ = ("_aims", "_patience", "costs", "crashes", "draws", "heap", "passages")
 
     def __init__(self, heap: EventHeap, draws: Draws) -> None:
         self.heap = heap
         self.draws = draws
-        self._costs = draws.stream("costs")
+        self.costs: Costs = draws.stream("costs")
+        """Durations of work."""
         self.passages: Counter[Passage] = Counter()
         self.crashes: Counter[tuple[str, str]] = Counter()
         """How often a server was (killed, paused, …) while a process stood at a step."""
@@ -105,7 +114,7 @@ class Kernel:
 
     def cost_ns(self, least: int, most: int) -> int:
         """Draw the duration of some work."""
-        return self._costs.between(least, most)
+        return self.costs.between(least, most)
 
 
 def rendered(passages: Mapping[Passage, int]) -> list[list[Any]]:

@@ -159,13 +159,17 @@ class _Register:
         self.entries: list[Entry] = []
         self.left: Entry | None = None
         """A proposal for the next epoch that too few members answered: a later one may complete it."""
+        self.uses = 0
+        """Counts how often a node read or wrote it: it is the one thing that nodes share."""
 
     def since(self, epoch: int) -> list[Entry]:
         """Return the entries after an epoch."""
+        self.uses += 1
         return self.entries[epoch:]
 
     def append(self, entry: Entry) -> bool:
         """Append an entry if its epoch is the next one; False: the epoch is taken."""
+        self.uses += 1
         left, self.left = self.left, None
         if left is not None and left.epoch == len(self.entries) + 1 and left.id != entry.id:
             self.entries.append(left)
@@ -187,6 +191,11 @@ class MetadataLog:
         self.flaws = flaws
         self._requests = Requests(ring, self.change, late_cells_break="write-meets-drop" in flaws)
         self._register = _Register()
+
+    @property
+    def shared_uses(self) -> int:
+        """How often a node read or wrote the log itself, by whatever way."""
+        return self._register.uses
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

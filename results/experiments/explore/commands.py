@@ -1,0 +1,117 @@
+"""Commands: `explore`, all orders of messages in a small scope."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Annotated, Any, Final
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.errors import ExitCode, PlanError
+
+__all__ = ["register"]
+
+_SYSTEMS: Final = ("simulated:cassandra-5.0", "simulated:cassandra-6.0")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this package."""
+    app.command("explore")(_explore)
+
+
+def _explore(
+    *,
+    scope: Annotated[list[str] | None, typer.Option(help="changes that meet; default: all scopes")] = None,
+    system: Annotated[list[str] | None, typer.Option(help="simulated systems, compared side by side")] = None,
+    crash: Annotated[
+        bool, typer.Option("--crash", help="one node is killed and started again, at every place")
+    ] = False,
+    most: Annotated[int, typer.Option(help="executions of each scope, order of clocks and crash")] = 3000,
+    option: Annotated[list[str] | None, typer.Option("-O", help="bugs=…, bug=…: an option of the simulation")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+) -> None:
+    """Explore all orders of the messages of a few schema changes on three simulated nodes."""
+    configure_logging(verbose=False)
+    from schemaquake.clusters.simulated.designs import SCOPES  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.results.runs.option_lists import named_values  # noqa: PLC0415 - as above
+
+    unknown = [name for name in scope or () if name not in SCOPES]
+    if unknown or most < 1:
+        raise PlanError(f"--scope is one of {', '.join(SCOPES)}, and --most at least 1")
+    options = named_values(option or [])
+    rows = [
+        _row(name, system_, crash=crash, most=most, options=options)
+        for name in scope or SCOPES
+        for system_ in system or _SYSTEMS
+    ]
+    if as_json:
+        print_json({"rows": rows})
+    _print(rows)
+    raise typer.Exit(ExitCode.INVALID if any(row["bad"] for row in rows) else _clean(rows))
+
+
+def _clean(rows: list[dict[str, Any]]) -> ExitCode:
+    """Return the exit code where nothing bad was found: an exploration that was cut proves nothing."""
+    return ExitCode.VALID if all(row["complete"] for row in rows) else ExitCode.UNKNOWN
+
+
+def _row(name: str, system: str, *, crash: bool, most: int, options: dict[str, str]) -> dict[str, Any]:
+    """Explore one scope on one system, in every order of its coordinators' clocks."""
+    from schemaquake.clusters.simulated.designs import SCOPES, explore_design  # noqa: PLC0415 - as above
+
+    began = time.process_time()
+    found = list(explore_design(system, SCOPES[name], crash=crash, most=most, options=options))
+    seconds = time.process_time() - began
+    anomalies: Counter[str] = Counter()
+    shortest: dict[str, list[str]] = {}
+    for _, _, explored in found:
+        for end, count in explored.ends.items():
+            assert isinstance(end, tuple)
+            for anomaly in end:
+                anomalies[anomaly] += count
+                way = [_named(event) for event in explored.shortest[end]]
+                if anomaly not in shortest or len(way) < len(shortest[anomaly]):
+                    shortest[anomaly] = way
+    executions = sum(explored.executions for _, _, explored in found)
+    return {
+        "scope": name,
+        "system": system,
+        "crash": crash,
+        "executions": executions,
+        "bad": sum(explored.ends[end] for _, _, explored in found for end in explored.ends if end != ()),
+        "anomalies": dict(sorted(anomalies.items())),
+        "shortest": shortest,
+        "asleep": sum(explored.blocked for _, _, explored in found),
+        "too deep": sum(explored.cut for _, _, explored in found),
+        "not repeated": sum(explored.lost for _, _, explored in found),
+        "transitions": sum(explored.transitions for _, _, explored in found),
+        "depth": max(explored.depth for _, _, explored in found),
+        "complete": all(explored.complete for _, _, explored in found),
+        "seconds": round(seconds, 2),
+    }
+
+
+def _named(event: tuple[object, ...]) -> str:
+    """Name an event: a request and its number, a crash, or a message with sender and receiver."""
+    if event[0] in {"request", "crash"}:
+        return f"{event[0]} {event[1]}"
+    return f"{event[0]} {event[1]}→{event[2]}"
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        cut = [f"{row[name]} {name}" for name in ("too deep", "not repeated") if row[name]]
+        whole = "complete" if row["complete"] else f"not complete ({', '.join(cut) or '--most'})"
+        broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items()) or "none"
+        text = (
+            f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad ({broke}); {whole}; "
+            f"{row['asleep']:,} asleep, {row['transitions']:,} transitions, depth {row['depth']}, {row['seconds']} s"
+        )
+        stderr().print(text, markup=False, soft_wrap=True)
+    for row in rows:
+        for anomaly, way in row["shortest"].items():
+            text = f"  shortest to {anomaly} on {row['system']}: {', '.join(way)}"
+            stderr().print(text, markup=False, soft_wrap=True)
