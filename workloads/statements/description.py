@@ -98,6 +98,17 @@ class Names:
     """Slot → CQL type of a column or field."""
     parts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     """Name of a table or a type → the columns or fields (name, CQL type) that it has beside those of its kind, because a statement is about them."""
+    tag: int | None = None
+    """A number that no other change of the run has; None: only the sides of one race need to differ."""
+
+    @property
+    def number(self) -> int:
+        """The number that stands in what a statement defines: a comment, a constant, an option's value, the name of a field."""
+        return self.side if self.tag is None else self.tag
+
+    def new_name(self, slot: str) -> str:
+        """Return the name that a statement gives the slot's object: that of the slot `to`, or one of the side."""
+        return self.slots.get("to", f"{self[slot]}_{self.side}")
 
     def __getitem__(self, slot: str) -> str:
         """Return the name of the slot's object."""
@@ -179,7 +190,7 @@ def clustering_columns(names: Names, table: str) -> list[str]:
 
 
 def _table(names: Names) -> Invoke:
-    comment = {"comment": f"side {names.side}"}
+    comment = {"comment": f"side {names.number}"}
     return create_table(names.keyspace, names["table"], columns=_columns(names), options=comment)
 
 
@@ -198,7 +209,7 @@ def _same_table(names: Names) -> Invoke:
 
 
 def _type(names: Names, *, if_not_exists: bool = False) -> Invoke:
-    fields = [("a", "int"), (f"of_{names.side}", "text"), *names.parts.get(names["type"], ())]
+    fields = [("a", "int"), (f"of_{names.number}", "text"), *names.parts.get(names["type"], ())]
     return create_type(names.keyspace, names["type"], fields=fields, if_not_exists=if_not_exists)
 
 
@@ -208,7 +219,7 @@ def _function(names: Names) -> Invoke:
         names["function"],
         arguments=[("state", "int"), ("value", "int")],
         returns="int",
-        body=f"return {100 + names.side};",
+        body=f"return {100 + names.number};",
     )
 
 
@@ -287,7 +298,7 @@ def _setting(name: str, options: Callable[[int], Mapping[str, Any]], *, requires
     return Statement(
         f"alter-{name}",
         (_slot_of_table("changes"),),
-        lambda names: alter_options(names.keyspace, names["table"], options(names.side)),
+        lambda names: alter_options(names.keyspace, names["table"], options(names.number)),
         requires,
     )
 
@@ -361,33 +372,36 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     Statement(
         "rename-column",
         (_slot_of_clustering("removes"), _slot_of_table("changes")),
-        lambda names: rename_column(
-            names.keyspace, names["table"], names["clustering"], f"{names['clustering']}_{names.side}"
-        ),
+        lambda names: rename_column(names.keyspace, names["table"], names["clustering"], names.new_name("clustering")),
         frozenset({"rename"}),
     ),
-    _setting("comment", lambda side: {"comment": f"altered by {side}"}, requires=frozenset({"options"})),
-    _setting("time-to-live", lambda side: {"default_time_to_live": 864_000 + side}, requires=_OPTIONS),
-    _setting("speculative-retry", lambda side: {"speculative_retry": f"{90 + side}p"}, requires=_OPTIONS | {"views"}),
+    _setting("comment", lambda number: {"comment": f"altered by {number}"}, requires=frozenset({"options"})),
+    _setting("time-to-live", lambda number: {"default_time_to_live": 864_000 + number}, requires=_OPTIONS),
+    _setting(
+        "speculative-retry",
+        lambda number: {"speculative_retry": f"{90 + number}p" if number < 10 else f"{number}ms"},
+        requires=_OPTIONS | {"views"},
+    ),
     _setting(
         "compaction",
-        lambda side: {
+        lambda number: {
             "compaction": {
                 "class": "SizeTieredCompactionStrategy",
-                "min_threshold": str(3 + side),
-                "max_threshold": "32",
+                "min_threshold": str(3 + number),
+                "max_threshold": str(max(32, 4 + number)),
             }
         },
         requires=_OPTIONS,
     ),
     _setting(
         "compression",
-        lambda side: {"compression": {"class": "LZ4Compressor", "chunk_length_in_kb": str(16 << side)}},
+        # Only powers of two are taken: of four changes in turn two are alike.
+        lambda number: {"compression": {"class": "LZ4Compressor", "chunk_length_in_kb": str(16 << number % 4)}},
         requires=_OPTIONS | {"views"},
     ),
     _setting(
         "caching",
-        lambda side: {"caching": {"keys": "ALL", "rows_per_partition": str(10 + side)}},
+        lambda number: {"caching": {"keys": "ALL", "rows_per_partition": str(10 + number)}},
         requires=_OPTIONS | {"views"},
     ),
     Statement("create-type", (_slot_of_type("makes"),), _type),
@@ -414,7 +428,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     Statement(
         "rename-field",
         (Slot("field", "field", "removes", ("type",), INT), _slot_of_type("changes")),
-        lambda names: rename_field(names.keyspace, names["type"], names["field"], f"{names['field']}_{names.side}"),
+        lambda names: rename_field(names.keyspace, names["type"], names["field"], names.new_name("field")),
     ),
     Statement("drop-type", (_slot_of_type("removes"),), lambda names: drop_type(names.keyspace, names["type"])),
     _guarded(
@@ -443,7 +457,7 @@ SCHEMA: Final[tuple[Statement, ...]] = (
     Statement(
         "alter-view",
         _slots_of_view("changes"),
-        lambda names: alter_view(names.keyspace, names["view"], {"comment": f"altered by {names.side}"}),
+        lambda names: alter_view(names.keyspace, names["view"], {"comment": f"altered by {names.number}"}),
     ),
     Statement("drop-view", _slots_of_view("removes"), lambda names: drop_view(names.keyspace, names["view"])),
     _guarded(
