@@ -72,9 +72,12 @@ class SchemaLinearizability:
             keyspace = keyspace_of(operation.key)
             if operation.possible and operation.f in SCHEMA_CHANGES and keyspace is not None:
                 possible.setdefault(keyspace, []).append(operation)
+        follows_log = any(schema.follows_log for schema in case.readings.schemas)
         verdicts = []
         for number, (keyspace, of_keyspace) in enumerate(possible.items()):
-            problem = _KeyspaceProblem(keyspace, of_keyspace, changes.texts(keyspace), case.readings, case.begins)
+            problem = _KeyspaceProblem(
+                keyspace, of_keyspace, changes.texts(keyspace), case.readings, case.begins, follows_log=follows_log
+            )
             now = time.monotonic()
             share = now + (deadline - now) / (len(possible) - number)
             verdicts.append(problem.verdict(self.name, deadline=share, configurations_max=self.configurations_max))
@@ -104,7 +107,10 @@ class _KeyspaceProblem:
         texts: Sequence[PairedOperation],
         readings: FinalReadings,
         began: Mapping[tuple[str, str], int],
+        *,
+        follows_log: bool,
     ) -> None:
+        self._follows_log = follows_log
         self._possible = possible
         self._texts = texts
         self._readings = readings
@@ -117,7 +123,7 @@ class _KeyspaceProblem:
 
     def _changes(self) -> Iterator[Event]:
         for operation in self._possible:
-            modelled = model_change(operation, self._vocabulary)
+            modelled = model_change(operation, self._vocabulary, follows_log=self._follows_log)
             if modelled is not None:
                 yield Event(
                     label=0,
@@ -147,7 +153,7 @@ class _KeyspaceProblem:
     def verdict(self, checker: str, *, deadline: float, configurations_max: int) -> Verdict:
         """Decide every component, and combine the answers."""
         tally = Tally(checker)
-        configurations = 0
+        configurations = decided = 0
         for number, component in enumerate(self._components):
             now = time.monotonic()
             if now > deadline:
@@ -162,6 +168,7 @@ class _KeyspaceProblem:
             share = now + (deadline - now) / (len(self._components) - number)
             decision = decide(component, deadline=share, configurations_max=configurations_max)
             configurations += decision.outcome.configurations
+            decided += (decision.outcome.found != "unknown") * _changes_in(component)
             if decision.outcome.found is False:
                 tally.add(explain_refutation(decision, deadline=share))
             elif decision.outcome.found == "unknown":
@@ -170,7 +177,9 @@ class _KeyspaceProblem:
                 tally.doubt(Doubt(limit.kind, text, component.objects))
         tally.doubt(*self._unread())
         largest = max((len(component.events) for component in self._components), default=0)
+        undecided = sum(map(_changes_in, self._components)) - decided
         return tally.verdict(
+            **({"undecided_operations": undecided} if undecided else {}),
             operations=len(self._possible),
             components=len(self._components),
             largest_component=Stat(largest, merge="max"),
@@ -199,3 +208,7 @@ class _KeyspaceProblem:
                 text = "declared with several argument types: overloads are not modelled"
                 return Doubt("undecided", text, (variable.object,))
         return None
+
+
+def _changes_in(component: Component) -> int:
+    return sum(event.operation is not None for event in component.events)

@@ -84,7 +84,7 @@ def drop_idle_guards(events: Sequence[Event], domains: Mapping[Variable, Sequenc
             for effect in alternative.effects:
                 becomes = [effect.becomes(held) for held in domains[effect.variable] if held != ABSENT]
                 removed[effect.variable] |= ABSENT in becomes
-                if event.change.required and event.ends is not None and effect.becomes(ABSENT) != ABSENT:
+                if event.ends is not None and _leaves(event.change, effect.variable):
                     made[effect.variable] = min(made.get(effect.variable, event.ends), event.ends)
 
     def holds(guard: Guard, event: Event) -> bool:
@@ -109,6 +109,15 @@ def drop_idle_guards(events: Sequence[Event], domains: Mapping[Variable, Sequenc
         else event
         for event in events
     ]
+
+
+def _leaves(change: Change, variable: Variable) -> bool:
+    """Tell if the variable was certainly there at some moment of the change: every way of it makes it or needs it."""
+    return change.required and all(
+        any(effect.variable == variable and effect.becomes(ABSENT) != ABSENT for effect in way.effects)
+        or any(guard.variable == variable and not guard.allows(ABSENT) for guard in way.guards)
+        for way in change.alternatives
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,12 +39,15 @@ from schemaquake.harness.model.operation import JSON
 __all__ = ["model_change"]
 
 
-def model_change(operation: PairedOperation, vocabulary: Vocabulary) -> Change | None:
+def model_change(operation: PairedOperation, vocabulary: Vocabulary, *, follows_log: bool = False) -> Change | None:
     """Model one possible schema change of the keyspace as guards and effects; None if it cannot have changed anything.
 
     An `ok` that was a no-op of IF [NOT] EXISTS proves only that its coordinator knew, or did not know, the object; on 6.0
     that comes from the coordinator's own, possibly stale metadata, so it may refer to any earlier moment. Where the
     client could not tell a no-op from a change, the change is optional.
+
+    Where a log decides (`follows_log`), a coordinator compares its schema before and after: it also says that it made a
+    change if another one's came in between, and its own was the no-op.
     """
     value = operation.argument
     conditional = bool(value.get("if_exists") or value.get("if_not_exists"))
@@ -53,7 +56,11 @@ def model_change(operation: PairedOperation, vocabulary: Vocabulary) -> Change |
         guard = _proof_of_no_op(operation.f, value, vocabulary)
         return None if guard is None else Change(required=True, alternatives=(Alternative((guard,)),), stale=True)
     certain = operation.type == "ok" and (not conditional or applied is True)
-    return Change(required=certain, alternatives=(_MAKERS[operation.f](value, vocabulary),))
+    made = _MAKERS[operation.f](value, vocabulary)
+    if not (certain and conditional and follows_log):
+        return Change(required=certain, alternatives=(made,))
+    proof = _proof_of_no_op(operation.f, value, vocabulary)
+    return Change(required=True, alternatives=(made, Alternative(() if proof is None else (proof,))))
 
 
 def _proof_of_no_op(f: str, value: Mapping[str, Any], vocabulary: Vocabulary) -> Guard | None:

@@ -108,7 +108,8 @@ class PossibleParts:
         certain = (write.operation.invoked for write in writes if certainly_applied(write.operation))
         life = self._lives.get(part.subject)
         settled = max((*certain, -1 if life is None else life.settled), default=-1)
-        return list(self._followed((write for write in writes if not _before(write.operation, settled)), {part}))
+        # The part itself may be come to again: a name that was given away and got back has what it had before.
+        return list(self._followed((write for write in writes if not _before(write.operation, settled)), set()))
 
     def all_values(self, part: Part) -> Sequence[PossibleValue]:
         """Return every value that the part may ever have had; renames are followed."""

@@ -26,6 +26,8 @@ class Context:
     crew: int = 3
     time_limit_s: float = 60
     rate: float | None = None
+    nemeses: tuple[str, ...] = ()
+    """Names of the run's nemeses, those that its workloads ask for apart."""
     under_faults: bool = False
     """True if nemeses act in the main phase: work that would end at once should then last as long as they do."""
     options: Mapping[str, str] = field(default_factory=dict)

@@ -140,6 +140,7 @@ class Plan:
             crew=self.concurrency or self.nodes,
             time_limit_s=self.time_limit_s,
             rate=self.rate,
+            nemeses=self.nemeses,
             under_faults=bool(self.nemeses),
             options=dict(self.options),
         )

@@ -210,14 +210,17 @@ def interpret(
     """
     interval_ns = script.interval_ns if order.phase == "main" else None
     next_at_ns = now_ns()
+    has_met = False
     for step in steps:
         if is_over():
             return Ending("over")
         if isinstance(step, Invoke):
             if interval_ns is not None:
-                if not (yield Sleep(next_at_ns)):
+                # What follows a meeting leaves at once, and what follows that waits for both.
+                if not has_met and not (yield Sleep(next_at_ns)):
                     return Ending("over")
                 next_at_ns = max(next_at_ns + interval_ns, now_ns() - _ARREARS_NS)
+                has_met = False
             found: Completion = yield _call((step, script.process, script.node))
             if found.type == "info":
                 script.retire()
@@ -225,6 +228,7 @@ def interpret(
             ending = yield from _take(step, script, order, now_ns)
             if ending is not None:
                 return ending
+            has_met = isinstance(step, Meet)
     return Ending("finished")
 
 

@@ -47,6 +47,7 @@ from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_line, command_lines
 from schemaquake.results.report.scene import Scene, draw_scenes
 from schemaquake.results.report.ticket import render_ticket
+from schemaquake.results.tables.meetings import Coverage
 from schemaquake.results.wording import (
     VERDICT_MARK,
     counted,
@@ -318,6 +319,7 @@ class _Page:
     nothing_found: str
     reasons: Sequence[str]
     summaries: Sequence[_SummaryView]
+    coverage: Coverage | None
     overview: Overview | None
     disagreement: str
     undecided: bool
@@ -354,6 +356,7 @@ def _page(material: Material) -> _Page:
         nothing_found=_nothing_found(material),
         reasons=reasons_of(material),
         summaries=[_summary_view(summary, material.grouped.findings) for summary in summarise_workloads(material)],
+        coverage=material.coverage,
         overview=draw_overview(material),
         disagreement=length_of_time(disagreement_s(material)),
         undecided=bool(reasons_of(material)) or material.verdict.valid == "unknown",

@@ -51,6 +51,7 @@ def render_report_markdown(material: Material) -> str:
         *_findings(material),
         *_undecided(material),
         *_races(material),
+        *_coverage(material),
         "## Repeat it",
         code_block(command_lines(material.plan), "sh"),
         "The seed fixes every operation, race and fault; the outcome of a race may differ from run to run.",
@@ -182,6 +183,21 @@ def _undecided(material: Material) -> list[str]:
     if not reasons:
         return []
     return ["## Not decided", "\n".join(f"- {escaped(reason)}" for reason in reasons)]
+
+
+def _coverage(material: Material) -> list[str]:
+    coverage = material.coverage
+    if coverage is None:
+        return []
+    text = (
+        f"{coverage.rounds} rounds, {coverage.statements} statements. "
+        f"They met in {coverage.cells} of {coverage.possible} ways in which the grid knows them to be related."
+    )
+    rows = [
+        (escaped(faults) or "none", restart or "–", str(cells), str(count))
+        for faults, restart, cells, count in coverage.by_condition
+    ]
+    return ["## Coverage", text, _table(("Faults under way", "Restart", "Pairs and relations", "Meetings"), rows)]
 
 
 def _races(material: Material) -> list[str]:

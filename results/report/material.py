@@ -20,6 +20,7 @@ from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.findings.grouping import Grouped, group_anomalies
 from schemaquake.results.tables.attribution import Ground, read_ground
 from schemaquake.results.tables.chronicle import Chronicle, chronicle_of
+from schemaquake.results.tables.meetings import Coverage, cover
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
 
@@ -102,6 +103,11 @@ class Material:
         object.__setattr__(self, "chronicle", chronicle_of(self.history))
         object.__setattr__(self, "nodes", _nodes(self))
         object.__setattr__(self, "grouped", _grouped(self))
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """The statements that met in a run of churn; None for any other run."""
+        return cover(self.history)
 
     @property
     def duration(self) -> int:

@@ -1,6 +1,7 @@
 """Failing run: the races of a run as values again, and those that showed the anomaly.
 
-The plan and the seed fix every race, so the workload makes the same races again.
+The plan and the seed fix every race, so the workload makes the same races again. A run of churn has rounds in place of
+races: those of the anomaly's keyspace are raced by themselves, the likeliest to blame first (`schemaquake.results.shrink.suspects`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from schemaquake.checkers.findings.catalogue import counted_by_runs
 from schemaquake.harness.errors import PlanError
@@ -15,6 +17,7 @@ from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Context
 from schemaquake.harness.registry import load
 from schemaquake.results.matrix.machine import features_of
+from schemaquake.results.shrink.suspects import suspected_rounds
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import RaceSummary
 from schemaquake.results.summary.summarise import read_summary
@@ -22,6 +25,9 @@ from schemaquake.workloads.races.engine import Race, RacingWorkload
 from schemaquake.workloads.races.scenario import Scenario
 
 __all__ = ["FailingRun", "failing_run", "requires_of"]
+
+_TOGETHER: Final = (2, 8, 24)
+"""Numbers of a churn run's suspected rounds that are raced together before all are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,8 @@ class FailingRun:
     """The races that began, in order."""
     shows: tuple[Race, ...]
     """The races in whose keyspaces the anomaly was found; empty if it belongs to no keyspace."""
+    guesses: tuple[tuple[Race, ...], ...] = ()
+    """Races that may be enough, the likeliest first, each of them to be run together."""
 
     @property
     def of_the_run(self) -> bool:
@@ -59,17 +67,19 @@ def failing_run(store: Store, anomaly: str | None) -> FailingRun:
     if chosen not in counts:
         known = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
         raise PlanError(f'{store.folder} shows no "{chosen}"; it shows {known}')
+    title = next(one.title for one in found if one.type == chosen)
     if not summary.races:
-        raise PlanError(f"{store.folder} had no races: only races can be shrunk")
+        suspects = suspected_rounds(store, plan, chosen)
+        if not suspects:
+            raise PlanError(f"{store.folder} had no races: only races can be shrunk")
+        guesses = tuple(suspects[:number] for number in _TOGETHER if number < len(suspects))
+        return FailingRun(plan=plan, anomaly=chosen, title=title, races=suspects, shows=suspects, guesses=guesses)
     races = _races(plan, summary.races)
     concerned = {keyspace for one in found if one.type == chosen for keyspace in one.keyspaces}
-    return FailingRun(
-        plan=plan,
-        anomaly=chosen,
-        title=next(one.title for one in found if one.type == chosen),
-        races=tuple(races.values()),
-        shows=tuple(race for keyspace, race in races.items() if keyspace in concerned),
-    )
+    shows = tuple(race for keyspace, race in races.items() if keyspace in concerned)
+    # Most often one race is enough.
+    guesses = tuple((race,) for race in shows[:2])
+    return FailingRun(plan=plan, anomaly=chosen, title=title, races=tuple(races.values()), shows=shows, guesses=guesses)
 
 
 def requires_of(races: tuple[Race, ...]) -> frozenset[str]:

@@ -53,8 +53,8 @@ def _start(failing: FailingRun) -> Candidate:
 
 
 def _likely(failing: FailingRun) -> list[Candidate]:
-    """Return each race that showed the anomaly alone: most often one is enough."""
-    return [replace(_start(failing), races=(race,)) for race in failing.shows[:2]]
+    """Return the races that may be enough."""
+    return [replace(_start(failing), races=races) for races in failing.guesses]
 
 
 def _written(folder: Path, failing: FailingRun, shrunk: Shrunk, *, tries: int) -> dict[str, object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -16,8 +17,9 @@ from typing import Final
 import orjson
 
 from schemaquake.harness.errors import EnvironmentLacks
-from schemaquake.harness.model.options import configured, written
+from schemaquake.harness.model.options import Configurable, configured, declared, written
 from schemaquake.harness.model.plan import Plan
+from schemaquake.harness.registry import load
 from schemaquake.results.matrix.facts import RunFacts, facts_of
 from schemaquake.results.runs.execution import carry_out
 from schemaquake.results.shrink.candidate import Candidate
@@ -88,7 +90,8 @@ def scenario_of(candidate: Candidate) -> ScenarioFile:
 
 def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) -> Plan:
     """Return the plan of a candidate whose scenario is in `path`."""
-    given = {name: text for name, text in run.plan.options.items() if name != "only"}
+    foreign = _options_of(run.plan.workloads) - _options_of([Scenario.name])
+    given = {name: text for name, text in run.plan.options.items() if name not in foreign}
     options = replace(
         configured(Scenario.options, given),
         scenario=str(path),
@@ -110,6 +113,12 @@ def plan_of(run: FailingRun, candidate: Candidate, path: Path, *, repeats: int) 
         if run.plan.replication_factor is None
         else min(run.plan.replication_factor, candidate.nodes),
     )
+
+
+def _options_of(workloads: Iterable[str]) -> set[str]:
+    """Return the names of the options that these workloads declare."""
+    plugins = (load("workloads", name) for name in workloads)
+    return {each.name for plugin in plugins if isinstance(plugin, Configurable) for each in declared(plugin.options)}
 
 
 def measured(facts: RunFacts, anomaly: str, races: int, *, whole: bool) -> Measured:

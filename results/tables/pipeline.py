@@ -2,7 +2,7 @@
 
 events → `operations` (invocation and completion paired, by processes)
        → `rates` and `latencies` (by windows of a second), `timelines` (by objects)
-observations → `schema_timeline` (by nodes); notes and anomalies → `races`
+observations → `schema_timeline` (by nodes); notes and anomalies → `races`, `meetings`
 
 Every table is made by one pure function; the engine assigns shares of the rows to tasks, and the result is the same,
 because a process, a window, an object and a node are each whole in one share. A task gets the file and the rows of its
@@ -28,6 +28,7 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS, keyspace_of
 from schemaquake.harness.model.verdict import Verdict
 from schemaquake.results.engines.engine import Engine, choose, shares
 from schemaquake.results.store.store import Store, read_table, write_table
+from schemaquake.results.tables.meetings import tabulate_meetings
 from schemaquake.results.tables.races import tabulate_races
 from schemaquake.results.tables.rates import LATENCIES, RATES, WINDOW_NS, count_rates, measure_latencies
 from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, tabulate_schema_timeline
@@ -35,7 +36,7 @@ from schemaquake.results.tables.timelines import TIMELINES, tabulate_timelines
 
 __all__ = ["TABLES", "analyse"]
 
-TABLES: Final = ("operations", "rates", "latencies", "timelines", "races", "schema_timeline")
+TABLES: Final = ("operations", "rates", "latencies", "timelines", "races", "meetings", "schema_timeline")
 """The tables that `analyse` writes: `analysis/<name>.parquet`."""
 
 _DRAFTS: Final = pa.schema([("file", pa.string())])
@@ -86,9 +87,11 @@ def analyse(store: Store, verdict: Verdict, *, engine: str = "auto", master: str
         ):
             table = carrier.carry(step, groups, schema)
             store.write_analysis(name, table.sort_by([(column, "ascending") for column in order]))
-    noted = read_table(store.path("history.parquet"), _columns(HISTORY, "process", "f", "key", "value"), keep=_notes)
+    columns = _columns(HISTORY, "index", "time", "process", "type", "node", "f", "key", "value")
+    noted = read_table(store.path("history.parquet"), columns, keep=_notes)
     outcomes = read_table(operations, _columns(OPERATIONS, "index", "completion", "type", "key"))
     store.write_analysis("races", tabulate_races(noted, outcomes, verdict.anomalies))
+    store.write_analysis("meetings", tabulate_meetings(noted))
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────────

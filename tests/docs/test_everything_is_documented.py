@@ -27,6 +27,7 @@ from schemaquake.results.runs import pytest_plugin
 from schemaquake.results.store.store import FILES, Store
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.tables.pipeline import TABLES
+from schemaquake.results.tables.meetings import MEETINGS
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
 from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE
@@ -136,6 +137,7 @@ def test_tables_made_of_the_history_are_told_of_with_all_their_columns() -> None
         "latencies": LATENCIES,
         "timelines": TIMELINES,
         "races": RACES,
+        "meetings": MEETINGS,
         "schema_timeline": SCHEMA_TIMELINE,
     }
     assert set(schemas) == set(TABLES)

@@ -53,7 +53,7 @@ DIGESTS = {
     "racing-ddl": "bbaddd30874154e4",
     "register": "1d09e82775f0ef14",
     "rw-register": "42762c78e5bdfe7f",
-    "schema-churn": "aa4a37e2f0198450",
+    "schema-churn": "985920d1c5e5a961",
     "set": "33b3fecff844138f",
 }
 

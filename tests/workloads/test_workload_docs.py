@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import shlex
 import tomllib
 from typing import Any
@@ -18,7 +17,6 @@ from schemaquake.harness.ddl.cql import statement
 from schemaquake.harness.model.protocols import Phase, Worker, Workload
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.registry import names
-from schemaquake.workloads.churn.schema_churn import _MOVES
 from schemaquake.workloads.races.racing_ddl import RACING
 
 NODES = ("n1", "n2", "n3")
@@ -121,14 +119,6 @@ def test_commands_name_workloads_and_variants_that_exist(page: str) -> None:
                 assert {race.variant for race in workload.races(context)} == set(values.split(","))
             if name == "only":
                 assert set(values.split(",")) <= {workload.name for workload in RACING}
-
-
-def test_the_table_of_moves_has_their_weights() -> None:
-    told = [
-        int(weight) * (2 if each else 1)
-        for weight, each in re.findall(r"\| (\d+)( each)? \|$", section("schema-churn"), re.MULTILINE)
-    ]
-    assert sum(told) == sum(weight for weight, _, _ in _MOVES)
 
 
 def test_the_example_never_asks_for_what_it_does_not_require(example: dict[str, Any]) -> None:

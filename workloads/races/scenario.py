@@ -130,6 +130,7 @@ def race_to_json(race: Race) -> dict[str, Any]:
             for probe in race.tables
         ],
         "disturbance": race.disturbance,
+        **({} if race.keyspace_exists else {"keyspace_exists": False}),
     }
 
 
@@ -145,6 +146,7 @@ def race_from_json(document: Mapping[str, Any]) -> Race:
         sides=tuple(tuple(_step(step) for step in side) for side in document["sides"]),
         tables=tuple(_probe(probe) for probe in document.get("tables", ())),
         disturbance=int(document.get("disturbance", 0)),
+        keyspace_exists=bool(document.get("keyspace_exists", True)),
     )
 
 

@@ -102,7 +102,12 @@ def _add_column(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace:
     if column in table.columns:
         raise _refusal(f"Column with name '{column}' already exists")
     _require_types(keyspace, cql_type)
-    return _with_table(keyspace, replace(table, columns={**table.columns, column: Column(cql_type, "regular")}))
+    kind = "static" if value.get("static") else "regular"
+    if kind == "static" and not any(each.kind == "clustering" for each in table.columns.values()):
+        raise _refusal(
+            "Static columns are only useful (and thus allowed) if the table has at least one clustering column"
+        )
+    return _with_table(keyspace, replace(table, columns={**table.columns, column: Column(cql_type, kind)}))
 
 
 def _drop_column(keyspace: Keyspace, value: Value, making: Making) -> Keyspace:
@@ -248,13 +253,16 @@ def _create_view(keyspace: Keyspace, value: Value, making: Making) -> Keyspace:
     if keyspace.relation(name) is not None:
         return _unless(value, keyspace, "AlreadyExists", f"Materialized view '{keyspace.name}.{name}' already exists")
     key = value["primary_key"]
+    for column in key:
+        if column not in base.columns:
+            raise _refusal(f"Unknown column '{column}' referenced in PRIMARY KEY for materialized view '{name}'")
     columns = {
         column: Column(base.columns[column].type, "clustering" if place else "partition_key", max(0, place - 1))
         for place, column in enumerate(key)
     }
     columns |= {c: Column(each.type, "regular") for c, each in base.columns.items() if c not in columns}
     view = Table(
-        keyspace.name, name, making.new_id(keyspace.name, name), columns, base.options, base=(base.id, base.name)
+        keyspace.name, name, making.new_id(keyspace.name, name), columns, DEFAULT_OPTIONS, base=(base.id, base.name)
     )
     return replace(keyspace, views={**keyspace.views, name: view})
 

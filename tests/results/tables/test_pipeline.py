@@ -10,6 +10,7 @@ from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.pipeline import TABLES, analyse
+from schemaquake.results.tables.meetings import MEETINGS, tabulate_meetings
 from schemaquake.results.tables.races import RACES, tabulate_races
 from schemaquake.results.tables.rates import LATENCIES, RATES, count_rates, measure_latencies
 from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, tabulate_schema_timeline
@@ -35,12 +36,13 @@ def test_every_table_is_what_its_function_makes_of_the_run(store):
         "latencies": measure_latencies(operations),
         "timelines": tabulate_timelines(operations),
         "races": tabulate_races(run.history, operations, BROKEN.anomalies),
+        "meetings": tabulate_meetings(run.history),
         "schema_timeline": tabulate_schema_timeline(run.observations),
     }
     assert set(expected) == set(TABLES)
     for name, table in expected.items():
         assert store.read_analysis(name).equals(table), name
-        assert len(table)
+        assert len(table) or name == "meetings"
     assert sum(store.read_analysis("races")["broken"].to_pylist()) == 1
 
 
@@ -48,7 +50,7 @@ def test_a_run_in_which_nothing_happened_has_empty_tables(store):
     store.write_history(HISTORY.empty_table())
     store.write_observations(OBSERVATIONS.empty_table())
     analyse(store, BROKEN, engine="local")
-    schemas = (OPERATIONS, RATES, LATENCIES, TIMELINES, RACES, SCHEMA_TIMELINE)
+    schemas = (OPERATIONS, RATES, LATENCIES, TIMELINES, RACES, MEETINGS, SCHEMA_TIMELINE)
     for name, schema in zip(TABLES, schemas, strict=True):
         assert store.read_analysis(name).equals(schema.empty_table()), name
 

@@ -1,0 +1,254 @@
+"""Drawing: a statement of the grid's description on objects of a small pool, and the cells in which two such statements meet.
+
+A statement's slots are filled with names that exist in the intended schema, or, where it makes something, with free ones.
+The cells (`schemaquake.workloads.statements.meetings`) of two filled statements follow from the objects that they share: one pair can
+meet in several, the closest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Final, TypeAlias
+
+from schemaquake.harness.model.steps import Invoke
+from schemaquake.workloads.churn.intended import IntendedKeyspace
+from schemaquake.workloads.statements.description import CLUSTERING, DATA, SCHEMA, Names, Slot, Statement
+from schemaquake.workloads.statements.meetings import Meeting, meetings
+
+__all__ = [
+    "AGGREGATES",
+    "CLUSTERINGS",
+    "COLUMNS",
+    "FIELDS",
+    "FUNCTIONS",
+    "INDEXES",
+    "PLAIN_TABLES",
+    "TABLES",
+    "TYPES",
+    "VIEWS",
+    "WIDE_TABLE",
+    "Drawn",
+    "cells_of",
+    "draw",
+    "drawable",
+    "known_cells",
+]
+
+PLAIN_TABLES: Final = ("t0", "t1")
+"""Tables of an integer key and a text, into which rows can be written whatever was raced."""
+WIDE_TABLE: Final = "t2"
+"""The table that has clustering and static columns, or counters, or is a view."""
+TABLES: Final = (*PLAIN_TABLES, WIDE_TABLE)
+VIEWS: Final = ("w0", "w1", WIDE_TABLE)
+TYPES: Final = ("u0", "u1")
+FIELDS: Final = ("f0", "f1", "f2")
+COLUMNS: Final = ("c0", "c1", "c2", "c3")
+CLUSTERINGS: Final = ("q0", "q1")
+FUNCTIONS: Final = ("fn0", "fn1")
+AGGREGATES: Final = ("g0", "g1")
+INDEXES: Final = ("i0", "i1", "i2")
+
+_POOLS: Final[Mapping[str, Sequence[str]]] = {
+    "table": TABLES,
+    "view": VIEWS,
+    "type": TYPES,
+    "field": FIELDS,
+    "column": COLUMNS,
+    "clustering": CLUSTERINGS,
+    "function": FUNCTIONS,
+    "aggregate": AGGREGATES,
+    "index": INDEXES,
+}
+_NAMESPACES: Final[Mapping[str, str]] = {"table": "relation", "view": "relation"}
+"""Kinds that share their names; a function and an aggregate of one name would be overloads."""
+_PREFERRED: Final = 0.75
+"""The share of slots that are filled with an object of the statements that it is to meet, if one fits."""
+
+_Identity: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A statement with its objects, and the operation that it is."""
+
+    statement: Statement
+    names: Names
+    change: Invoke
+
+    def identity(self, slot: Slot) -> _Identity:
+        """Return what is equal for one object: kind, name, and the objects that it lies in."""
+        if slot.kind == "keyspace":
+            return ("keyspace",)
+        inside = tuple(self.identity(each) for each in self.statement.slots if each.name in slot.inside)
+        return (slot.kind, self.names[slot.name], inside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The rules by which one statement's slots are filled in one state of a keyspace."""
+
+    state: IntendedKeyspace
+    random: Random
+    preferred: frozenset[str]
+
+    def pick(self, options: Sequence[Mapping[str, str]], kind: str) -> Mapping[str, str] | None:
+        """Choose one of the objects, most often one with a preferred name."""
+        if not options:
+            return None
+        liked = [each for each in options if each[kind] in self.preferred]
+        return self.random.choice(liked if liked and self.random.random() < _PREFERRED else options)
+
+    def existing(self, statement: Statement, slot: Slot, bound: Mapping[str, str]) -> list[Mapping[str, str]]:
+        """List the existing objects that can fill a slot beside those that other slots have already."""
+        return [
+            each
+            for each in self.state.objects(slot.kind)
+            if all(bound.get(name, each.get(name)) == each.get(name, bound.get(name)) for name in slot.inside)
+            and (not slot.shape or self.state.shape_of(slot.kind, each) == slot.shape)
+            and self._can_hold(statement, slot, each)
+        ]
+
+    def free(self, statement: Statement, slot: Slot, bound: Mapping[str, str]) -> list[Mapping[str, str]]:
+        """List the names that an object can be given, whether they are taken or not."""
+        names = _POOLS[slot.kind]
+        if slot.kind == "table" and not statement.holds_columns:
+            names = (WIDE_TABLE,)
+        return [{slot.kind: name} for name in names if name not in bound.values()]
+
+    def _can_hold(self, statement: Statement, slot: Slot, found: Mapping[str, str]) -> bool:
+        """Return False for a table of counters where a statement is about its columns."""
+        about_columns = any(each.kind in {"column", "clustering"} for each in statement.slots)
+        return slot.kind != "table" or not about_columns or self.state.tables[found["table"]].holds_columns
+
+
+def draw(
+    statement: Statement,
+    state: IntendedKeyspace,
+    random: Random,
+    *,
+    tag: int,
+    preferred: Iterable[str] = (),
+) -> Drawn | None:
+    """Fill the statement's slots for this state of a keyspace; None if what it needs is not there, or it would be refused.
+
+    `preferred` are names that it should share with other statements; `tag` is a number of this change alone.
+    """
+    pool = _Pool(state, random, frozenset(preferred))
+    bound: dict[str, str] = {}
+    for slot in sorted(statement.slots, key=_order):
+        if slot.kind == "keyspace" or slot.name in bound:
+            continue
+        options = pool.free(statement, slot, bound) if slot.role == "makes" else pool.existing(statement, slot, bound)
+        found = pool.pick(options, slot.kind)
+        if found is None:
+            return None
+        bound |= {name: each for name, each in found.items() if name in slot.inside}
+        bound[slot.name] = found[slot.kind]
+    names = _named(statement, state, bound, random, tag)
+    drawn = Drawn(statement, names, statement.write(names))
+    return drawn if state.allows(drawn.change) else None
+
+
+def _order(slot: Slot) -> tuple[bool, int]:
+    """Sort slots: what exists before what is made, and objects in others before those others."""
+    return slot.role == "makes", -len(slot.inside)
+
+
+def _named(statement: Statement, state: IntendedKeyspace, bound: Mapping[str, str], random: Random, tag: int) -> Names:
+    slots = dict(bound)
+    for slot in statement.slots:
+        if slot.kind in {"clustering", "field"} and slot.role == "removes":
+            slots["to"] = random.choice([name for name in _POOLS[slot.kind] if name != bound[slot.name]])
+    shapes = {slot.name: slot.shape.format(**bound) for slot in statement.slots if slot.shape}
+    parts: dict[str, Sequence[tuple[str, str]]] = {
+        name: [(column, CLUSTERING) for column in table.clustering] for name, table in state.tables.items()
+    }
+    for slot in statement.slots:
+        if slot.role == "makes" and slot.kind in {"table", "type"}:
+            parts[bound[slot.name]] = list(_parts(slot, bound[slot.name], random))
+    return Names(state.name, slots, side=tag % 2, shapes=shapes, parts=parts, tag=tag)
+
+
+def _parts(slot: Slot, name: str, random: Random) -> Iterator[tuple[str, str]]:
+    """Yield the columns of a new table, or the fields of a new type, beside those that all of them have."""
+    if slot.kind == "type":
+        yield from [(FIELDS[0], "int")] if random.random() < 0.7 else []
+        return
+    if name == WIDE_TABLE:
+        yield CLUSTERINGS[0], CLUSTERING
+    if random.random() < 0.7:
+        yield COLUMNS[0], "int"
+
+
+def drawable(features: frozenset[str]) -> tuple[Statement, ...]:
+    """Return the schema changes that can be drawn on a system with these features."""
+    return tuple(
+        statement
+        for statement in SCHEMA
+        if statement.features <= features and all(slot.kind in {"keyspace", *_POOLS} for slot in statement.slots)
+    )
+
+
+# ── meetings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def known_cells() -> Mapping[str, Meeting]:
+    """Map the name of every cell of the grid to it."""
+    return {cell.name: cell for cell in meetings()}
+
+
+@cache
+def _places() -> Mapping[str, int]:
+    """Map each statement's name to its place in the descriptions: a cell names the earlier one first."""
+    return {statement.name: place for place, statement in enumerate((*SCHEMA, *DATA))}
+
+
+def cells_of(one: Drawn, other: Drawn, state: IntendedKeyspace) -> tuple[str, ...]:
+    """Return the names of the cells in which two statements meet, the closest relation first.
+
+    `state` is the keyspace before both.
+    """
+    first, second = sorted((one, other), key=lambda each: _places()[each.statement.name])
+    pair = f"{first.statement.name}/{second.statement.name}"
+    found: list[str] = []
+    for relation, exists in _shared(first, second, state):
+        there = f"{pair}/{relation}-that-exists"
+        found.append(there if exists and there in known_cells() else f"{pair}/{relation}")
+    found += [f"{pair}/{relation}" for relation in (*_namesakes(first, second), "keyspace")]
+    return tuple(dict.fromkeys(name for name in found if name in known_cells()))
+
+
+def _shared(first: Drawn, second: Drawn, state: IntendedKeyspace) -> Iterator[tuple[str, bool]]:
+    """Yield the relation and whether the object is there before, for each object that fills a slot of both."""
+    for a in first.statement.slots:
+        for b in second.statement.slots:
+            if a.kind == b.kind and first.identity(a) == second.identity(b):
+                subjects = (a is first.statement.subject) + (b is second.statement.subject)
+                yield f"{('siblings', 'names', 'same')[subjects]}-{a.kind}", _exists(first, a, state)
+
+
+def _exists(drawn: Drawn, slot: Slot, state: IntendedKeyspace) -> bool:
+    """Return True if the object is there before the meeting."""
+    kind = slot.kind
+    wanted = state.name if kind == "keyspace" else drawn.names[slot.name]
+    within = {name: drawn.names.slots.get(name) for name in slot.inside}
+    return any(
+        each[kind] == wanted and all(each.get(name) == value for name, value in within.items())
+        for each in state.objects(kind)
+    )
+
+
+def _namesakes(first: Drawn, second: Drawn) -> Iterator[str]:
+    """Yield the relation of two different subjects of one name."""
+    a, b = first.statement.subject, second.statement.subject
+    if "keyspace" in (a.kind, b.kind) or first.names[a.name] != second.names[b.name]:
+        return
+    if _NAMESPACES.get(a.kind, a.kind) == _NAMESPACES.get(b.kind, b.kind) and first.identity(a) != second.identity(b):
+        tables = (first.names.slots.get("table"), second.names.slots.get("table"))
+        if "table" in a.inside and "table" in b.inside and tables[0] == tables[1]:
+            yield "name-table"
+        yield "name"

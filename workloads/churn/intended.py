@@ -1,0 +1,327 @@
+"""Intended schema: one keyspace as it would be if every change of churn so far had been carried out in turn.
+
+Churn draws its statements from it: what is there can be altered and dropped, and what is not can be made. It follows from
+the seed alone, never from an outcome, so that the same seed draws the same statements. Where a race went another way, a
+later CREATE or DROP of that name is refused, and both agree again.
+
+A change is refused as 5.0 refuses it: a type that is used is not dropped, an indexed column neither, and a column that
+was dropped comes back with its old type alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from schemaquake.harness.ddl.schema_changes import (
+    create_aggregate,
+    create_function,
+    create_index,
+    create_keyspace,
+    create_table,
+    create_type,
+    create_view,
+)
+from schemaquake.harness.model.steps import Invoke
+
+__all__ = ["IntendedKeyspace", "IntendedTable", "column_shape"]
+
+_Carry: TypeAlias = Callable[[], None]
+_KEY: Final = "int partition_key"
+
+
+def column_shape(cql_type: str, kind: str) -> str:
+    """Return type and kind of a column as the descriptions of statements have them: `int`, `int static`."""
+    return cql_type if kind == "regular" else f"{cql_type} {kind}"
+
+
+@dataclass(slots=True)
+class IntendedTable:
+    """A table: columns as name → shape; `dropped` are the shapes of columns that were dropped since it was created."""
+
+    columns: dict[str, str]
+    dropped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def clustering(self) -> tuple[str, ...]:
+        """The names of its clustering columns."""
+        return tuple(name for name, shape in self.columns.items() if shape.endswith(" clustering"))
+
+    @property
+    def holds_columns(self) -> bool:
+        """False for a table of counters."""
+        return "counter" not in self.columns.values()
+
+
+@dataclass(slots=True)
+class IntendedKeyspace:
+    """The objects of one keyspace, by kind and name."""
+
+    name: str
+    exists: bool = False
+    tables: dict[str, IntendedTable] = field(default_factory=dict)
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    """Name → body."""
+    aggregates: dict[str, str] = field(default_factory=dict)
+    """Name → its function."""
+    views: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Name → its base and the column that is its partition key."""
+    indexes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Name → its table and column."""
+
+    def allows(self, change: Invoke) -> bool:
+        """Return True if the change would be carried out now."""
+        return self._carrying(change) is not None
+
+    def apply(self, change: Invoke) -> bool:
+        """Carry the change out; False if it is refused."""
+        carry = self._carrying(change)
+        if carry is not None:
+            carry()
+        return carry is not None
+
+    def objects(self, kind: str) -> Iterator[Mapping[str, str]]:
+        """List the objects of a kind, each with the objects that it lies in: {"index": "i0", "table": "t0", "column": "c0"}."""
+        match kind:
+            case "keyspace":
+                yield from [{"keyspace": self.name}] if self.exists else []
+            case "table":
+                yield from ({"table": name} for name in self.tables)
+            case "column" | "clustering":
+                yield from (
+                    {kind: column, "table": name}
+                    for name, table in self.tables.items()
+                    for column, shape in table.columns.items()
+                    if shape.endswith(" clustering") == (kind == "clustering") and column not in {"k", "v", "u", "n"}
+                )
+            case "type":
+                yield from ({"type": name} for name in self.types)
+            case "field":
+                yield from (
+                    {"field": part, "type": name} for name, parts in self.types.items() for part in parts if part != "a"
+                )
+            case "function":
+                yield from ({"function": name} for name in self.functions)
+            case "aggregate":
+                yield from ({"aggregate": name, "function": used} for name, used in self.aggregates.items())
+            case "view":
+                yield from ({"view": name, "table": on[0], "column": on[1]} for name, on in self.views.items())
+            case "index":
+                yield from ({"index": name, "table": on[0], "column": on[1]} for name, on in self.indexes.items())
+
+    def shape_of(self, kind: str, names: Mapping[str, str]) -> str:
+        """Return the shape of a column or field; empty for another kind."""
+        match kind:
+            case "column" | "clustering":
+                return self.tables[names["table"]].columns[names[kind]]
+            case "field":
+                return self.types[names["type"]][names["field"]]
+        return ""
+
+    def definitions(self, replication_factor: int) -> Iterator[Invoke]:
+        """Yield the statements that create the keyspace as it is, in order; what was dropped before is forgotten."""
+        if not self.exists:
+            return
+        yield create_keyspace(self.name, replication_factor=replication_factor)
+        remaining = dict(self.types)
+        while remaining:
+            ready = next(name for name, parts in remaining.items() if not _mentioned(parts.values()) & remaining.keys())
+            yield create_type(self.name, ready, fields=list(remaining.pop(ready).items()))
+        for name, table in self.tables.items():
+            yield create_table(self.name, name, columns=[_declared(*column) for column in table.columns.items()])
+        for name, body in self.functions.items():
+            arguments = [("state", "int"), ("value", "int")]
+            yield create_function(self.name, name, arguments=arguments, returns="int", body=body)
+        for name, function in self.aggregates.items():
+            yield create_aggregate(self.name, name, arguments=["int"], state_function=function, state_type="int")
+        for name, (on, column) in self.indexes.items():
+            yield create_index(self.name, name, table=on, column=column)
+        for name, (base, column) in self.views.items():
+            yield create_view(self.name, name, base=base, primary_key=[column, "k", *self.tables[base].clustering])
+
+    # ── changes: each returns what carries it out, or None if it is refused ──────────────────────────────────────────
+
+    def _carrying(self, change: Invoke) -> _Carry | None:
+        value: Any = change.value
+        if change.f == "create-keyspace":
+            return self._unless(value, present=self.exists, carry=self._make)
+        if not self.exists:
+            return None
+        if change.f in {"drop-keyspace", "alter-keyspace"}:
+            return self._clear if change.f == "drop-keyspace" else _nothing
+        verb, _, kind = change.f.partition("-")
+        if verb == "create":
+            return self._unless(value, present=self._has(kind, value["name"]), carry=self._creating(kind, value))
+        if verb == "drop" and kind != "column":
+            return self._dropping(kind, value)
+        return self._altering(change.f, value)
+
+    def _make(self) -> None:
+        self.exists = True
+
+    def _clear(self) -> None:
+        self.exists = False
+        for objects in (self.tables, self.types, self.functions, self.aggregates, self.views, self.indexes):
+            objects.clear()
+
+    @staticmethod
+    def _unless(value: Mapping[str, Any], *, present: bool, carry: _Carry | None) -> _Carry | None:
+        """Return what makes an object, unless it is there; IF NOT EXISTS then does nothing."""
+        if present:
+            return _nothing if value.get("if_not_exists") else None
+        return carry
+
+    def _has(self, kind: str, name: str) -> bool:
+        match kind:
+            case "table" | "view":
+                return name in self.tables or name in self.views
+            case "function" | "aggregate":
+                return name in self.functions or name in self.aggregates
+        return name in self._of(kind)
+
+    def _of(self, kind: str) -> dict[str, Any]:
+        found: dict[str, dict[str, Any]] = {
+            "table": self.tables,
+            "type": self.types,
+            "function": self.functions,
+            "aggregate": self.aggregates,
+            "view": self.views,
+            "index": self.indexes,
+        }
+        return found[kind]
+
+    def _creating(self, kind: str, value: Mapping[str, Any]) -> _Carry | None:
+        name = value["name"]
+        made: Any
+        match kind:
+            case "table":
+                made = IntendedTable({column: column_shape(cql_type, k) for column, cql_type, k in value["columns"]})
+                able = self._knows(cql_type for _, cql_type, _ in value["columns"])
+            case "type":
+                made = dict(value["fields"])
+                able = self._knows(made.values())
+            case "function":
+                made, able = value["body"], True
+            case "aggregate":
+                made, able = value["state_function"], value["state_function"] in self.functions
+            case "view":
+                column = value["primary_key"][0]
+                made = (value["base"], column)
+                base = self.tables.get(value["base"])
+                able = base is not None and base.columns.keys() >= set(value["primary_key"])
+            case _:
+                made = (value["table"], value["column"])
+                table = self.tables.get(value["table"])
+                able = table is not None and value["column"] in table.columns and made not in self.indexes.values()
+        return (lambda: self._of(kind).update({name: made})) if able else None
+
+    def _dropping(self, kind: str, value: Mapping[str, Any]) -> _Carry | None:
+        name = value["name"]
+        if name not in self._of(kind):
+            return _nothing if value.get("if_exists") else None
+        used = {
+            "table": lambda: any(base == name for base, _ in self.views.values()),
+            "type": lambda: name in _mentioned(self._cql_types()),
+            "function": lambda: name in self.aggregates.values(),
+        }
+        if kind in used and used[kind]():
+            return None
+
+        def carry() -> None:
+            del self._of(kind)[name]
+            if kind == "table":
+                self.indexes = {index: on for index, on in self.indexes.items() if on[0] != name}
+
+        return carry
+
+    def _altering(self, f: str, value: Mapping[str, Any]) -> _Carry | None:
+        name = value["name"]
+        if f in {"add-field", "rename-field"}:
+            parts = self.types.get(name)
+            return None if parts is None else self._altering_type(f, value, parts)
+        if f == "alter-view":
+            return _nothing if name in self.views else None
+        table = self.tables.get(name)
+        if table is None:
+            return None
+        match f:
+            case "alter-options":
+                return _nothing
+            case "add-column":
+                return self._adding(table, value)
+            case "drop-column":
+                return self._dropping_column(table, value)
+            case "rename-column":
+                return self._renaming(table, value)
+        return None
+
+    def _altering_type(self, f: str, value: Mapping[str, Any], parts: dict[str, str]) -> _Carry | None:
+        if f == "add-field":
+            part, cql_type = value["field"]
+            return None if part in parts or not self._knows([cql_type]) else lambda: parts.update({part: cql_type})
+        if value["field"] not in parts or value["to"] in parts:
+            return None
+        renamed = {value["to"] if part == value["field"] else part: cql_type for part, cql_type in parts.items()}
+        return lambda: self.types.update({value["name"]: renamed})
+
+    def _adding(self, table: IntendedTable, value: Mapping[str, Any]) -> _Carry | None:
+        column, cql_type = value["column"]
+        shape = column_shape(cql_type, "static" if value.get("static") else "regular")
+        if column in table.columns or not table.holds_columns or not self._knows([cql_type]):
+            return None
+        if table.dropped.get(column, shape) != shape or (value.get("static") and not table.clustering):
+            return None
+        return lambda: table.columns.update({column: shape})
+
+    def _dropping_column(self, table: IntendedTable, value: Mapping[str, Any]) -> _Carry | None:
+        column, name = value["column"], value["name"]
+        shape = table.columns.get(column)
+        if shape is None or shape == _KEY or shape.endswith(" clustering"):
+            return None
+        if (name, column) in self.indexes.values() or any(base == name for base, _ in self.views.values()):
+            return None
+
+        def carry() -> None:
+            table.dropped[column] = table.columns.pop(column)
+
+        return carry
+
+    def _renaming(self, table: IntendedTable, value: Mapping[str, Any]) -> _Carry | None:
+        column, to = value["column"], value["to"]
+        if column not in table.clustering or to in table.columns:
+            return None
+        if any(base == value["name"] for base, _ in self.views.values()):
+            return None
+        renamed = {to if each == column else each: shape for each, shape in table.columns.items()}
+
+        def carry() -> None:
+            table.columns = renamed
+
+        return carry
+
+    def _knows(self, cql_types: Any) -> bool:
+        return _mentioned(cql_types) <= self.types.keys()
+
+    def _cql_types(self) -> Iterator[str]:
+        """List the types of all columns and fields."""
+        for table in self.tables.values():
+            yield from table.columns.values()
+        for parts in self.types.values():
+            yield from parts.values()
+
+
+def _nothing() -> None:
+    """Carry out a change that leaves this schema as it is."""
+
+
+def _mentioned(cql_types: Any) -> set[str]:
+    """Return the user-defined types that these types name: `u0` of `frozen<u0>`."""
+    return {name for text in cql_types for name in re.findall(r"frozen<(\w+)>", text) if name != "list"}
+
+
+def _declared(name: str, shape: str) -> tuple[str, str, str]:
+    cql_type, _, kind = shape.partition(" ")
+    return name, cql_type, kind or "regular"
