@@ -26,8 +26,8 @@ from schemaquake.nemeses.schedule.targets import TARGETS
 from schemaquake.results.runs import pytest_plugin
 from schemaquake.results.store.store import FILES, Store
 from schemaquake.results.summary.summarise import read_summary
-from schemaquake.results.tables.pipeline import TABLES
 from schemaquake.results.tables.meetings import MEETINGS
+from schemaquake.results.tables.pipeline import TABLES
 from schemaquake.results.tables.races import RACES
 from schemaquake.results.tables.rates import LATENCIES, RATES
 from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE

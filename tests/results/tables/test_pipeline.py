@@ -9,8 +9,8 @@ from schemaquake.harness.history.pairing import OPERATIONS, pair
 from schemaquake.harness.model.records import HISTORY, OBSERVATIONS
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.store.store import Store
-from schemaquake.results.tables.pipeline import TABLES, analyse
 from schemaquake.results.tables.meetings import MEETINGS, tabulate_meetings
+from schemaquake.results.tables.pipeline import TABLES, analyse
 from schemaquake.results.tables.races import RACES, tabulate_races
 from schemaquake.results.tables.rates import LATENCIES, RATES, count_rates, measure_latencies
 from schemaquake.results.tables.schema_timeline import SCHEMA_TIMELINE, tabulate_schema_timeline
