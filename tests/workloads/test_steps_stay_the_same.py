@@ -53,7 +53,7 @@ DIGESTS = {
     "racing-ddl": "bbaddd30874154e4",
     "register": "1d09e82775f0ef14",
     "rw-register": "42762c78e5bdfe7f",
-    "schema-churn": "985920d1c5e5a961",
+    "schema-churn": "4a0354e49d0d806e",
     "set": "33b3fecff844138f",
 }
 
