@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Context, Fault, FaultRequest, FaultRequesting
+from schemaquake.harness.model.protocols import FaultRequest, FaultRequesting
 from schemaquake.harness.registry import load
 
-__all__ = ["nemeses_of", "planned_faults", "requested_faults", "server_restart"]
+__all__ = ["nemeses_of", "requested_faults", "server_restart"]
 
 
 def requested_faults(plan: Plan) -> Sequence[FaultRequest]:
@@ -20,15 +20,6 @@ def requested_faults(plan: Plan) -> Sequence[FaultRequest]:
         if isinstance(workload, FaultRequesting):
             found += [request for request in workload.faults(context) if request not in found]
     return found
-
-
-def planned_faults(context: Context) -> Sequence[Fault]:
-    """Return the faults that the run's nemeses plan, nemesis by nemesis: what a workload can know of them beforehand."""
-    return [
-        fault
-        for name in context.nemeses
-        for fault in load("nemeses", name).schedule(context, random=context.random("nemesis", name))
-    ]
 
 
 def nemeses_of(plan: Plan) -> tuple[str, ...]:
