@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from schemaquake.harness.model.foresight import planned_faults
 from schemaquake.harness.model.protocols import Context
-from schemaquake.harness.registry import load
 
 __all__ = ["BACK_S", "HEALTHY", "STOPPING", "Condition", "Conditions", "conditions_of"]
 
@@ -54,9 +54,5 @@ def conditions_of(context: Context, *, requested: Sequence[str] = (), round_s: f
 
     `requested` are the faults that the workload itself asked for, which last for the whole main phase.
     """
-    windows = [
-        (fault.begins_s, fault.ends_s, fault.nemesis)
-        for name in context.nemeses
-        for fault in load("nemeses", name).schedule(context, random=context.random("nemesis", name))
-    ]
+    windows = [(fault.begins_s, fault.ends_s, fault.nemesis) for fault in planned_faults(context)]
     return Conditions(round_s, (*windows, *((0.0, math.inf, name) for name in requested)))
