@@ -7,7 +7,7 @@ In single operations: `internal`, `future-read`, `garbage-read`, `duplicate-elem
 `dirty-update`, `G1b`, `lost-update`. In cycles of dependencies: `G0`, `G1c`, `G-single-item`, `G-nonadjacent-item`,
 `G2-item`; where only the order of a process closes the cycle, `G0-process`, `G1c-process`, `G-single-item-process`,
 `G-nonadjacent-item-process`, `G2-item-process`; where real time does, `G0-realtime`, `G1c-realtime`,
-`G-single-item-realtime`, `G-nonadjacent-item-realtime`, `G2-item-realtime`. What could not be told apart in time:
+`G-single-item-realtime`, `G-nonadjacent-item-realtime`, `G2-item-realtime`. What could not be distinguished in time:
 `PL-SI-cycle-exists`, `strong-session-snapshot-isolation-cycle-exists`, `strong-snapshot-isolation-cycle-exists`.
 Sources: Adya, Weak Consistency (1999); Kingsbury and Alvaro, Elle (VLDB 2020).
 """

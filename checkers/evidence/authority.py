@@ -8,7 +8,7 @@ its memory where the disk cannot be read, decides, and readings are judged as th
 
 - A node that has not applied the newest state yet is no witness of it: its reading is left out, for its version differs.
 - Where no node's memory was observed, or it was not understood, the copies are the best witness, and stay as they are.
-- Memory shows no ids and no dropped columns. Copies of one object that differ in such things are told apart by majority.
+- Memory shows no ids and no dropped columns. Copies of one object that differ in such things are distinguished by majority.
 """
 
 from __future__ import annotations
@@ -498,9 +498,12 @@ def _text(row: JSON) -> bytes:
 
 def _other_parts(row: JSON, other: JSON) -> str:
     if not isinstance(row, dict) or not isinstance(other, dict):
-        return "is defined otherwise than on other nodes"
+        return "differs from the copies on other nodes"
     names = sorted(name for name in row.keys() | other.keys() if row.get(name) != other.get(name))
-    return f"has another {' and '.join(name.replace('_', ' ') for name in names)} than on other nodes"
+    parts = [
+        f"its {name.replace('_', ' ')}" if name in _NAMED_PARTS else f"its properties under {name}" for name in names
+    ]
+    return f"differs from the copies on other nodes in {' and '.join(parts)}"
 
 
 def _list_parts(row: JSON, other: JSON) -> tuple[tuple[str, str], ...]:
@@ -516,6 +519,22 @@ def _list_parts(row: JSON, other: JSON) -> tuple[tuple[str, str], ...]:
     return tuple(parts)
 
 
+_NAMED_PARTS: Final = frozenset(
+    {
+        *("id", "columns", "dropped_columns", "options", "indexes", "base_table_id", "base_table_name"),
+        *(
+            "replication",
+            "durable_writes",
+            "arguments",
+            "returns",
+            "body",
+            "state_function",
+            "state_type",
+            "final_function",
+        ),
+    }
+)
+"""The parts of definitions whose names are words; others are names of the system's own."""
 _PART_OF: Final = {"columns": "column", "dropped_columns": "column", "options": "option", "indexes": "index"}
 
 

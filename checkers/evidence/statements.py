@@ -349,7 +349,7 @@ def _value(reader: _Reader) -> JSON:
     lexeme = reader.take()
     if lexeme in "{[":
         return _collection(reader, "}" if lexeme == "{" else "]")
-    if lexeme[0] in "'\"":  # 1.1 is told with texts as JSON has them
+    if lexeme[0] in "'\"":  # readings of 1.1 have texts as JSON has them
         return lexeme[1:-1].replace(lexeme[0] * 2, lexeme[0])
     if lexeme.lower() in {"true", "false"}:
         return lexeme.lower() == "true"

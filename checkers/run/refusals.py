@@ -2,7 +2,7 @@
 
 Kinds are schema changes, writes and reads. Compare-and-sets and transactions, which other operations may refuse, are left
 out. An operation is refused if its answer is
-an error, of whatever outcome, that says neither that nobody answered nor, of a schema change, that the schema does not
+an error, of whatever outcome, that says neither that there was no answer nor, of a schema change, that the schema does not
 admit it (an object exists already, does not exist, or is still in use). Faults and races explain refusals, so that only these
 count:
 

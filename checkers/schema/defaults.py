@@ -134,9 +134,9 @@ def _find_incomplete(case: Evidence) -> Iterator[Doubt]:
 def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answers]:
     """Map each question to its answers, from one node's reading."""
     asked: dict[_Question, _Answers] = {}
-    for side, told in _told(schema, parts).items():
-        listed = _listed(told)
-        for subject, table, options in told:
+    for side, relations in _relations(schema, parts).items():
+        listed = _listed(relations)
+        for subject, table, options in relations:
             flat = _flat(options)
             for option in sorted(name for name in listed[subject.kind] if _has_place(name, options)):
                 if _is_default(option, options, subject, parts):
@@ -162,19 +162,19 @@ def _answer(asked: dict[_Question, _Answers], question: _Question, subject: Sche
     asked.setdefault(question, _Answers()).shown.setdefault(text, set()).add(subject)
 
 
-def _told(
+def _relations(
     schema: NodeSchema, parts: PossibleParts
 ) -> Mapping[str, Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]]:
     """Map each side to the options that every table and view of the history has there."""
-    told: dict[str, list[tuple[SchemaObject, Table, Mapping[str, JSON]]]] = {}
+    found: dict[str, list[tuple[SchemaObject, Table, Mapping[str, JSON]]]] = {}
     derived = schema.derived
     for kind, relations in (("table", schema.tables), ("view", schema.views)):
         for key, table in relations.items():
             subject = SchemaObject(kind, *key)
             if table.has_own_row and (kind, *key) not in derived and parts.is_known(subject):
                 for side, options in _sides(schema, subject, table):
-                    told.setdefault(side, []).append((subject, table, options))
-    return told
+                    found.setdefault(side, []).append((subject, table, options))
+    return found
 
 
 def _listed(relations: Sequence[tuple[SchemaObject, Table, Mapping[str, JSON]]]) -> Mapping[str, frozenset[str]]:

@@ -4,7 +4,7 @@ Judges the content of every final reading that the history determines: columns (
 clustering), fields (type, order), functions with their bodies, aggregates, targets of indexes, bases and keys of views,
 replication, and the columns that were dropped. A value must be that of a possible change which can have been the last
 (`schemaquake.checkers.schema.possible_parts`); a refused change, and one that never was, gives none. That nodes agree is not
-enough: all of them may show what nobody asked for.
+enough: all of them may show what no operation asked for.
 Finds: `unexplained-definition`, `shared-index-name`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk; CASSANDRA-7190 on times of drops.
 

@@ -47,7 +47,7 @@ def _of_reads_in_order(readings: Readings) -> Ints:  # noqa: C901, PLR0912 - a c
     """Link the source of one read to the source of a later read of the same transaction, whose key the former wrote, too."""
     steps = np.empty((1024, 4), np.int32)
     count = 0
-    leads = np.ones(len(readings.read_key), np.bool_)  # whether it is the transaction's first read from somebody
+    leads = np.ones(len(readings.read_key), np.bool_)  # whether it is the transaction's first read from its writer
     seen = np.full(len(readings.before), -1, np.int32)
     stamp = np.full(readings.keys, -1, np.int32)
     following = np.empty(readings.keys, np.int32)  # from whom the key is read next

@@ -2,7 +2,7 @@
 
 Judges the transactions of a history (`schemaquake.harness.model.records.HISTORY`, column `mops`) that read and write registers, and those that
 read lists and append to them. A level is kept if the transactions can have committed in some order that agrees with the
-sessions (processes), with the sources of reads, and with the level's axiom; what cannot be told apart by that is not asked.
+sessions (processes), with the sources of reads, and with the level's axiom; what cannot be distinguished by that is not asked.
 
 In single operations: `internal`, `future-read`, `garbage-read`, `G1a`, `G1b`; of lists also `duplicate-elements`,
 `incompatible-order`, `dirty-update`. In cycles of sessions and reads alone: `G1c`, `G1c-process`, and where lists tell who

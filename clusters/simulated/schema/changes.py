@@ -261,6 +261,7 @@ def _create_view(keyspace: Keyspace, value: Value, making: Making) -> Keyspace:
         for place, column in enumerate(key)
     }
     columns |= {c: Column(each.type, "regular") for c, each in base.columns.items() if c not in columns}
+    # A view has the options of its own statement, and defaults for the others: none of its base's.
     view = Table(
         keyspace.name, name, making.new_id(keyspace.name, name), columns, DEFAULT_OPTIONS, base=(base.id, base.name)
     )

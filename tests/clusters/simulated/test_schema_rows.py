@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
+from schemaquake.clusters.simulated.schema.definitions import DEFAULT_OPTIONS, Keyspace
 from schemaquake.clusters.simulated.schema.describing import describe
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange, SchemaRows
 from schemaquake.harness.ddl import schema_changes as ddl
+from schemaquake.harness.model.steps import Invoke
 
 CHANGES = (
     ddl.create_keyspace("ks", replication_factor=3),
@@ -83,3 +89,30 @@ def test_of_a_cell_and_a_deletion_of_one_moment_the_deletion_wins():
     assert rows.table("types") == []
     rows.merge([RowChange("ks", ("types", "u"), {"": (6, True)})])
     assert [row["type_name"] for row in rows.table("types")] == ["u"]
+
+
+def made(*changes: Invoke) -> Mapping[str, Keyspace]:
+    schema: Mapping[str, Keyspace] = {}
+    for number, change in enumerate(changes):
+        making = Making(lambda _ks, name, n=number: f"{n:032x}", number * 1000)
+        schema = carry_out(schema, change.f, change.value, making)
+    return schema
+
+
+BASE = (
+    ddl.create_keyspace("k", replication_factor=1),
+    ddl.create_table(
+        "k", "t", columns=[("a", "int", "partition_key"), ("c", "int", "regular")], options={"comment": "x"}
+    ),
+)
+
+
+def test_a_view_has_the_defaults_and_none_of_its_bases_options() -> None:
+    keyspace = made(*BASE, ddl.create_view("k", "m", base="t", primary_key=["c", "a"]))["k"]
+    assert keyspace.tables["t"].options["comment"] == "x"
+    assert keyspace.views["m"].options == DEFAULT_OPTIONS
+
+
+def test_a_view_by_a_column_that_its_base_lacks_is_refused() -> None:
+    with pytest.raises(ServerSaid, match="Unknown column 'gone'"):
+        made(*BASE, ddl.create_view("k", "m", base="t", primary_key=["gone", "a"]))
