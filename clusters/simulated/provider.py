@@ -18,7 +18,7 @@ from schemaquake.clusters.simulated.models.migrations import Migrations
 from schemaquake.clusters.simulated.models.rows import Rows
 from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.ring import Ring
-from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of
+from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of, promises_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
@@ -71,7 +71,8 @@ class SimulatedProvider:
         """Refuse what cannot be simulated. Raises PlanError."""
         blueprint = blueprint_of(plan.system)
         flaws = flaws_of(blueprint, plan.options)
-        return {"simulated": blueprint.like, "flaws": ", ".join(sorted(flaws)) or "none"}
+        promises = "; ".join(f"{promise.text} ({promise.source})" for promise in promises_of(blueprint))
+        return {"simulated": blueprint.like, "flaws": ", ".join(sorted(flaws)) or "none", "promises": promises}
 
     def demands(self, plan: Plan) -> Demands:
         """Return the features of the system; memory is hardly needed. Raises PlanError."""

@@ -12,7 +12,17 @@ from typing import Any, Final, Literal
 from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
 
-__all__ = ["Blueprint", "Flaw", "Simulated", "blueprint_of", "flaws_of", "known_flaws", "list_flaws"]
+__all__ = [
+    "Blueprint",
+    "Flaw",
+    "Promise",
+    "Simulated",
+    "blueprint_of",
+    "flaws_of",
+    "known_flaws",
+    "list_flaws",
+    "promises_of",
+]
 
 _PRODUCT: Final = "simulated"
 _NOT_MODELLED: Final = frozenset({"conditional-writes", "collections", "accord", "sai"})
@@ -50,6 +60,19 @@ class Flaw:
     """Flaws without which it does no harm."""
     systems: frozenset[str]
     """Simulated systems that have it by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One promise of a design, as its source makes it."""
+
+    name: str
+    source: str
+    text: str
+    systems: frozenset[str]
+    """Simulated systems that make it."""
+    broken_by: tuple[str, ...]
+    """The anomalies of which each breaks it."""
 
 
 class Simulated:
@@ -105,6 +128,21 @@ def known_flaws() -> Mapping[str, Flaw]:
         )
         for name, each in _document()["flaw"].items()
     }
+
+
+def promises_of(blueprint: Blueprint) -> tuple[Promise, ...]:
+    """Return what a simulated system's design promises."""
+    return tuple(
+        Promise(
+            name=name,
+            source=each["source"],
+            text=each["text"],
+            systems=frozenset(each["systems"]),
+            broken_by=tuple(each["broken_by"]),
+        )
+        for name, each in _document()["promise"].items()
+        if blueprint.name in each["systems"]
+    )
 
 
 def list_flaws() -> Mapping[str, Mapping[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from simulated_runs import FIVE, SCYLLA, SIX, simulate
 
 from schemaquake.checkers.findings.catalogue import finders
-from schemaquake.clusters.systems.simulated.family import blueprint_of, flaws_of, known_flaws
+from schemaquake.clusters.systems.simulated.family import Simulated, blueprint_of, flaws_of, known_flaws, promises_of
 from schemaquake.harness.errors import PlanError
 
 CUT = {"mode": "partition", "races": "4"}
@@ -122,3 +122,19 @@ def test_switches_are_read_in_order():
 def test_every_flaw_gives_anomalies_of_the_catalogue():
     known = set(finders())
     assert {kind for flaw in known_flaws().values() for kind in flaw.gives} <= known
+
+
+def test_every_design_promises_what_an_anomaly_of_the_catalogue_breaks():
+    known = set(finders())
+    for version in Simulated().known_versions:
+        promises = promises_of(blueprint_of(f"simulated:{version}"))
+        assert promises, version
+        assert {kind for promise in promises for kind in promise.broken_by} <= known
+
+
+def test_every_promise_of_a_design_is_broken_by_some_flaw_of_its_model():
+    for version in Simulated().known_versions:
+        blueprint = blueprint_of(f"simulated:{version}")
+        given = {kind for flaw in known_flaws().values() if blueprint.model in flaw.models for kind in flaw.gives}
+        for promise in promises_of(blueprint):
+            assert given & set(promise.broken_by), (version, promise.name)
