@@ -194,7 +194,7 @@ class MetadataLog:
 
     @property
     def shared_uses(self) -> int:
-        """How often a node read or wrote the log itself, by whatever way."""
+        """The number of uses of the log itself, which is the one thing that nodes share."""
         return self._register.uses
 
     # ── a change ─────────────────────────────────────────────────────────────────────────────────────────────────────
