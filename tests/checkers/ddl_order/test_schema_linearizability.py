@@ -226,6 +226,15 @@ def test_a_conditional_create_whose_effect_is_not_told_may_have_been_a_no_op() -
     assert check(history, ["settled n1,n2 table k.s id=1 a:int*"]).valid is True
 
 
+@pytest.mark.parametrize(("authority", "valid"), [("log", True), ("disk", False)])
+def test_two_conditional_creates_are_both_told_of_as_changes_where_a_log_decides(authority: str, valid: bool) -> None:
+    history = [*SETUP, f"@10 p0 n1 invoke create-table k.s a:int* {NO_OP}"]
+    history += ["@11 p1 n2 invoke create-table k.s a:int*", "@12 p1 n2 ok", '@13 p0 n1 ok {"applied": true}']
+    history += ["@20 p5 n1 invoke drop-keyspace k", "@21 p5 n1 ok"]
+    reading = f'settled n1,n2 version v9 {{"epoch": 9, "authority": "{authority}"}}'
+    assert check(history, [reading]).valid is valid
+
+
 def test_dropping_an_indexed_column_takes_the_index_along() -> None:
     history = [*SETUP, *TABLE, "@10 p0 n1 invoke create-index k.i t c", "@12 p0 n1 ok"]
     history += ["@14 p0 n1 invoke drop-column k.t c", "@16 p0 n1 ok"]

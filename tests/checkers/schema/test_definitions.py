@@ -207,6 +207,15 @@ def test_fields_that_were_added_at_once_have_any_order() -> None:
         assert found(history, [f"{ALL} type k.u {fields}"]) == []
 
 
+@pytest.mark.parametrize(
+    ("shown", "sound"), [("f0:int f1:text", True), ("f0:text f1:text", False), ("g:int f1:text", True)]
+)
+def test_a_field_that_was_renamed_there_and_back_is_what_it_was(shown: str, sound: bool) -> None:
+    there = ["@7 p1 n2 invoke rename-field k.u f0>g", "@8 p1 n2 ok"]
+    back = [] if shown.startswith("g") else ["@9 p1 n2 invoke rename-field k.u g>f0", "@10 p1 n2 ok"]
+    assert (found([*KEYSPACE, *TYPE, *there, *back], [f"{ALL} type k.u {shown}"]) == []) is sound
+
+
 def function(body: str, **changes: object) -> str:
     value = {"arguments": [["s", "int"]], "returns": "int", "body": body, **changes}
     return orjson.dumps(value).decode()
