@@ -237,19 +237,21 @@ def _is_decided(case: _Case, address: str) -> bool:
 
 
 def _report_disagreement(
-    case: _Case, phase: str, address: str, told: Mapping[tuple[str, ...], Sequence[str]]
+    case: _Case, phase: str, address: str, accounts: Mapping[tuple[str, ...], Sequence[str]]
 ) -> Anomaly:
-    words = [f"{listing(nodes)} {'say' if len(nodes) > 1 else 'says'} {' '.join(said)}" for said, nodes in told.items()]
+    words = [
+        f"{listing(nodes)} {'say' if len(nodes) > 1 else 'says'} {' '.join(said)}" for said, nodes in accounts.items()
+    ]
     named = [node for node, known in case.addresses.items() if known == address]
     return anomaly(
         "ring-disagreement",
         objects=named or [address],
-        nodes=[node for nodes in told.values() for node in nodes],
+        nodes=[node for nodes in accounts.values() for node in nodes],
         ops=[operation.index for node in named for operation in case.of(node)],
         evidence={
             "phase": phase,
             "address": address,
-            "accounts": {" ".join(said): list(nodes) for said, nodes in told.items()},
+            "accounts": {" ".join(said): list(nodes) for said, nodes in accounts.items()},
         },
         explanation=Argument(
             label(operation.text() for node in named for operation in case.of(node)),

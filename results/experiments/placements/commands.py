@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
-from schemaquake.harness.placements.intersections import (
-    BARRIERS,
-    SCENARIOS,
-    Intersections,
-    Rule,
-    Scenario,
-    guarded,
-    interleavings,
-    intersect,
-)
-from schemaquake.harness.placements.walk import GRID, INVARIANTS, Cell, Locks, Rules, Walk, walk
+
+if TYPE_CHECKING:
+    from schemaquake.harness.placements.intersections import Rule
+    from schemaquake.harness.placements.walk import Locks
 
 __all__ = ["register"]
-
-_LAYOUTS = tuple(dict.fromkeys(cell.layout for cell in GRID))
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +36,10 @@ def _quorums(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
     """Intersect the read and write quorums of every pair of epochs while replicas change (CEP-21), with and without barriers."""
+    from rich.table import Table  # noqa: PLC0415 - other commands need not wait for it
+
+    from schemaquake.results.experiments.placements.rows import quorum_rows  # noqa: PLC0415 - nor for this
+
     configure_logging(verbose=False)
     rows = list(quorum_rows(_span(replicas), _rule(rule)))
     if as_json:
@@ -67,72 +59,13 @@ def _quorums(
     stderr().print(barriers)
 
 
-def quorum_rows(factors: Sequence[int], rule: Rule) -> Iterator[dict[str, Any]]:
-    """Yield a row for each scenario and replication factor."""
-    for scenario in SCENARIOS.values():
-        for factor in factors:
-            if factor >= scenario.least:
-                yield _scenario_row(scenario, factor, rule)
-    for factor in factors:
-        if factor >= 2:
-            yield _interleaved_row(factor, rule)
-
-
-def _scenario_row(scenario: Scenario, factor: int, rule: Rule) -> dict[str, Any]:
-    views = scenario.views(factor)
-    row = _row(scenario.name, scenario.about, factor, intersect(views, rule))
-    if scenario.name == "one":
-        row["a node down"] = intersect(views, rule, down=1).pairs
-        row["guarded"] = {
-            "cases": guarded(views, rule).cases,
-            "all barriers": guarded(views, rule).bad,
-            "none": guarded(views, rule, barriers=frozenset()).bad,
-            "one answer": guarded(views, rule, answers=1).bad,
-            "not before MID": guarded(views, rule, barriers=BARRIERS - {1}).bad,
-            "not before FINISH": guarded(views, rule, barriers=BARRIERS - {2}).bad,
-        }
-    elif scenario.name == "two in a row":
-        # Epoch 3 is the first FINISH: the second START that does not wait for it has no barrier there.
-        barriers = frozenset({1, 2, 4, 5})
-        row["guarded"] = {
-            "cases": guarded(views, rule).cases,
-            "all barriers": guarded(views, rule, barriers=barriers | {3}).bad,
-            "START does not wait": guarded(views, rule, barriers=barriers).bad,
-        }
-    return row
-
-
-def _interleaved_row(factor: int, rule: Rule) -> dict[str, Any]:
-    """Intersect the epochs of two changes of one range at once, over all twenty orders of their steps: what the locks prevent."""
-    nodes = (1 << factor) - 1
-    found = [intersect(views, rule) for views in interleavings((1, 1 << factor), (2, 2 << factor), nodes)]
-    worst = max(found, key=lambda each: each.violations)
-    row = _row("two at once", "two changes of a range without locks: the worst of twenty orders", factor, worst)
-    row["orders"] = len(found)
-    row["orders with violations"] = sum(each.violations > 0 for each in found)
-    return row
-
-
-def _row(name: str, about: str, factor: int, found: Intersections) -> dict[str, Any]:
-    return {
-        "scenario": name,
-        "about": about,
-        "replicas": factor,
-        "pairs": found.pairs,
-        "violations": found.violations,
-        "cells": {f"R{i}W{j}": list(counts) for (i, j), counts in found.cells.items()},
-        "worst": str(found.worst),
-        "guarded": None,
-    }
-
-
 # ── placements ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _placements(
     *,
     seeds: Annotated[str, typer.Option(help="seeds of every cell, as FROM:TO (TO not included) or one")] = "0",
-    layout: Annotated[list[str] | None, typer.Option(help=f"of {', '.join(_LAYOUTS)}; default: all")] = None,
+    layout: Annotated[list[str] | None, typer.Option(help="a layout of the grid; default: all")] = None,
     joins: Annotated[int, typer.Option(help="joins of each history")] = 50,
     locks: Annotated[
         str,
@@ -141,18 +74,24 @@ def _placements(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
     """Let nodes join, leave, move and be replaced on rings of the placement model, and judge every step (CEP-21)."""
+    from rich.table import Table  # noqa: PLC0415 - other commands need not wait for it
+
+    from schemaquake.harness.placements.walk import GRID, INVARIANTS, Rules, walk  # noqa: PLC0415 - nor for this
+    from schemaquake.results.experiments.placements.rows import cell_rows  # noqa: PLC0415
+
     configure_logging(verbose=False)
-    cells = [cell for cell in GRID if cell.layout in (layout or _LAYOUTS)]
+    layouts = tuple(dict.fromkeys(cell.layout for cell in GRID))
+    cells = [cell for cell in GRID if cell.layout in (layout or layouts)]
     if not cells:
-        raise PlanError(f"--layout is one of {', '.join(_LAYOUTS)}, not {', '.join(layout or ())}")
+        raise PlanError(f"--layout is one of {', '.join(layouts)}, not {', '.join(layout or ())}")
     began = time.perf_counter()
     rules = Rules(locks=_locks(locks))
     walks = [walk(cell, seed, joins=joins, rules=rules) for cell in cells for seed in _span(seeds, last=False)]
     seconds = time.perf_counter() - began
     if as_json:
-        print_json({"seconds": round(seconds, 3), "invariants": dict(INVARIANTS), "cells": _cells(walks)})
+        print_json({"seconds": round(seconds, 3), "invariants": dict(INVARIANTS), "cells": cell_rows(walks)})
     table = Table("layout", "RF", "at once", "histories", "steps", "refused", "cancelled", "broken")
-    for row in _cells(walks):
+    for row in cell_rows(walks):
         table.add_row(
             row["layout"], row["replicas"], *(f"{row[name]:,}" for name in ("concurrency", "histories", "steps")),
             *(f"{row[name]:,}" for name in ("refused", "cancelled")),
@@ -162,33 +101,6 @@ def _placements(
     steps = sum(each.operations for each in walks)
     stderr().print(f"{steps:,} steps in {seconds:.1f} s: {steps / max(seconds, 1e-9):,.0f} a second")
     raise typer.Exit(ExitCode.INVALID if any(each.broken for each in walks) else ExitCode.VALID)
-
-
-def _cells(walks: Sequence[Walk]) -> list[dict[str, Any]]:
-    by_cell: dict[Cell, list[Walk]] = {}
-    for each in walks:
-        by_cell.setdefault(each.cell, []).append(each)
-    rows = []
-    for cell, mine in by_cell.items():
-        steps = sum((each.steps for each in mine), Counter[str]())
-        rows.append(
-            {
-                "layout": cell.layout,
-                "replicas": f"{cell.factor.total}/{cell.factor.transient}" if cell.factor.transient else str(cell.factor.total),
-                "concurrency": cell.concurrency,
-                "histories": len(mine),
-                "steps": sum(each.operations for each in mine),
-                "refused": steps["refused"],
-                "cancelled": steps["cancel"],
-                "by step": dict(sorted(steps.items())),
-                "broken": [
-                    {"seed": each.seed, "invariant": one.invariant, "step": one.step, "end": one.end, "text": one.text}
-                    for each in mine
-                    for one in each.broken
-                ],
-            }
-        )  # fmt: skip
-    return rows
 
 
 # ── options ──────────────────────────────────────────────────────────────────────────────────────────────────────────
