@@ -54,7 +54,7 @@ def account_of(system: System) -> Account:
     """Return the account that a system's clients read."""
     if system.cql is not None:
         return _ByCql(system.cql)
-    return _ByThrift(system.authority, names_keys="collections" not in system.features and system.era != "migrations")
+    return _ByThrift(system.authority, names_keys="collections" not in system.features and not system.applies_in_order)
 
 
 def _live(schema: Schema) -> Iterator[Shown]:

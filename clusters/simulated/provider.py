@@ -38,12 +38,12 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 
 _MODELS: Final[Mapping[str, _Build]] = {
-    "group0": lambda ring, flaws, _blueprint: Group0(ring, flaws),
-    "merged-rows": lambda ring, flaws, blueprint: MergedRows(
+    "raft-group": lambda ring, flaws, _blueprint: Group0(ring, flaws),
+    "merged-schema-rows": lambda ring, flaws, blueprint: MergedRows(
         ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s
     ),
     "metadata-log": lambda ring, flaws, _blueprint: MetadataLog(ring, flaws),
-    "migrations": lambda ring, flaws, _blueprint: Migrations(ring, flaws),
+    "ordered-migrations": lambda ring, flaws, _blueprint: Migrations(ring, flaws),
     "rows": lambda ring, flaws, blueprint: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
 """Models by the name that a blueprint gives."""
