@@ -149,7 +149,8 @@ class TableCertainty:
             return list(probe.argument["row"])
         return [*(probe.argument["columns"] or ()), *(probe.argument.get("where") or {})]
 
-    def _certainly_has(self, column: str) -> bool:
+    def _certainly_has(self, column: str, *, when: PairedOperation | None = None) -> bool:
+        """Check that the table has the column, or had it when the operation began."""
         removals = self._list_column_removals(column)
         makers = [create for create in self.creates if column in _map_declared_columns(create)]
         makers += [
@@ -161,7 +162,11 @@ class TableCertainty:
             and self.creates
             and not any(can_follow(removal, change) for removal in self._removals)
         ]
-        return any(not any(can_follow(removal, maker) for removal in removals) for maker in makers)
+        return any(
+            (when is None or maker.entirely_before(when))
+            and not any(can_follow(removal, maker) for removal in removals)
+            for maker in makers
+        )
 
     def certainly_fits(self, probe: PairedOperation) -> bool:
         """Check that the statement fits a certain CREATE: it names the key, and only columns of the table.
@@ -169,7 +174,7 @@ class TableCertainty:
         A read may name no key at all, to have all rows.
         """
         columns = frozenset(self._list_columns(probe))
-        if not all(self._certainly_has(column) and self._has_one_type(column) for column in columns):
+        if not all(self._certainly_has(column, when=probe) and self._has_one_type(column) for column in columns):
             return False
         asked = frozenset(probe.argument.get("where") or {}) if probe.f == "read-rows" else columns
         if probe.f == "read-rows" and not asked:

@@ -8,11 +8,12 @@ from typing import Final
 from schemaquake.results.findings.tracking import TrackedFinding, track_findings
 from schemaquake.results.matrix.cells import any_cell, cell_of, rows_of
 from schemaquake.results.matrix.facts import RunFacts
-from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, is_racing
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, is_racing
 from schemaquake.results.matrix.schedule import CellKey, Schedule
 from schemaquake.results.matrix.tally import Matrix, Row
 from schemaquake.results.matrix.without_race import anomalies_of, known_without_race, noisy
 from schemaquake.results.summary.cell import Cell
+from schemaquake.results.summary.run_summary import CONTROL
 from schemaquake.results.wording import counted, joined, system_name
 
 __all__ = ["matrix_of"]

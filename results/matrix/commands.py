@@ -104,7 +104,8 @@ def _matrix(
 ) -> None:
     """Run every combination of systems, workloads, nemeses and modes until each rate is known, and draw one page."""
     configure_logging(verbose=verbose)
-    from schemaquake.results.matrix.matrix_plan import CONTROL, expanded, preset  # noqa: PLC0415 - all other commands would wait
+    from schemaquake.results.matrix.matrix_plan import expanded, preset  # noqa: PLC0415 - all other commands would wait
+    from schemaquake.results.summary.run_summary import CONTROL  # noqa: PLC0415
 
     chosen: Preset | None = "quick" if quick else "full" if full or (not system and resume is None) else None
     if quick and full:
@@ -261,7 +262,8 @@ def interruptible() -> Iterator[None]:
 def _conditions(modes: Sequence[str] | None, nemeses: Sequence[str] | None) -> tuple[Condition, ...] | None:
     if not modes and not nemeses:
         return None
-    from schemaquake.results.matrix.matrix_plan import CONTROL, Condition  # noqa: PLC0415 - as above
+    from schemaquake.results.matrix.matrix_plan import Condition  # noqa: PLC0415 - as above
+    from schemaquake.results.summary.run_summary import CONTROL  # noqa: PLC0415
 
     raced = [mode for mode in modes or ["barrier"] if mode != CONTROL] or ["barrier"]
     return tuple(

@@ -22,15 +22,13 @@ from schemaquake.harness.registry import load, names
 from schemaquake.results.runs.option_lists import with_shorthands
 from schemaquake.results.store.progress import plan_values
 from schemaquake.results.summary.cell import condition_name
+from schemaquake.results.summary.run_summary import CONTROL
 from schemaquake.workloads.races.engine import RacingWorkload
 from schemaquake.workloads.races.options import Mode, racing_options
 
-__all__ = ["CONTROL", "Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
+__all__ = ["Condition", "MatrixPlan", "Preset", "Unit", "document", "preset"]
 
 Preset: TypeAlias = Literal["full", "quick"]
-
-CONTROL: Final = "single"
-"""Mode of the controls: the same statements one after another through one coordinator."""
 
 SHARED: Final = "racing-ddl"
 """Workload in which several kinds of race take turns on one cluster."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from schemaquake.results.matrix.eras import Versions
 from schemaquake.results.matrix.tally import Matrix
 from schemaquake.results.summary.cell import Cell
+from schemaquake.results.summary.run_summary import CONTROL
 from schemaquake.results.wording import system_name
 
 __all__ = [
@@ -39,9 +40,6 @@ ANY_ANOMALY: Final = "*"
 """Placeholder for all types: any anomaly contradicts the promise."""
 
 _UNDECIDED: Final = frozenset({"unknown", "not run"})
-
-CONTROL: Final = "single"
-"""Mode of the controls: they count only for promises that name this mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,9 @@ from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.registry import load
 from schemaquake.results.matrix.cells import any_cell, cell_of, own_races
 from schemaquake.results.matrix.facts import RunFacts, refused
-from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan, Unit, is_racing
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan, Unit, is_racing
 from schemaquake.results.summary.cell import Cell, wilson
+from schemaquake.results.summary.run_summary import CONTROL
 
 __all__ = ["CellKey", "Demand", "Schedule"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def track_runs(paths: Iterable[Path], curation: Curation = NOTHING_CURATED) -> T
     judged, unread = [], []
     for folder in _folders(paths):
         try:
-            judged.append(read_summary(Store(folder)).judged())
+            judged.append(replace(read_summary(Store(folder)).judged(), run=folder.name))
         except HistoryError as error:
             unread.append((folder.name, str(error)))
     if not judged and not unread:

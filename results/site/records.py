@@ -24,8 +24,6 @@ __all__ = ["RecordReader", "RunRow", "SiteRecord", "file_name", "record_of", "sy
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*")
 _NAME_MOST: Final = 120
 _SLIM: Final[Mapping[str, Any]] = {"anomalies": [], "races": [], "nodes": [], "follows_from": []}
-CONTROL: Final = "single"
-"""The mode in which statements are run one after another: its races are controls, not tries."""
 
 
 def file_name(text: str) -> str:
@@ -95,8 +93,6 @@ def _slim(symptoms: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def record_of(summary: RunSummary, *, has_report: bool) -> SiteRecord:
     """Make the record of a run."""
     judged = summary.judged()
-    if summary.mode == CONTROL:
-        judged = _without_tries(judged)
     row = RunRow(
         run=summary.run,
         page=file_name(summary.run),
@@ -118,20 +114,6 @@ def record_of(summary: RunSummary, *, has_report: bool) -> SiteRecord:
         report=has_report,
     )
     return SiteRecord(row, judged)
-
-
-def _without_tries(judged: JudgedRun) -> JudgedRun:
-    """Return a control without its races: statements one after another are no try of a race that held."""
-    return JudgedRun(
-        system=judged.system,
-        run=judged.run,
-        valid=False,
-        workloads=judged.workloads,
-        nemeses=judged.nemeses,
-        findings=judged.findings,
-        races=(),
-        started=judged.started,
-    )
 
 
 class RecordReader:

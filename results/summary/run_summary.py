@@ -17,6 +17,7 @@ from schemaquake.results.findings.finding import Finding
 from schemaquake.results.findings.tracking import JudgedRace, JudgedRun
 
 __all__ = [
+    "CONTROL",
     "SUMMARY_SCHEMA",
     "CheckerSummary",
     "FoundAnomaly",
@@ -25,6 +26,9 @@ __all__ = [
     "RaceSummary",
     "RunSummary",
 ]
+
+CONTROL: Final = "single"
+"""The mode of controls: the same statements one after another through one coordinator, which cannot race."""
 
 SUMMARY_SCHEMA: Final = 2
 """Version of the format. A reader rebuilds a summary of another version from the verdict."""
@@ -149,16 +153,19 @@ class RunSummary:
         return tuple(_kind(name, [race for race in self.races if race.workload == name]) for name in names)
 
     def judged(self) -> JudgedRun:
-        """Return what tracking a finding over several runs needs of this one."""
+        """Return what tracking a finding over several runs needs of this one; a control is no try of anything."""
+        is_control = self.mode == CONTROL
         return JudgedRun(
             system=self.system,
             run=self.run,
-            valid=self.valid is True,
+            valid=self.valid is True and not is_control,
             workloads=self.workloads,
             nemeses=self.nemeses,
             findings=self.findings,
             races=tuple(
-                JudgedRace(race.statements, broken=bool(race.anomalies), decided=race.decided) for race in self.races
+                JudgedRace(race.statements, broken=bool(race.anomalies), decided=race.decided)
+                for race in self.races
+                if not is_control
             ),
             started=self.started,
         )

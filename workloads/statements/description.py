@@ -46,6 +46,7 @@ __all__ = [
     "INT",
     "LEFT_OUT",
     "SCHEMA",
+    "STATIC",
     "VALUE",
     "Kind",
     "Names",

@@ -18,7 +18,7 @@ from itertools import combinations_with_replacement, product
 from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.model.steps import Invoke
-from schemaquake.workloads.statements.description import DATA, SCHEMA, Kind, Names, Slot, Statement, create
+from schemaquake.workloads.statements.description import DATA, SCHEMA, STATIC, Kind, Names, Slot, Statement, create
 
 __all__ = ["Meeting", "Relation", "meetings"]
 
@@ -247,6 +247,27 @@ def _groups(sides: tuple[Statement, Statement], joined: Sequence[tuple[Node, Nod
     return list(groups.values())
 
 
+def _takes_a_static_column(
+    view: _Group, groups: Sequence[_Group], by_node: Mapping[Node, _Group], exists: Mapping[int, bool]
+) -> bool:
+    """Tell if the view has, or names, a static column of its table: views take all columns, and refuse static ones."""
+    sides = {side for side, _ in view.nodes}
+    bases = {
+        id(by_node[side, name]) for (side, _), slot in zip(view.nodes, view.slots, strict=True) for name in slot.inside
+    }
+    for column in groups:
+        is_static = any(slot.shape == STATIC for slot in column.slots)
+        places = zip(column.nodes, column.slots, strict=True)
+        if is_static and bases & {id(by_node[side, name]) for (side, _), slot in places for name in slot.inside}:
+            if exists[id(view)] and exists[id(column)]:
+                return True
+            if sides & {
+                side for (side, _), slot in zip(column.nodes, column.slots, strict=True) if slot.role == "names"
+            }:
+                return True
+    return False
+
+
 def _clashes(group: _Group) -> bool:
     """Tell if the slots ask for two shapes of one object that exists, or for one object that a side fills twice."""
     shapes = {slot.shape for slot in group.slots if slot.role != "makes"}
@@ -296,6 +317,8 @@ def _placed(
             )
         )
     if any(_is_kept_by(each, objects) for each in objects if each.removed):
+        return None
+    if any(_takes_a_static_column(view, groups, by_node, exists) for view in groups if view.slots[0].kind == "view"):
         return None
     if namesakes is not None and not _may_share_a_name([by_node[node] for node in namesakes], exists):
         return None

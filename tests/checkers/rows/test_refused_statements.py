@@ -96,3 +96,14 @@ def test_a_failure_under_a_fault_is_explained() -> None:
     assert doubtful(fault, asked(INSERT, FAILED)) == []
     ended = [*fault, '@16000 -- info fault-ends {"id": 1, "nemesis": "partition"}']
     assert doubtful(ended, asked(INSERT, FAILED)) == [("k.t",)]
+
+
+@pytest.mark.parametrize(("added", "doubts"), [(19_000, [("k.t",)]), (19_995, []), (20_005, [])])
+def test_a_column_that_is_just_being_added_may_be_unknown(added: int, doubts: list[tuple[str, ...]]) -> None:
+    """The statement is sent at 20,000; the column is there before only where its change had ended by then."""
+    add = [f"@{added} p3 n3 invoke add-column k.t w:int", f"@{added + 10} p3 n3 ok"]
+    assert doubtful(sorted([*add, *asked(INSERT.replace('"v": 2', '"w": 2'))], key=_time)) == doubts
+
+
+def _time(line: str) -> int:
+    return int(line[1:].split(maxsplit=1)[0])

@@ -128,7 +128,8 @@ def phase(name: str, state: str) -> str:
     ],
 )
 def test_a_phase_whose_steps_were_not_all_taken_is_a_doubt(notes: Sequence[str], kinds: Sequence[str]) -> None:
-    judgement = verdict([*BOOTED, *ACKED, *notes], READ)
+    made = ["p1 n1 invoke create-keyspace k", "p1 n1 ok create-keyspace"]
+    judgement = verdict([*BOOTED, *made, *ACKED, *notes], READ)
     assert [doubt.kind for doubt in judgement.doubts] == kinds
     assert judgement.valid == ("unknown" if kinds else True)
 

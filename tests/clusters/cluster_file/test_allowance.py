@@ -13,7 +13,7 @@ from schemaquake.clusters.cluster_file.allowance import asked, check_plan
 from schemaquake.clusters.cluster_file.model import ClusterFile
 from schemaquake.harness.errors import ExitCode, FaultNotAllowed, PlanError
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Fault
+from schemaquake.harness.model.protocols import Fault, TopologyNemesis
 from schemaquake.harness.model.traits import nemesis_traits
 from schemaquake.harness.registry import load_all
 
@@ -21,7 +21,8 @@ PLAN = Plan(system="cassandra:5.0.9", workloads=("register",), cluster="ssh", re
 FILE = ClusterFile.model_validate(
     {"provider": "ssh", "nodes": tuple({"address": f"10.0.0.{number}"} for number in (1, 2, 3))}
 )
-WORDS = {name: nemesis_traits(nemesis).allowed_by for name, nemesis in load_all("nemeses").items()}
+NEMESES = load_all("nemeses")
+WORDS = {name: word for name, nemesis in NEMESES.items() if (word := nemesis_traits(nemesis).allowed_by) is not None}
 EVERYTHING = ("partition", "packets", "kill", "stop", "pause", "restart", "clock", "errors")
 
 
@@ -36,8 +37,15 @@ def refusals(plan, file, error=FaultNotAllowed):
     return str(refused.value).splitlines()
 
 
-def test_every_nemesis_of_ours_declares_a_word_of_the_file():
+def test_every_fault_of_ours_declares_a_word_of_the_file():
     assert set(WORDS.values()) == {*EVERYTHING}
+    assert {name for name, nemesis in NEMESES.items() if not isinstance(nemesis, TopologyNemesis)} == set(WORDS)
+
+
+@pytest.mark.parametrize("nemesis", sorted(NEMESES.keys() - WORDS.keys()))
+def test_a_deployed_cluster_keeps_its_members(nemesis):
+    (said,) = refusals(replace(PLAN, nemeses=(nemesis,)), allowing(*EVERYTHING, max_fault_seconds=3600))
+    assert said.startswith(f'nemesis "{nemesis}" declares no word of allow')
 
 
 def test_a_run_without_faults_needs_no_word():

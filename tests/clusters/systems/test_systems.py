@@ -15,7 +15,8 @@ from schemaquake.harness.errors import PlanError
 
 SCYLLADB = ("5.2", "5.4", "6.0", "6.1", "6.2", "2025.1")
 ALL = [*(f"cassandra:{version}" for version in KNOWN_VERSIONS), *(f"scylladb:{version}" for version in SCYLLADB)]
-ALL += [f"simulated:cassandra-{version}" for version in ("5.0", "6.0", "6.0-alpha2")]
+SIMULATED = ("0.7", "1.0", "1.1", "1.2", "2.2", "3.11", "5.0", "6.0", "6.0-alpha2")
+ALL += [*(f"simulated:cassandra-{version}" for version in SIMULATED), "simulated:scylladb-6.2"]
 
 
 def copied(something):

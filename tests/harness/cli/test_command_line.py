@@ -129,7 +129,7 @@ def test_a_stranger_s_commands_stand_beside_our_own(schemaquake, tmp_path):
         "def greet(name: str):\n    print('hello', name)\n"
         "def part():\n    print('farewell')\n"
     )
-    distribution(tmp_path, {"commands": {"strange": "strange_commands:register"}})
+    distribution(tmp_path, {"commands": {"zebra": "strange_commands:register"}})
     with on_path(tmp_path):
         assert commands_of(schemaquake("--help")[1]) == [*COMMANDS, "greet", "part"]
         assert schemaquake("greet", "Ada") == (0, "hello Ada\n", "")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import ANY
 
 import orjson
 import pytest
@@ -382,6 +383,7 @@ def test_sigterm_heals_tears_down_and_leaves_a_whole_history(folder, history):
         "error": "interrupted; every fault was healed and every node ended",
         "exit_code": 255,
         "interrupted": True,
+        "crc": ANY,
     }
     assert calls(folder)[-2:] == ["tremor ends on n1", "cluster stop"]
     assert open_faults(folder) == []

@@ -69,7 +69,7 @@ def test_both_engines_make_the_same_tables(tmp_path):
         assert sorted(path.stem for path in store.path("analysis").iterdir()) == sorted(TABLES)
     for name in TABLES:
         assert tables["spark"][name].equals(tables["local"][name]), name
-        assert len(tables["local"][name])
+        assert len(tables["local"][name]) or name == "meetings"  # only churn notes them
 
 
 def test_a_checker_that_does_not_end_is_ended_there_too():

@@ -33,7 +33,8 @@ def history():
     for number, (f, key, words) in enumerate(CHANGES):
         lines += [f"@{100 + 20 * number} p{number} n{1 + number % 3} invoke {f} {key} {words}".rstrip(),
                   f"@{110 + 20 * number} p{number} n{1 + number % 3} ok"]  # fmt: skip
-    lines += ['@500 -- info settle {"phase": "settled", "agreed": true, "seconds": 0.1}',
+    versions = '{"n1": "v", "n2": "v", "n3": "v"}'
+    lines += [f'@500 -- info settle {{"phase": "settled", "agreed": true, "seconds": 0.1, "versions": {versions}}}',
               '@600 -- info phase {"phase": "final-settled", "state": "begins"}',
               '@800 -- info phase {"phase": "final-settled", "state": "ends"}']  # fmt: skip
     return events(*lines)

@@ -10,8 +10,9 @@ from virtual_executor import FEATURES, VirtualExecutor, clean, crashed, shows
 
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.results.matrix.conducting import conduct
-from schemaquake.results.matrix.matrix_plan import CONTROL, Condition, MatrixPlan
+from schemaquake.results.matrix.matrix_plan import Condition, MatrixPlan
 from schemaquake.results.matrix.schedule import CellKey, Schedule
+from schemaquake.results.summary.run_summary import CONTROL
 from schemaquake.workloads.races.options import racing_options
 
 OLD, MIDDLE, NEW, CLEAN = "cassandra:1.0.12", "cassandra:1.2.19", "cassandra:5.0.9", "cassandra:6.0-alpha2"
