@@ -113,7 +113,10 @@ class ChildProcess:
     def state(self) -> State:
         """Read the child's state, and reap it if it has ended."""
         pid = self.pid()
-        return "stopped" if pid is None else _state_of(pid)
+        state = "stopped" if pid is None else _state_of(pid)
+        if state == "stopped" and self._child is not None:
+            self._child.wait(_END_LIMIT_S)  # it may have ended between the two looks
+        return state
 
     def exit_code(self) -> int | None:
         """Return the exit code of a child that has ended; minus the signal's number if one ended it."""

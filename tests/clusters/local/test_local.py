@@ -494,3 +494,16 @@ def test_too_little_memory_is_told_before_anything_is_fetched(tmp_path, monkeypa
     monkeypatch.setattr(local_provider, "find_java", fetched)
     with pytest.raises(EnvironmentLacks, match="these nodes need about 200000 MB"):
         LocalProvider().prepare(Plan(system="cassandra:5.0.9", workloads=("w",), nodes=250), tmp_path)
+
+
+def test_a_server_that_ends_between_two_looks_is_reaped(cluster_of, monkeypatch):
+    (node,) = cluster_of("exit 0").nodes
+    node.start()
+    child = node.process._child
+    poll = child.poll
+    state = Path(f"/proc/{child.pid}/stat")
+    until(lambda: state.read_text().rpartition(")")[2].split()[0] == "Z", deadline_s=20, what="its end")
+    monkeypatch.setattr(child, "poll", lambda: None)  # the look before it ended
+    assert node.state() == "stopped"
+    monkeypatch.setattr(child, "poll", poll)
+    assert child.returncode == 0
