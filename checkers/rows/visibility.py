@@ -14,7 +14,7 @@ CASSANDRA-15899; ScyllaDB, Making Schema Changes Safe with Raft ("you may not se
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, find_missing_column, shorten_error
 from schemaquake.checkers.rows.refused_statements import find_refused_statements
-from schemaquake.harness.model.records import Records, plain
+from schemaquake.harness.model.records import Records, keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["Visibility"]
@@ -100,16 +100,21 @@ class Visibility:
         tally = Tally(self.name)
         for subject, answers in sorted(found.items()):
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
-        tally.doubt(*find_refused_statements(evidence, refused))
+        doubts = tuple(find_refused_statements(evidence, refused))
+        tally.doubt(*doubts)
         longest = {
             node: round(max(one.lasted for one in answers if one.operation.node == node) / _S, 3)
             for answers in [[one for several in found.values() for one in several]]
             for node in sorted({one.operation.node or "" for one in answers})
         }
-        return tally.verdict(
+        verdict = tally.verdict(
             events=asked,
             unknown_to_a_coordinator=sum(map(len, found.values())),
             longest_unknown_s=Stat(longest, "s", "max"),
+        )
+        # Each doubt is about one table, and leaves the races of other keyspaces decided.
+        return replace(
+            verdict, undecided=tuple(sorted({str(keyspace_of(name)) for one in doubts for name in one.objects}))
         )
 
 

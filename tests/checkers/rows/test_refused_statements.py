@@ -107,3 +107,9 @@ def test_a_column_that_is_just_being_added_may_be_unknown(added: int, doubts: li
 
 def _time(line: str) -> int:
     return int(line[1:].split(maxsplit=1)[0])
+
+
+def test_a_doubt_leaves_other_keyspaces_decided() -> None:
+    verdict = Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT)]), limit_s=5)
+    assert (verdict.valid, verdict.undecided) == ("unknown", ("k",))
+    assert Visibility().check(judged([*KEYSPACE, *CREATED, *asked(INSERT, "ok")]), limit_s=5).undecided == ()
