@@ -77,7 +77,7 @@ def _each(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _anywhere(plan: GridPlan) -> str:
-    """Return the command without the folder in which somebody kept the runs."""
+    """Return the command without the folder in which the runs were kept."""
     words = plan.command.split()
     if "--runs" in words:
         place = words.index("--runs")

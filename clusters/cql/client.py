@@ -365,7 +365,7 @@ class _Door:
         self._opened_s = time.monotonic()
 
     def until_open(self, attempt: Callable[[], T | None]) -> T:
-        """Attempt until it succeeds. Raises TimeoutError once nobody of this process came in for 20 s."""
+        """Repeat the attempt until it succeeds. Raises TimeoutError once no session of this process was opened for 20 s."""
         began_s = time.monotonic()
         while True:
             left_s = max(began_s, self._opened_s) + _SECONDS_TO_CONNECT - time.monotonic()

@@ -79,7 +79,7 @@ def join_again(cluster: Cluster, name: str, *, replacing: str | None = None, lim
 
 
 def leave_half_joined(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:
-    """End the node that joins for good, and have the others forget it where they have to be told."""
+    """Kill the node that joins, and remove it from the other nodes where they do not forget it by themselves."""
     named(cluster, [name])[0].kill()
     change = changing(cluster)
     if change.cannot("abort-join") is None:

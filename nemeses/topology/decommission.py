@@ -10,14 +10,14 @@ from typing import Final
 from schemaquake.harness.model.membership import MemberState
 from schemaquake.harness.model.operation import Completion
 from schemaquake.harness.model.protocols import Cluster, Context, Fault
-from schemaquake.harness.model.topology import Attempt
+from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, try_out
 from schemaquake.nemeses.topology.planning import draw_recovery, leaver, planned
 
-__all__ = ["Decommission", "start_again"]
+__all__ = ["Decommission", "abort_or_restart", "start_again"]
 
 _WAYS: Final = ("retry", "abort")
 
@@ -65,11 +65,17 @@ class Decommission:
             return change.ask("decommission", on=name, limit_s=limit_s)
 
         def stay() -> Attempt:
-            if change.cannot("abort-leave") is None:
-                return change.ask("abort-leave", on=name, limit_s=limit_s)
-            return start_again(cluster, name, limit_s=limit_s)
+            return abort_or_restart(cluster, "abort-leave", name, limit_s=limit_s)
 
         return try_out(operation, leave, Recovery(retry=leave, abort=stay))
+
+
+def abort_or_restart(cluster: Cluster, verb: TopologyVerb, name: str, *, limit_s: float) -> Attempt:
+    """Abort what the node began by this verb; restart the node where its system has no such command."""
+    change = changing(cluster)
+    if change.cannot(verb) is None:
+        return change.ask(verb, on=name, limit_s=limit_s)
+    return start_again(cluster, name, limit_s=limit_s)
 
 
 def start_again(cluster: Cluster, name: str, *, limit_s: float) -> Attempt:

@@ -15,7 +15,7 @@ from schemaquake.harness.model.topology import Attempt
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
 from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, try_out
-from schemaquake.nemeses.topology.decommission import start_again
+from schemaquake.nemeses.topology.decommission import abort_or_restart
 from schemaquake.nemeses.topology.planning import ANY, draw_recovery, leaver, planned
 
 __all__ = ["Move"]
@@ -72,8 +72,6 @@ class Move:
             return change.ask("move", on=name, argument=token, limit_s=limit_s)
 
         def stay() -> Attempt:
-            if change.cannot("abort-move") is None:
-                return change.ask("abort-move", on=name, limit_s=limit_s)
-            return start_again(cluster, name, limit_s=limit_s)
+            return abort_or_restart(cluster, "abort-move", name, limit_s=limit_s)
 
         return try_out(operation, move, Recovery(retry=move, abort=stay), more={"token": token})

@@ -205,7 +205,7 @@ class Group0:
         raise ServerSaid("ServerError", "raft operation [add_entry] timed out, there is no raft quorum")
 
     def _propose(self, node: Node, command: Any) -> Steps:
-        """Have the leader append a command; returns its (term, index), None if nobody has said so."""
+        """Ask the leader to append a command; returns its (term, index), None if no leader has answered."""
         leader = _role(node).leader
         if leader == node.name:
             return (yield from self._raft.propose(node, command))

@@ -404,7 +404,7 @@ class Raft:
             self._count_votes(node, role)
 
     def _adopt(self, node: Node, role: Role, term: int) -> None:
-        """Take a later term over, and follow nobody yet."""
+        """Adopt a later term, without a leader yet."""
         role.term, role.vote = term, ""
         if "vote-not-kept" not in self.flaws:
             role.log.term, role.log.vote = term, ""

@@ -43,7 +43,7 @@ class _Wait:
         return False
 
     def end(self) -> None:
-        """Resume the process in an event of its own, so that whoever notifies is not interrupted."""
+        """Resume the process in an event of its own, so that the one that notifies is not interrupted."""
         process, self._process = self._process, None
         self._waits.pop(self, None)
         if self._limit is not None:
