@@ -2,10 +2,15 @@
 
 A simulated cluster of three nodes carries out the workload `quorum` (reads and writes at QUORUM, replication factor 3), with
 journals, observer and final readings, as in any run; one process, one core. A small run has about 100 operations.
+
+`python -m benchmarks.simulation --spark` measures a swarm on one and on two Spark workers, by the wall clock: on a machine that does
+nothing else.
 """
 
 from __future__ import annotations
 
+import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,11 +22,14 @@ from benchmarks.figures import Figure, machine, print_table
 from schemaquake.harness.history.journal import EVENT_JOURNALS
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.run.conductor import Conductor
+from schemaquake.results.engines.engine import choose
 from schemaquake.results.swarm.one_seed import row_of
+from schemaquake.results.swarm.sweep import Order, Swarm
 
 GOAL_OPERATIONS = 25_000
 """A second and core: 50,000 on two."""
 SMALL_RUNS = 40
+SWARM = Order(first=0, last=200, systems=("simulated:cassandra-5.0", "simulated:cassandra-6.0"))
 
 
 def plan(system: str, *, rate: float, seconds: float, seed: int) -> Plan:
@@ -82,10 +90,37 @@ def figures() -> Iterator[Figure]:
             "≥ 1,000",
         )
 
+        yield Figure(
+            "simulation",
+            "the most memory of this process, after all of that",
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "MiB",
+            "≤ 200 a run",
+        )
+
+
+def swarm_figures() -> Iterator[Figure]:
+    """Measure a sweep on one Spark worker, then on two, each after a few seeds that load what the workers need."""
+    seconds = {}
+    for workers in (1, 2):
+        with (
+            tempfile.TemporaryDirectory(prefix="schemaquake-") as name,
+            choose("spark", events=0, master=f"local[{workers}]") as engine,
+        ):
+            for _ in Swarm.begin(Path(name) / "warm", Order(first=0, last=20, systems=SWARM.systems)).run(engine):
+                pass
+            began = time.perf_counter()
+            for _ in Swarm.begin(Path(name) / "measured", SWARM).run(engine):
+                pass
+            seconds[workers] = time.perf_counter() - began
+        count = SWARM.last - SWARM.first
+        yield Figure("swarm", f"seeds judged on {workers} Spark workers", 60 * count / seconds[workers], "seeds/minute")
+    yield Figure("swarm", "two workers against one", seconds[1] / seconds[2], "times", "≥ 1.7")
+
 
 def main() -> None:
     facts = machine()
-    print_table(figures(), facts)
+    print_table(swarm_figures() if "--spark" in sys.argv[1:] else figures(), facts)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,19 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.authority import Judged, StaleObject, judge_by_authority
 from schemaquake.checkers.evidence.node_schemas import FinalReadings, Sighting, read_final_schemas, read_sightings
 from schemaquake.checkers.evidence.notes import Notes
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.operations import PairedOperation, operations, select_functions, values_of
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges
+from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records, plain
 
 __all__ = ["Evidence"]
 
 T = TypeVar("T")
+
+_KEPT_MOST: Final = 1 << 15
+"""Events of a history whose operations are all kept as values, some 1 KB each, for every checker that asks for some of them."""
 
 
 class Evidence:
@@ -66,7 +71,7 @@ class Evidence:
     @cached_property
     def changes(self) -> SchemaChanges:
         """The schema changes. Raises HistoryError."""
-        return SchemaChanges(self.history)
+        return SchemaChanges(self.operations(SchemaChanges.functions))
 
     @cached_property
     def shown(self) -> FinalReadings:
@@ -95,7 +100,8 @@ class Evidence:
         client that read, noted its begin: changes under way at that moment may not yet be in it.
         """
         begins: dict[tuple[str, str], int] = {}
-        for row in self.observations.group_by(["phase", "node"]).aggregate([("time", "min")]).to_pylist():
+        readings = self.observations.group_by(["phase", "node"], use_threads=False)
+        for row in readings.aggregate([("time", "min")]).to_pylist():
             phase = self.notes.began(f"final-{row['phase']}")
             begins[row["phase"], row["node"]] = min(row["time_min"], row["time_min"] if phase is None else phase)
         for operation in self.operations(["read-schema"]):
@@ -124,10 +130,37 @@ class Evidence:
     def operations(self, functions: Collection[str]) -> tuple[PairedOperation, ...]:
         """Pair the operations whose `f` is among these, in order of invocation.
 
-        They are not kept: of reads and writes there may be millions. Raises HistoryError.
+        Those of a long history are not kept: of reads and writes there may be millions. Raises HistoryError.
         """
-        names = plain(self.history.select(["f"]))["f"]
-        return tuple(operations(self.history.filter(pc.is_in(names, value_set=pa.array(sorted(functions))))))
+        by_function = self._by_function
+        if by_function is None:
+            return tuple(operations(select_functions(self.history, functions)))
+        found = [by_function[function] for function in functions if function in by_function]
+        if len(found) < 2:
+            return found[0] if found else ()
+        return tuple(sorted((operation for one in found for operation in one), key=lambda operation: operation.index))
+
+    def paired(self) -> pa.Table:
+        """Pair the whole history (`OPERATIONS` of `harness.history.pairing`). That of a long one is not kept. Raises HistoryError."""
+        return self._paired if len(self.history) <= _KEPT_MOST else pair(self.history)
+
+    @cached_property
+    def _paired(self) -> pa.Table:
+        return pair(self.history)
+
+    @cached_property
+    def _by_function(self) -> Mapping[str, tuple[PairedOperation, ...]] | None:
+        """Every operation by its `f`; None for a long history, and for one of which not every part can be paired."""
+        if len(self.history) > _KEPT_MOST:
+            return None
+        try:
+            paired = self._paired
+        except HistoryError:
+            return None  # who asks for a part that is sound gets it
+        by_function: dict[str, list[PairedOperation]] = {}
+        for operation in values_of(paired):
+            by_function.setdefault(operation.f, []).append(operation)
+        return {function: tuple(found) for function, found in by_function.items()}
 
     def derive(self, make: Callable[[Evidence], T]) -> T:
         """Return `make(evidence)`, made once: for what several checkers of one room read. `make` is a module's own function."""

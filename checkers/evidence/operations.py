@@ -5,19 +5,23 @@ Checkers of millions of reads and writes stay in Arrow, and make these values on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.operation_lines import render_operation
 from schemaquake.harness.ddl.cql import statement
-from schemaquake.harness.history.pairing import pair
+from schemaquake.harness.history.pairing import OPERATIONS, pair
 from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import plain
 
-__all__ = ["PairedOperation", "operations"]
+__all__ = ["PairedOperation", "operations", "select_functions", "values_of"]
+
+_FIELDS: Final = tuple(name for name in OPERATIONS.names if name not in {"completion", "mops"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +82,29 @@ class PairedOperation:
 
 def operations(history: pa.Table) -> Sequence[PairedOperation]:
     """Pair every operation of the history (`schemaquake.harness.model.records.HISTORY`), ordered by invocation. Raises HistoryError."""
-    return [
-        PairedOperation(
-            index=row["index"],
-            process=row["process"],
-            type=row["type"],
-            f=row["f"],
-            node=row["node"],
-            key=row["key"],
-            invoked=row["invoked"],
-            completed=row["completed"],
-            argument=None if row["argument"] is None else orjson.loads(row["argument"]),
-            value=None if row["value"] is None else orjson.loads(row["value"]),
-            error=row["error"],
+    return list(values_of(pair(history)))
+
+
+def values_of(paired: pa.Table) -> Iterator[PairedOperation]:
+    """Yield the operations of a table of `schemaquake.harness.history.pairing.OPERATIONS` as values."""
+    columns = [paired[name].to_pylist() for name in _FIELDS]
+    for index, process, kind, f, node, key, invoked, completed, argument, value, error in zip(*columns, strict=True):
+        yield PairedOperation(
+            index=index,
+            process=process,
+            type=kind,
+            f=f,
+            node=node,
+            key=key,
+            invoked=invoked,
+            completed=completed,
+            argument=None if argument is None else orjson.loads(argument),
+            value=None if value is None else orjson.loads(value),
+            error=error,
         )
-        for row in pair(history).to_pylist()
-    ]
+
+
+def select_functions(history: pa.Table, functions: Collection[str]) -> pa.Table:
+    """Return the events of a history whose `f` is among these."""
+    names = plain(history.select(["f"]))["f"]
+    return history.filter(pc.is_in(names, value_set=pa.array(sorted(functions))))

@@ -11,12 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from schemaquake.checkers.evidence.operations import PairedOperation, operations
+from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.model.records import keyspace_of, plain
+from schemaquake.harness.model.records import keyspace_of
 
 __all__ = ["SchemaChanges", "SchemaObject", "can_follow", "certainly_applied", "target"]
 
@@ -70,11 +67,12 @@ def certainly_applied(operation: PairedOperation) -> bool:
 class SchemaChanges:
     """The possible schema changes of a history, by the object they are about."""
 
-    def __init__(self, history: pa.Table) -> None:
-        """Read the schema changes of a history (`schemaquake.harness.model.records.HISTORY`). Raises HistoryError."""
-        names = plain(history.select(["f"]))["f"]
-        concerned = pc.is_in(names, value_set=pa.array(sorted(SCHEMA_CHANGES | {"cql"})))
-        self.all: Sequence[PairedOperation] = operations(history.filter(concerned))
+    functions: Final = SCHEMA_CHANGES | {"cql"}
+    """The functions of operations that change the schema, or may."""
+
+    def __init__(self, changes: Sequence[PairedOperation]) -> None:
+        """Take the operations of these functions, in order of invocation."""
+        self.all = changes
         """Every schema change, failed ones too, in order of invocation."""
         self.possible: Sequence[PairedOperation] = [
             operation

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from schemaquake.harness.model.operation import JSON
@@ -41,8 +42,12 @@ class Statement:
     definition: Mapping[str, Any] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=1 << 12)
 def parse_statement(kind: str, text: str) -> Statement | None:
-    """Parse the statement of an object of that kind (as observations name it); None if it is not understood."""
+    """Parse the statement of an object of that kind (as observations name it); None if it is not understood.
+
+    Every node shows most statements again in each reading: the result is shared, and must not be changed.
+    """
     reader = _READERS.get(kind)
     tokens = _tokens(text)
     if reader is None or tokens is None:

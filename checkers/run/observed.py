@@ -24,7 +24,6 @@ from schemaquake.checkers.findings.explanation import phase_text
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.run.course import find_gaps
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Doubt, Verdict
@@ -45,14 +44,14 @@ class Observed:
 
     def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - counting takes one pass
         """Judge whether the run was observed: true or unknown, with counts. Raises HistoryError."""
-        paired = plain(pair(records.history)).select(["type", "f", "argument", "value", "error"])
+        evidence = Evidence.of(records)
+        paired = evidence.paired().select(["type", "f", "argument", "value", "error"])
         counts = _count_outcomes(paired)
         changed = _count_acknowledged_changes(paired)
         written = sum(counts.get(f, {}).get("ok", 0) for f in _WRITES)
         tally = Tally(self.name)
         if not changed and not written:
             tally.doubt(Doubt("undecided", "no schema change and no write was acknowledged"))
-        evidence = Evidence.of(records)
         tally.doubt(*_list_unread_nodes(records), *_list_shortened_phases(evidence.notes), *find_gaps(evidence))
         if counts.get("insert", {}).get("ok", 0) and not _have_rows_been_read(paired):
             tally.doubt(Doubt("unread", "rows were written and never read after the cluster settled"))
@@ -67,7 +66,7 @@ class Observed:
 
 def _count_outcomes(paired: pa.Table) -> Mapping[str, Mapping[str, int]]:
     """Count the operations of each f by outcome."""
-    grouped = paired.group_by(["f", "type"]).aggregate([("f", "count")])
+    grouped = paired.group_by(["f", "type"], use_threads=False).aggregate([("f", "count")])
     counts: dict[str, dict[str, int]] = {}
     for row in sorted(grouped.to_pylist(), key=lambda row: (row["f"], row["type"])):
         counts.setdefault(row["f"], {})[row["type"]] = row["f_count"]

@@ -35,8 +35,7 @@ from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.run.whole_times import WholeTimes
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.history.pairing import pair
-from schemaquake.harness.model.records import Records, keyspace_of, plain
+from schemaquake.harness.model.records import Records, keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 
 __all__ = ["NO_ANSWER", "Refusals", "Storm"]
@@ -111,9 +110,7 @@ class Refusals:
         self.longest_s: dict[str, float] = {}
         """By kind, the longest stretch without an answer that was not a refusal."""
         self.found: list[Storm] = []
-        paired = plain(
-            pair(records.history).select(["index", "type", "f", "node", "key", "invoked", "completed", "error"])
-        )
+        paired = evidence.paired().select(["index", "type", "f", "node", "key", "invoked", "completed", "error"])
         refused = _are_refused(paired)
         if not pc.any(refused).as_py():
             return

@@ -46,7 +46,11 @@ class Stats:
         functions = events["f"].take(pa.array(invocation))
         answers = events.take(pa.array(completion, mask=completion < 0))
         types = pc.fill_null(answers["type"], "info")
-        counted = pa.table({"f": functions, "type": types}).group_by(["f", "type"]).aggregate([([], "count_all")])
+        counted = (
+            pa.table({"f": functions, "type": types})
+            .group_by(["f", "type"], use_threads=False)
+            .aggregate([([], "count_all")])
+        )
         by_function: dict[str, dict[str, int]] = {}
         for row in counted.sort_by([("f", "ascending"), ("type", "ascending")]).to_pylist():
             by_function.setdefault(row["f"], {"ok": 0, "fail": 0, "info": 0})[row["type"]] = row["count_all"]

@@ -36,6 +36,8 @@ _SECONDS_TO_CONNECT: Final = 20.0
 _RECONNECTS_NS: Final = 1_500_000_000
 _LOOKS_AGAIN_NS: Final = 100_000_000
 _BARRIER_NS: Final = 15 * _S
+_FASTEST_NS: Final = 50 * _US
+_SLOWEST_NS: Final = 200 * _US
 
 
 class SimulatedConnector:
@@ -79,7 +81,7 @@ class SimulatedClient:
         if self._is_connected():
             _Request(self._node, operation, partial(self._complete, operation, answer), self._way, self._timeout_ns)
         elif heap.now_ns < gives_up_ns:
-            heap.at(heap.now_ns + _LOOKS_AGAIN_NS, partial(self._send, operation, answer, gives_up_ns))
+            heap.post(heap.now_ns + _LOOKS_AGAIN_NS, partial(self._send, operation, answer, gives_up_ns))
         else:
             self._complete(operation, answer, None, ServerSaid("NoHostAvailable", "Unable to complete the operation"))
 
@@ -105,7 +107,7 @@ class SimulatedClient:
         heap = self._node.kernel.heap
 
         def read(barrier: Barrier | None) -> None:
-            heap.at(
+            heap.post(
                 heap.now_ns + self._way.between(200 * _US, 600 * _US),
                 lambda: answer(self._observe(phase, sample, complete=complete, barrier=barrier)),
             )
@@ -209,9 +211,9 @@ class _Request:
         self._server: Server = node.server
         self._done: Callable[[Any, ServerSaid | None], None] | None = done
         self._way = way
-        self._server.requests[self.answer] = None
+        self._server.requests[self] = None
         self._limit: Event = node.kernel.limit(timeout_ns, self._time_out)
-        heap.at(heap.now_ns + way.between(50 * _US, 200 * _US), partial(self._arrive, operation))
+        heap.post(heap.now_ns + way.between(_FASTEST_NS, _SLOWEST_NS), partial(self._arrive, operation))
 
     def _arrive(self, operation: Invoke) -> None:
         node = self._node
@@ -225,18 +227,18 @@ class _Request:
     def _answered(self, result: Any, said: ServerSaid | None) -> None:
         """Send the server's answer back."""
         heap = self._node.kernel.heap
-        heap.at(heap.now_ns + self._way.between(50 * _US, 200 * _US), partial(self.answer, result, said))
+        heap.post(heap.now_ns + self._way.between(_FASTEST_NS, _SLOWEST_NS), partial(self, result, said))
 
-    def answer(self, result: Any, said: ServerSaid | None) -> None:
+    def __call__(self, result: Any, said: ServerSaid | None) -> None:
         """Hand the answer over, if there was none before."""
         done, self._done = self._done, None
         if done is not None:
-            self._server.requests.pop(self.answer, None)
+            self._server.requests.pop(self, None)
             self._limit.cancel()
             done(result, said)
 
     def _time_out(self) -> None:
-        self.answer(None, ServerSaid("OperationTimedOut", "errors={}, last_host=" + self._node.address + ":9042"))
+        self(None, ServerSaid("OperationTimedOut", "errors={}, last_host=" + self._node.address + ":9042"))
 
 
 def _carried_out(node: SimulatedNode, operation: Invoke) -> Any:

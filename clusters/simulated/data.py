@@ -8,7 +8,7 @@ so (`INCOMPATIBLE_SCHEMA`, 4.0 and later), and the coordinator counts a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -133,9 +133,11 @@ class DataPath:
         )
         if not answers.enough:
             raise _short(answers, "Read", consistency)
-        merged = self._merge(table, answers.answers, chosen)
-        if len(contacts) > 1:
-            yield from self._repair(node, table, merged, answers.answers, chosen)
+        merged = None if partition is None else _agreed(table, answers.answers.values())
+        if merged is None:
+            merged = self._merge(table, answers.answers, chosen)
+            if len(contacts) > 1:
+                yield from self._repair(node, table, merged, answers.answers, chosen)
         ordered = merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr)
         living = ((key, _living(table, *row, undeclared=not self.knows_columns)) for key, row in ordered)
         return [(table, key, cells) for key, cells in living if cells]
@@ -146,16 +148,16 @@ class DataPath:
         alive = [name for name in replicas if node.server.gossip.alive(name)]
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
-        alive.sort(key=lambda name: name != node.name)
+        if node.name in alive and alive[0] != node.name:
+            alive.remove(node.name)
+            alive.insert(0, node.name)
         return alive[:need]
 
     def _merge(self, table: Table, answers: Mapping[str, _Rows], chosen: Mapping[int, Sequence[str]]) -> _Rows:
         merged: _Rows = {}
-        arity = len(table.partition_key)
         for name, rows in answers.items():
             for key, (deleted_us, cells) in rows.items():
-                if len(key[0]) != arity:
-                    raise ServerSaid("ServerError", "java.nio.BufferUnderflowException")
+                _refuse_other_arity(table, key)
                 if name not in chosen.get(self.ring.place(token_of(key[0])), ()):
                     continue
                 held = merged.get(key)
@@ -199,10 +201,7 @@ class DataPath:
         assert server is not None
         write: RowWrite = message.body
         table = server.table(write.table_id)
-        if table is None or any(
-            self.knows_columns and name and name not in table.columns and name not in table.dropped
-            for name in write.cells
-        ):
+        if table is None or (self.knows_columns and _has_unknown_column(table, write.cells)):
             node.console.warn(
                 "MutationStage-1",
                 "InboundMessageHandler.java:300",
@@ -290,6 +289,36 @@ def _short(answers: Answers, act: str, consistency: str) -> ServerSaid:
         f"Error from server: code=1100 [Coordinator node timed out waiting for replica nodes' responses] "
         f"info={{'consistency': '{consistency}', {counts}}}",
     )
+
+
+def _has_unknown_column(table: Table, cells: Mapping[str, tuple[int, Any]]) -> bool:
+    """Return True for a cell of a column that the table neither has nor had."""
+    columns, dropped = table.columns, table.dropped
+    for name in cells:  # noqa: SIM110 - there is one for every write on every replica, and a generator takes twice as long
+        if name and name not in columns and name not in dropped:
+            return True
+    return False
+
+
+def _agreed(table: Table, answers: Iterable[_Rows]) -> _Rows | None:
+    """Return what all replicas of one partition have, as nearly always: nothing is to be merged or repaired. None if they differ.
+
+    Raises ServerSaid as a merge does.
+    """
+    left = iter(answers)
+    first = next(left, {})
+    for rows in left:
+        if rows != first:
+            return None
+    for key in first:
+        _refuse_other_arity(table, key)
+    return first
+
+
+def _refuse_other_arity(table: Table, key: RowKey) -> None:
+    """Raise ServerSaid for a row whose key was made for another definition of the table."""
+    if len(key[0]) != len(table.partition_key):
+        raise ServerSaid("ServerError", "java.nio.BufferUnderflowException")
 
 
 def _reconcile(one: tuple[int, _Cells], other: tuple[int, Mapping[str, tuple[int, Any]]]) -> tuple[int, _Cells]:

@@ -44,7 +44,7 @@ class Patience:
         self._waiting.append((ends_ns, event))
         if not self._armed:
             self._armed = True
-            self._heap.at(ends_ns, self._end)
+            self._heap.post(ends_ns, self._end)
         return event
 
     def _end(self) -> None:
@@ -55,7 +55,7 @@ class Patience:
             ends_ns, event = waiting[0]
             if event.act is not None and ends_ns > now_ns:
                 self._armed = True
-                self._heap.at(ends_ns, self._end)
+                self._heap.post(ends_ns, self._end)
                 return
             waiting.popleft()
             act, event.act = event.act, None
@@ -89,7 +89,8 @@ class Kernel:
 
     def after(self, delay_ns: int, act: Callable[[], None]) -> None:
         """Have `act` happen that much later."""
-        self.heap.at(self.heap.now_ns + delay_ns, act)
+        heap = self.heap
+        heap.post(heap.now_ns + delay_ns, act)
 
     def limit(self, length_ns: int, act: Callable[[], None]) -> Event:
         """Have `act` happen after that time, unless the event is cancelled, which it nearly always is."""

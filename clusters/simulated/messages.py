@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-__all__ = ["Failure", "Message"]
+__all__ = ["Failure", "Message", "message_of"]
 
 
 class Failure(NamedTuple):
@@ -23,3 +25,7 @@ class Message(NamedTuple):
     """The sender's epoch; 0 in designs without."""
     question: Any = None
     """The `Answers` that wait for an answer to this message, or that it is one to; None: nobody waits."""
+
+
+message_of: Final[Callable[[tuple[str, str, Any, int, Any]], Message]] = partial(tuple.__new__, Message)
+"""Makes a message of all its fields in order, in a third of the time: there are several for every operation."""

@@ -22,6 +22,8 @@ _US: Final = 1_000
 _MS: Final = 1_000_000
 _EXPIRES_NS: Final = 10_000 * _MS
 _SENT_AGAIN_NS: Final = 200 * _MS
+_FASTEST_NS: Final = 100 * _US
+_SLOWEST_NS: Final = 400 * _US
 
 
 class Endpoint(Protocol):
@@ -37,9 +39,12 @@ class Endpoint(Protocol):
 
 
 class _Link:
-    __slots__ = ("draws", "epoch", "held", "last_ns")
+    __slots__ = ("draws", "epoch", "filters", "held", "last_ns", "receiver", "source")
 
-    def __init__(self, draws: Stream) -> None:
+    def __init__(self, sender: Endpoint, receiver: Endpoint, draws: Stream) -> None:
+        self.source = sender.address
+        self.receiver = receiver
+        self.filters = receiver.filters
         self.draws = draws
         self.last_ns = 0
         self.held: list[tuple[int, Message]] = []
@@ -52,6 +57,7 @@ class Network:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+        self._heap = kernel.heap
         self._links: dict[tuple[str, str], _Link] = {}
         self._nodes: dict[str, Endpoint] = {}
         self.takes: Callable[[str, str, Message], bool] | None = None
@@ -59,9 +65,10 @@ class Network:
 
     def join(self, node: Endpoint) -> None:
         """Give a node its links to all others."""
-        for name in self._nodes:
-            for pair in ((name, node.name), (node.name, name)):
-                self._links[pair] = _Link(self._kernel.draws.stream("link", *pair))
+        for other in self._nodes.values():
+            for sender, receiver in ((other, node), (node, other)):
+                pair = sender.name, receiver.name
+                self._links[pair] = _Link(sender, receiver, self._kernel.draws.stream("link", *pair))
         self._nodes[node.name] = node
 
     def send(self, sender: Endpoint, receiver: str, message: Message) -> None:
@@ -69,26 +76,15 @@ class Network:
         if self.takes is not None and self.takes(sender.name, receiver, message):
             return
         link = self._links[sender.name, receiver]
-        heap = self._kernel.heap
-        arrives_ns = (
-            heap.now_ns
-            + link.draws.between(100 * _US, 400 * _US)
-            + self._nodes[receiver].filters.delay_ns(sender.address, link.draws)
-        )
+        heap = self._heap
+        now_ns = heap.now_ns
+        arrives_ns = now_ns + link.draws.between(_FASTEST_NS, _SLOWEST_NS)
+        if link.filters.active:
+            arrives_ns += link.filters.delay_ns(link.source, link.draws)
         if arrives_ns <= link.last_ns:
             arrives_ns = link.last_ns + 1
         link.last_ns = arrives_ns
-        heap.at(arrives_ns, partial(self._arrive, sender.name, receiver, link, link.epoch, heap.now_ns, message))
-
-    def _arrive(self, sender: str, receiver: str, link: _Link, epoch: int, sent_ns: int, message: Message) -> None:
-        if epoch != link.epoch:
-            return
-        node = self._nodes[receiver]
-        filters = node.filters
-        if link.held or (filters.active and filters.drops(self._nodes[sender].address)):
-            link.held.append((sent_ns, message))
-            return
-        node.arrive(message)
+        heap.post(arrives_ns, partial(_arrive, link, link.epoch, now_ns, message))
 
     def lift(self, receiver: Endpoint) -> None:
         """Let what a filter of this node held back arrive, if nothing holds it back any more."""
@@ -114,3 +110,12 @@ class Network:
             link = self._links[pair]
             link.epoch += 1
             link.held.clear()
+
+
+def _arrive(link: _Link, epoch: int, sent_ns: int, message: Message) -> None:
+    if epoch != link.epoch:
+        return
+    if link.held or (link.filters.active and link.filters.drops(link.source)):
+        link.held.append((sent_ns, message))
+        return
+    link.receiver.arrive(message)

@@ -180,10 +180,11 @@ class SimulatedNode:
 
     def arrive(self, message: Message) -> None:
         """Take a message from the network; a server that does not run, or does not listen yet, takes none."""
-        if self.server is None or not self.server.gossip.has_begun:
+        server = self.server
+        if server is None or not server.gossip.has_begun:
             return
         if self.is_paused:
-            self.postpone(partial(self._deliver, self.server, message))
+            self.postpone(partial(self._deliver, server, message))
         else:
             self.handle(message)
 

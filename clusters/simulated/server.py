@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -11,7 +11,7 @@ from uuid import UUID
 from schemaquake.clusters.simulated import faces
 from schemaquake.clusters.simulated.faces import Steps
 from schemaquake.clusters.simulated.gossip import Gossip
-from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.messages import Failure, Message, message_of
 from schemaquake.clusters.simulated.processes import Lock, Process
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table
@@ -145,15 +145,16 @@ class Server:
 
     def send(self, receiver: str, kind: str, body: Any = None) -> None:
         """Send a message without an answer."""
-        self._post.send(receiver, Message(self.node.name, kind, body, self.epoch))
+        self._post.send(receiver, message_of((self.node.name, kind, body, self.epoch, None)))
 
     def ask(self, receivers: Iterable[str], kind: str, body: Any, *, need: int, limit_ns: int) -> Answers:
         """Ask these nodes, perhaps this one too; the process that yields the answers waits until `need` have come."""
         names = list(receivers)
-        answers = Answers(self, names, need, limit_ns)
-        message = Message(self.node.name, kind, body, self.epoch, answers)
+        own = self.node.name
+        answers = Answers(self, len(names), need, limit_ns)
+        message = message_of((own, kind, body, self.epoch, answers))
         for name in names:
-            if name == self.node.name:
+            if name == own:
                 self._post.handle(message)
             else:
                 self._post.send(name, message)
@@ -162,10 +163,11 @@ class Server:
     def answer(self, message: Message, body: Any) -> None:
         """Answer a message; `body` is a Failure if it could not be done."""
         answers: Answers = message.question
-        if message.sender == self.node.name:
-            answers.receive(self.node.name, body)
+        own = self.node.name
+        if message.sender == own:
+            answers.receive(own, body)
         else:
-            self._post.send(message.sender, Message(self.node.name, "answer", body, self.epoch, answers))
+            self._post.send(message.sender, message_of((own, "answer", body, self.epoch, answers)))
 
 
 class Answers:
@@ -173,13 +175,14 @@ class Answers:
 
     __slots__ = ("_limit", "_limit_ns", "_process", "_unanswered", "answers", "failures", "need", "server")
 
-    def __init__(self, server: Server, names: Sequence[str], need: int, limit_ns: int) -> None:
+    def __init__(self, server: Server, asked: int, need: int, limit_ns: int) -> None:
+        """`asked` is the number of nodes that the question goes to."""
         self.server = server
         self.need = need
         self.answers: dict[str, Any] = {}
         """By node, in the order in which they came."""
         self.failures: dict[str, str] = {}
-        self._unanswered = len(names)
+        self._unanswered = asked
         self._limit_ns = limit_ns
         self._limit: Event | None = None
         self._process: faces.Process | None = None
@@ -209,8 +212,10 @@ class Answers:
             self.failures[name] = body.reason
         else:
             self.answers[name] = body
-        if self._process is not None and (self.enough or self.in_vain):
-            self._end()
+        if self._process is not None:
+            there = len(self.answers)
+            if there >= self.need or there + self._unanswered < self.need:  # `enough`, `in_vain`
+                self._end()
 
     def _end(self) -> None:
         process, self._process = self._process, None

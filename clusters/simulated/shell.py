@@ -37,11 +37,8 @@ class Filters:
     def __init__(self) -> None:
         self._chains: dict[str, list[_Rule]] = {}
         self._hooked: list[str] = []
-
-    @property
-    def active(self) -> bool:
+        self.active = False
         """True if any chain is hooked in."""
-        return bool(self._hooked)
 
     def drops(self, source: str) -> bool:
         """Return whether a segment from that address is dropped, and count it."""
@@ -76,10 +73,12 @@ class Filters:
                 self._chains[chain].append(_rule(chain, match))
             case ["-I", "INPUT", "1", "-j", chain] if chain in self._chains:
                 self._hooked.insert(0, chain)
+                self.active = True
             case ["-C", "INPUT", "-j", chain] if chain in self._hooked:
                 pass
             case ["-D", "INPUT", "-j", chain] if chain in self._hooked:
                 self._hooked.remove(chain)
+                self.active = bool(self._hooked)
             case ["-F", chain] if chain in self._chains:
                 self._chains[chain].clear()
             case ["-X", chain] if chain in self._chains and chain not in self._hooked:

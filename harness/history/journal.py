@@ -56,6 +56,8 @@ OBSERVATION_JOURNALS: Final = "observations-*.jsonl"
 STARTED: Final = "started.json"
 
 _TYPES: Final = frozenset(get_args(OperationType))
+_HELD_MOST: Final = 1 << 16
+"""Bytes of lines that a journal of a repeatable run holds back."""
 _MACHINE: Final = MachineClock()
 
 
@@ -125,7 +127,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, started_ns: int, *, clock: Clock = _MACHINE, durable: bool = True) -> None:
-        """`durable`: False for a run that can be repeated from its seed, whose journals are never synced."""
+        """`durable`: False for a run that can be repeated from its seed, whose journals are written late and never synced."""
         self._file = _CheckedFile(path, durable=durable)
         self._stamp_ns = clock.stamp_ns
         if started_ns > clock.now_ns():
@@ -282,6 +284,9 @@ class _CheckedFile:
     def __init__(self, path: Path, *, durable: bool) -> None:
         self._path = path
         self._durable = durable
+        self._held: list[bytes] = []
+        """Lines that are not written yet: of a file that is not durable."""
+        self._held_bytes = 0
         self._failed: OSError | None = None
         self._syncing = threading.Lock()
         try:
@@ -303,6 +308,10 @@ class _CheckedFile:
         covered = document[:-1]
         crc = crc32(covered, self._crc)
         line = b'%b,"crc":%d}\n' % (covered, crc)
+        if not self._durable:
+            self._hold(line)
+            self._crc = crc
+            return
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
@@ -319,8 +328,23 @@ class _CheckedFile:
             covered = document[:-1]
             crc = crc32(covered, crc)
             lines.append(b'%b,"crc":%d}\n' % (covered, crc))
-        self._write(b"".join(lines))
+        data = b"".join(lines)
+        if self._durable:
+            self._write(data)
+        else:
+            self._hold(data)
         self._crc = crc
+
+    def _hold(self, data: bytes) -> None:
+        """Keep whole lines until there are enough for one `write(2)`: what repeats a run is its seed, not its journal."""
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes >= _HELD_MOST or self._descriptor < 0:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        data, self._held, self._held_bytes = b"".join(self._held), [], 0
+        self._write(data)
 
     def _write(self, data: bytes) -> None:
         try:
@@ -342,7 +366,10 @@ class _CheckedFile:
     def sync(self) -> None:
         with self._syncing:
             crc = self._crc
-            if self._descriptor < 0 or not self._durable or crc == self._synced:
+            if self._descriptor < 0 or crc == self._synced:
+                return
+            if not self._durable:
+                self._write_held()
                 return
             try:
                 os.fdatasync(self._descriptor)
@@ -354,6 +381,7 @@ class _CheckedFile:
         with self._syncing:
             if self._descriptor < 0:
                 return
+            self._write_held()
             descriptor, self._descriptor = self._descriptor, -1
             try:
                 if self._durable:

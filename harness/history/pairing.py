@@ -74,6 +74,8 @@ def pair(events: pa.Table) -> pa.Table:
     Raises HistoryError if a process completes what it did not invoke, invokes twice without completing, or goes on
     after an `info`: names the process and the indices.
     """
+    if not len(events):
+        return OPERATIONS.empty_table()
     invocation, completion = ends(events)
     return _operations(events, invocation=invocation, completion=completion, absent=completion < 0)
 
@@ -149,7 +151,12 @@ def _operations(events: pa.Table, *, invocation: _Positions, completion: _Positi
     filled = pc.fill_null(gather_column(events["mops"].is_valid(), second), fill_value=False)
     mops_from = np.where(filled.to_numpy(zero_copy_only=False), completion, invocation)
     columns["mops"] = gather_column(events["mops"], pa.array(mops_from))
-    return pa.Table.from_arrays([columns[field.name].cast(field.type) for field in OPERATIONS], schema=OPERATIONS)
+    typed = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for field in OPERATIONS
+        for column in (columns[field.name],)
+    ]
+    return pa.Table.from_arrays(typed, schema=OPERATIONS)
 
 
 def _stable_order(numbers: _Positions) -> _Rows:

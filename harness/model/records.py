@@ -93,11 +93,11 @@ class Records:
 
 def plain(table: pa.Table) -> pa.Table:
     """Return the table with dictionary columns as plain strings."""
-    fields = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    for position, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            text = field.type.value_type
+            table = table.set_column(position, field.with_type(text), table.column(position).cast(text))
+    return table.replace_schema_metadata(None)
 
 
 def keyspace_of(key: str | None) -> str | None:

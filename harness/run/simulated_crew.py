@@ -53,6 +53,10 @@ class EventJournal(Protocol):
         """Record one event now and return its time."""
         ...
 
+    def sync(self) -> None:
+        """Write what was recorded so far."""
+        ...
+
     def close(self) -> None:
         """Accept no more events."""
         ...
@@ -144,11 +148,15 @@ class SimulatedCrew:
         limit = None if self._ends_at_ns is None else heap.at(self._ends_at_ns, self._halt)
         for worker in workers:
             heap.at(heap.now_ns, partial(worker.begin, order))
-        heap.run(lambda: self._working == 0 or bool(self._failures))
-        self._order = None
-        if self._failures:
-            heap.run(lambda: self._working == 0, until_ns=heap.now_ns + _PATIENCE_NS)
-            raise self._failures[0]
+        try:
+            heap.run(lambda: not self._working or bool(self._failures))
+            self._order = None
+            if self._failures:
+                heap.run(lambda: self._working == 0, until_ns=heap.now_ns + _PATIENCE_NS)
+                raise self._failures[0]
+        finally:
+            for worker in self._workers:
+                worker.sync()
         if self._working:
             raise WorkerFailed(f"{self._working} workers wait, and nothing is left to happen: a client does not answer")
         if limit is not None:
@@ -285,13 +293,15 @@ class _SimulatedWorker:
         """Return whether the worker now waits, with the answer if it does not."""
         heap = self._heap
         match effect:
+            case Call(operation, process, node):
+                self._journal.event(
+                    process, "invoke", operation.f, node, operation.key, operation.value, None, operation.mops
+                )
+                self._call(effects, effect)
+                return True, None
             case Record():
                 self._journal.event(*effect)
                 return False, None
-            case Call():
-                self._journal.event(*effect.invocation())
-                self._call(effects, effect)
-                return True, None
             case Sleep(until_ns):
                 if until_ns <= heap.now_ns:
                     return False, True
@@ -327,7 +337,17 @@ class _SimulatedWorker:
     def _complete(self, effects: Generator[Effect, Any, Ending], call: Call, completion: Completion) -> None:
         """Record the end of an operation, and go on; one of an abandoned phase has none."""
         if effects is self._effects:
-            self._journal.event(*call.completion(completion))
+            operation, process, node = call
+            self._journal.event(
+                process,
+                completion.type,
+                operation.f,
+                node,
+                operation.key,
+                completion.value,
+                completion.error,
+                completion.mops,
+            )
             self._go_on(effects, completion)
 
     def _finish(self, ending: Ending) -> None:
@@ -340,6 +360,10 @@ class _SimulatedWorker:
         client, self._client, self._events = self._client, None, None
         if client is not None and client is not self._calling:
             client.close()
+
+    def sync(self) -> None:
+        """Write what its journal holds."""
+        self._journal.sync()
 
     def close(self) -> None:
         """Close session and journal."""
@@ -382,7 +406,7 @@ class _Meeting:
             if waiting is party:
                 del self._waiting[index]
                 limit.cancel()
-                self._heap.at(self._heap.now_ns, partial(go_on, False))
+                self._heap.post(self._heap.now_ns, partial(go_on, False))
                 break
         if 0 < len(self._waiting) == self._parties:
             self._release(True)
@@ -403,4 +427,4 @@ class _Meeting:
         waiting, self._waiting = self._waiting, []
         for _, go_on, limit in waiting:
             limit.cancel()
-            self._heap.at(self._heap.now_ns, partial(go_on, answer))
+            self._heap.post(self._heap.now_ns, partial(go_on, answer))

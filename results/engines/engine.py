@@ -71,8 +71,11 @@ class Local:
 
     def carry(self, step: Step, groups: pa.Table, schema: pa.Schema) -> pa.Table:
         """Implement `Engine.carry`."""
-        units = sorted(pc.unique(groups["unit"]).to_pylist())
-        parts = [step(groups.filter(pc.equal(groups["unit"], unit))).cast(schema) for unit in units]
+        ordered = groups.sort_by("unit")
+        units = ordered["unit"].to_pylist()
+        begins = [at for at, unit in enumerate(units) if at == 0 or unit != units[at - 1]]
+        ends = [*begins[1:], len(units)] if begins else []
+        parts = [step(ordered.slice(begin, end - begin)).cast(schema) for begin, end in zip(begins, ends, strict=True)]
         return pa.concat_tables([schema.empty_table(), *parts])
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +15,7 @@ from rich.console import Console
 from schemaquake.results.shrink.candidate import Candidate, statements_of
 from schemaquake.results.shrink.failing_run import FailingRun, failing_run
 from schemaquake.results.shrink.reproduction import reproduction
-from schemaquake.results.shrink.shrinking import Shrinking, Shrunk
+from schemaquake.results.shrink.shrinking import Oracle, Shrinking, Shrunk
 from schemaquake.results.shrink.trying import Trying, scenario_of
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import Store
@@ -34,12 +36,24 @@ class ShrunkRun:
     document: dict[str, object] = field(default_factory=dict)
 
 
-def shrunk_run(run: Path, anomaly: str | None, *, tries: int, rate: float, ends: float | None) -> ShrunkRun:
-    """Shrink, until `ends` (of time.monotonic) at most, and write scenario.json, reproduce.sh and shrunk.json."""
+def shrunk_run(
+    run: Path,
+    anomaly: str | None,
+    *,
+    tries: int,
+    rate: float,
+    ends: float | None,
+    oracle: Callable[[FailingRun, Path], Oracle] | None = None,
+) -> ShrunkRun:
+    """Shrink, until `ends` (of time.monotonic) at most, and write scenario.json, reproduce.sh and shrunk.json.
+
+    `oracle` makes another oracle than `Trying`, of the failing run and the folder of its candidates.
+    """
     failing = failing_run(Store(run), anomaly)
     folder = run.resolve() / _FOLDER
     folder.mkdir(exist_ok=True)
-    search = Shrinking(Trying(failing, folder, tries=tries, rate=rate, ends=ends), rate=rate)
+    asked = oracle or partial(Trying, tries=tries, rate=rate, ends=ends)
+    search = Shrinking(asked(failing, folder), rate=rate)
     shrunk = search.shrink(_start(failing), likely=_likely(failing))
     if shrunk is None:
         return ShrunkRun(failing, folder, None)

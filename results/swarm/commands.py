@@ -35,6 +35,7 @@ def _swarm(
     ] = None,
     stop_after: Annotated[int | None, typer.Option(help="distinct findings after which it ends")] = None,
     reduce: Annotated[int, typer.Option(help="runs that may be spent on making the plan of a finding smaller")] = 20,
+    shrink: Annotated[int, typer.Option(help="runs that may be spent on leaving out statements of a finding")] = 60,
     wave: Annotated[
         int, typer.Option(help="seeds between two looks at the findings; what is kept if it is ended")
     ] = 100,
@@ -53,8 +54,8 @@ def _swarm(
     from schemaquake.results.swarm.sweep import Order, Swarm  # noqa: PLC0415 - as above
 
     first, last = _span(seeds)
-    if wave < 1 or reduce < 0 or (stop_after is not None and stop_after < 1):
-        raise PlanError("--wave and --stop-after must be at least 1, and --reduce not negative")
+    if wave < 1 or min(reduce, shrink) < 0 or (stop_after is not None and stop_after < 1):
+        raise PlanError("--wave and --stop-after must be at least 1, and --reduce and --shrink not negative")
     order = Order(
         first=first, last=last, systems=tuple(system or _SYSTEMS), options=named_values(option or []), wave=wave
     )
@@ -75,7 +76,7 @@ def _swarm(
     with choose(chosen, events=0, master=master or ("local[2]" if chosen == "spark" else None)) as carrier:
         for rows in swarm.run(carrier, stop_after=stop_after):
             _print_wave(rows, time.perf_counter() - began)
-    findings = swarm.finish(rows, reduce=reduce)
+    findings = swarm.finish(rows, reduce=reduce, shrink=shrink)
     document = _document(rows, findings, order.systems)
     if as_json:
         print_json(document)
@@ -115,6 +116,9 @@ def _print(document: Mapping[str, Any], folder: Path) -> None:
         seen = f"{finding['id']}  {finding['anomaly']}: {finding['about']} ({finding['seeds']} seeds)"
         stderr().print(seen, markup=False)
         stderr().print(f"    {finding['reduced'] or finding['command']}", markup=False, soft_wrap=True)
+        if finding["script"]:
+            script = folder / "findings" / finding["script"]
+            stderr().print(f"    {script} ({finding['statements']} statements)", markup=False, soft_wrap=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in document["outcomes"].items())
     never = document["coverage"]["never"]
     console = stderr()

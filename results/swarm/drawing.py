@@ -83,6 +83,8 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
         chosen["plots"] = str(draws.stream("swarm", "plots").pick((1, 1, 2)))
     if data and (not workloads or beside.chance(0.3)):
         workloads.append(beside.pick(data))
+    if not workloads and fitting:
+        workloads.append(_CHURN if _CHURN in fitting else fitting[0])  # a system without reads and writes in CQL
     return tuple(dict.fromkeys(workloads)), chosen
 
 

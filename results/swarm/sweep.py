@@ -21,8 +21,8 @@ from schemaquake.results.engines.engine import Engine
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import write_table
 from schemaquake.results.swarm.drawing import plan_of_seed
-from schemaquake.results.swarm.one_seed import findings_in, row_of
-from schemaquake.results.swarm.reducing import reduced
+from schemaquake.results.swarm.one_seed import row_of
+from schemaquake.results.swarm.smallest import find_smallest
 from schemaquake.results.swarm.table import COVERAGE, FINDINGS, SEEDS, coverage_of, findings_of
 
 __all__ = ["Order", "Swarm"]
@@ -109,20 +109,16 @@ class Swarm:
             if stop_after is not None and len(findings_of(rows)) >= stop_after:
                 return
 
-    def finish(self, rows: Sequence[Mapping[str, Any]], *, reduce: int) -> list[dict[str, Any]]:
-        """Write findings and coverage, each finding with the smallest plan that `reduce` runs find. Returns the findings."""
+    def finish(self, rows: Sequence[Mapping[str, Any]], *, reduce: int, shrink: int) -> list[dict[str, Any]]:
+        """Write findings and coverage, each finding with the smallest scenario that so many runs find. Returns the findings."""
         found = findings_of(rows)
         for finding in found.values():
-            if reduce:
-                small = reduced(self.order.plan(finding["first"]), partial(_shows, finding["id"]), most=reduce)
-                finding["reduced"] = small.command()
+            folder = self.folder / "findings" / finding["id"]
+            plan = self.order.plan(finding["first"])
+            finding.update(find_smallest(finding, plan, folder, reduce=reduce, shrink=shrink))
         write_table(self.folder / "findings.parquet", pa.Table.from_pylist(list(found.values()), schema=FINDINGS))
         write_table(self.folder / "coverage.parquet", pa.Table.from_pylist(coverage_of(rows), schema=COVERAGE))
         return list(found.values())
-
-
-def _shows(finding: str, plan: Plan) -> bool:
-    return finding in findings_in(plan)
 
 
 def _rows(order: Order, group: pa.Table) -> pa.Table:

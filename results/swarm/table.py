@@ -46,6 +46,8 @@ FINDINGS: Final = pa.schema(
         ("first", pa.int64()),
         ("command", pa.string()),  # of the first seed
         ("reduced", pa.string()),  # the command with the fewest features that still shows it; null: not reduced
+        ("statements", pa.int64()),  # of the smallest scenario; null: not shrunk, or no races to leave out
+        ("script", pa.string()),  # repeats the smallest scenario, in the folder `findings`; null: as above
     ]
 )
 
@@ -68,7 +70,13 @@ def findings_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         for finding in row["findings"]:
             known = found.setdefault(
                 finding["id"],
-                {**finding, "seeds": 0, "first": row["seed"], "command": row["command"], "reduced": None},
+                {
+                    **dict.fromkeys(FINDINGS.names),
+                    **finding,
+                    "seeds": 0,
+                    "first": row["seed"],
+                    "command": row["command"],
+                },
             )
             known["seeds"] += 1
     return found

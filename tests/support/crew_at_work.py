@@ -142,6 +142,9 @@ class _NoJournal:
     def event(self, *_: object) -> int:
         return 0
 
+    def sync(self) -> None:
+        """There is nothing to write."""
+
     def close(self) -> None:
         """There is nothing to close."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = ["Select", "Statement", "Update", "parse"]
@@ -35,13 +36,22 @@ _SELECT: Final = re.compile(r"SELECT (.+?) FROM (\w+)\.(\w+)(?: WHERE (\w+) = (-
 
 def parse(text: str) -> Statement | None:
     """Parse a statement; None for one that is not modelled."""
+    if text.startswith("SELECT "):
+        return _parse_select(text)
     if found := _UPDATE.fullmatch(text):
         keyspace, table, column, value, key, number = found.groups()
         return Update(keyspace, table, {key: int(number), column: int(value)})
     if found := _INSERT.fullmatch(text):
         keyspace, table, names, values = found.groups()
         return Update(keyspace, table, dict(zip(names.split(", "), map(int, values.split(", ")), strict=True)))
-    if found := _SELECT.fullmatch(text):
-        columns, keyspace, table, key, number = found.groups()
-        return Select(keyspace, table, tuple(columns.split(", ")), None if key is None else {key: int(number)})
     return None
+
+
+@lru_cache(maxsize=1 << 10)
+def _parse_select(text: str) -> Select | None:
+    """Parse a SELECT. One key is read again and again, and its value must not be changed."""
+    found = _SELECT.fullmatch(text)
+    if found is None:
+        return None
+    columns, keyspace, table, key, number = found.groups()
+    return Select(keyspace, table, tuple(columns.split(", ")), None if key is None else {key: int(number)})

@@ -8,6 +8,7 @@ import weakref
 import pytest
 from histories import judged
 
+from schemaquake.checkers.evidence import evidence as module
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.schema.objects import Objects
 from schemaquake.checkers.schema.table_ids import TableIds
@@ -85,3 +86,31 @@ def test_an_impossible_history_is_refused_each_time() -> None:
     for _ in range(2):
         with pytest.raises(HistoryError, match="still open"):
             _ = evidence.changes
+
+
+def test_operations_of_some_functions_are_those_of_the_whole_history_whether_it_is_kept_or_not(monkeypatch) -> None:
+    events = (
+        *CREATE,
+        '@3 p1 n2 invoke insert k.t {"row": {"a": 1}}',
+        "@4 p1 n2 ok",
+        "@5 p0 n1 invoke drop-table k.t",
+        "@6 p0 n1 info",
+    )
+    asked = [{"create-table"}, {"insert", "drop-table"}, {"read-rows"}]
+    kept = Evidence.of(judged(events, SHOWN))
+    found = [kept.operations(functions) for functions in asked]
+    assert [[operation.f for operation in one] for one in found] == [["create-table"], ["insert", "drop-table"], []]
+    assert kept.operations({"create-table"}) is kept.operations({"create-table"})
+    monkeypatch.setattr(module, "_KEPT_MOST", 0)
+    long = Evidence.of(judged(events, SHOWN))
+    assert [list(long.operations(functions)) for functions in asked] == [list(one) for one in found]
+    assert long.paired().equals(kept.paired())
+
+
+def test_a_part_that_is_sound_is_paired_though_another_is_not() -> None:
+    evidence = Evidence.of(judged((*CREATE, *2 * ('p1 n2 invoke insert k.t {"row": {"a": 1}}',)), SHOWN))
+    assert [operation.f for operation in evidence.operations({"create-table"})] == ["create-table"]
+    with pytest.raises(HistoryError):
+        evidence.operations({"insert"})
+    with pytest.raises(HistoryError):
+        evidence.paired()

@@ -16,6 +16,8 @@ from schemaquake.harness.history.journal import (
 )
 from schemaquake.harness.history.merge import damage_of, merge_history, merge_observations, torn_lines
 from schemaquake.harness.model.observation import Observation
+from schemaquake.harness.run.event_heap import EventHeap
+from schemaquake.harness.run.simulated_runtime import SimulatedClock
 
 
 def events(path, count=5):
@@ -222,6 +224,34 @@ def test_a_repeatable_run_is_not_synced(tmp_path, monkeypatch):
     journal.event(0, "invoke", "add")
     journal.sync()
     journal.close()
+
+
+def test_a_repeatable_run_writes_whole_lines_late_and_the_same(tmp_path):
+    paths = [tmp_path / f"events-{name}.jsonl" for name in ("late", "ahead")]
+    clock = EventHeap()
+    for path, durable in zip(paths, (False, True), strict=True):
+        clock.now_ns = 0
+        journal = Journal(path, 0, clock=SimulatedClock(clock), durable=durable)
+        for number in range(1500):
+            journal.event(0, "invoke", "add", value=number)
+            if not number:
+                assert bool(path.stat().st_size) is durable
+        assert path.read_bytes().endswith(b"\n")
+        journal.close()
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_repeatable_run_on_a_full_disk_ends_with_its_journal(tmp_path, monkeypatch):
+    def full(descriptor, data):
+        raise OSError(28, "No space left on device")
+
+    journal = Journal(tmp_path / "events-0.jsonl", 0, durable=False)
+    journal.event(0, "invoke", "add")
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(JournalError, match="No space left"):
+        journal.close()
+    with pytest.raises(JournalError, match="No space left"):
+        journal.event(0, "ok", "add")
 
 
 def test_a_journal_is_not_opened_through_a_link(tmp_path):

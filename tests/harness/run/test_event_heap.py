@@ -62,3 +62,13 @@ def test_no_two_stamps_are_equal_and_time_goes_on_with_them():
     heap = EventHeap()
     assert [heap.stamp_ns() for _ in range(3)] == [1, 2, 3]
     assert heap.now_ns == 3
+
+
+def test_acts_without_a_handle_keep_the_order_of_all():
+    heap, done = EventHeap(), []
+    heap.post(10, lambda: done.append("a"))
+    heap.at(10, lambda: done.append("b"))
+    heap.post(10, lambda: done.append("c"))
+    heap.at(30, lambda: done.append("cancelled")).cancel()
+    heap.run(never)
+    assert (done, heap.now_ns, heap.scheduled) == (["a", "b", "c"], 10, 4)

@@ -11,12 +11,14 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from schemaquake.harness.errors import PlanError
+from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.engines.engine import Local
+from schemaquake.results.swarm import smallest
 from schemaquake.results.swarm.drawing import NEMESES, plan_of_seed, workloads_of
 from schemaquake.results.swarm.one_seed import row_of
 from schemaquake.results.swarm.reducing import reduced
+from schemaquake.results.swarm.smallest import find_smallest
 from schemaquake.results.swarm.sweep import Order, Swarm
 from schemaquake.results.swarm.table import coverage_of, findings_of, never_met
 
@@ -53,6 +55,14 @@ def test_the_system_of_a_seed_changes_none_of_its_sizes():
     assert replace(one, system="", workloads=("-",), options={}) == replace(
         other, system="", workloads=("-",), options={}
     )
+
+
+def test_each_simulated_system_has_a_plan_for_every_seed():
+    for version in ("cassandra-0.7", "cassandra-1.0", "cassandra-1.1", "cassandra-3.11", "scylladb-6.2"):
+        for seed in range(100):
+            plan = plan_of_seed(seed, (f"simulated:{version}",))
+            plan.check_options()
+            assert set(plan.workloads) <= set(workloads_of(plan.system))
 
 
 # ── one seed ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,7 +109,7 @@ def test_a_hundred_seeds_are_equal_in_two_processes_with_other_hashes(tmp_path):
         folder = tmp_path / hashes
         subprocess.run(
             [sys.executable, "-m", "schemaquake.harness.cli.entry", "swarm", "--seeds", "0:100", "--engine", "local",
-             "--reduce", "0", "--folder", str(folder)],
+             "--reduce", "0", "--shrink", "0", "--folder", str(folder)],
             env={**os.environ, "PYTHONHASHSEED": hashes}, check=False, capture_output=True,
         )  # fmt: skip
         rows.append(
@@ -157,7 +167,7 @@ def test_a_sweep_ends_after_so_many_findings_and_counts_each_once(tmp_path):
     swarm = Swarm.begin(tmp_path / "a", replace(ORDER, first=0, last=100))
     (*_, rows) = swarm.run(engine, stop_after=3)
     assert engine.seeds == [0, 1, 2, 3, 4, 5]
-    findings = swarm.finish(rows, reduce=0)
+    findings = swarm.finish(rows, reduce=0, shrink=0)
     assert [(each["id"], each["seeds"], each["first"], each["command"]) for each in findings] == [
         ("SQ-0", 2, 0, "run 0"), ("SQ-1", 2, 2, "run 2"), ("SQ-2", 2, 4, "run 4"),
     ]  # fmt: skip
@@ -172,9 +182,10 @@ def test_a_sweep_ends_after_so_many_findings_and_counts_each_once(tmp_path):
 def test_a_sweep_of_real_seeds_finds_and_reduces(tmp_path):
     swarm = Swarm.begin(tmp_path / "a", Order(first=16, last=17, systems=(FIVE,)))
     (*_, rows) = swarm.run(Local())
-    findings = swarm.finish(rows, reduce=2)
+    findings = swarm.finish(rows, reduce=2, shrink=0)
     assert findings
     assert findings[0]["reduced"].startswith("schemaquake run --system simulated:cassandra-5.0")
+    (tmp_path / "a" / "findings" / findings[0]["id"] / "smallest.json").stat()
     assert findings_of(rows).keys() == {each["id"] for each in findings}
     assert len(coverage_of(rows)) > 20
 
@@ -192,3 +203,35 @@ def test_what_a_finding_does_not_need_is_left_out():
     asked = []
     assert reduced(plan, lambda each: asked.append(each) or False, most=7) == plan
     assert len(asked) == 7
+
+
+# ── the smallest scenario ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+FOUND = {"id": "SQ-1", "anomaly": "lost-rows"}
+
+
+def test_what_is_known_of_a_finding_is_not_looked_for_again(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(smallest, "findings_in", lambda plan: asked.append(plan) or {"SQ-1"})
+    plan = replace(RACE, nodes=5)
+    found = find_smallest(FOUND, plan, tmp_path / "SQ-1", reduce=3, shrink=0)
+    assert "--nodes 2" in found["reduced"]
+    count = len(asked)
+    assert 0 < count <= 3
+    assert find_smallest(FOUND, plan, tmp_path / "SQ-1", reduce=3, shrink=0) == found
+    assert len(asked) == count
+    find_smallest(FOUND, plan, tmp_path / "SQ-1", reduce=2, shrink=0)
+    assert len(asked) > count
+    (tmp_path / "SQ-1" / "smallest.json").write_text("{")
+    with pytest.raises(HistoryError, match="is damaged"):
+        find_smallest(FOUND, plan, tmp_path / "SQ-1", reduce=3, shrink=0)
+
+
+@pytest.mark.long
+def test_the_statements_of_a_finding_are_shrunk_to_a_script_that_repeats_it(tmp_path):
+    found = find_smallest({"id": "SQ-1", "anomaly": "lost-rows"}, RACE, tmp_path / "SQ-1", reduce=0, shrink=30)
+    assert found["statements"] <= 4
+    script = tmp_path / found["script"]
+    done = subprocess.run(["sh", str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
