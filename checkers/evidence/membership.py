@@ -63,7 +63,9 @@ class Membership:
             if event["f"] == "membership":
                 members = value.get("members", {})
                 addresses |= {node: str(one["address"]) for node, one in members.items() if one.get("address")}
-                shown.append(_states({node: one.get("state") for node, one in members.items()}))
+                # Just after boot not every node lists every other one: what was planned holds, which is `expected`.
+                states = "state" if shown else "expected"
+                shown.append(_states({node: one.get(states, one.get("state")) for node, one in members.items()}))
             elif "becomes" in value and event["type"] == "invoke":
                 invoked[value["operation"]] = event["time"], _states(value["becomes"])
             elif "becomes" in value and event["type"] in _OUTCOMES:

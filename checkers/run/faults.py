@@ -1,8 +1,8 @@
 """Faults: every planned fault took effect on the cluster.
 
 A fault counts only if its effect was read back from the system (packets dropped, a process gone, a clock shifted).
-Judges the conductor's notes `faults-planned`, `fault-begins`, `fault-ends`, `fault-failed`, `fault-skipped`, `operation-skipped`
-and `nemesis-died`: every planned fault has begun and ended, failed, or been skipped with a reason. Never accuses the cluster:
+Judges the conductor's notes `faults-planned`, `fault-begins`, `fault-ends`, `fault-failed`, `fault-skipped`, `operation-skipped`,
+`aim-missed` and `nemesis-died`: every planned fault has begun and ended, failed, or been skipped with a reason. Never accuses the cluster:
 a run whose faults did not happen is `unknown`, because it shows nothing about a cluster under faults.
 """
 
@@ -21,7 +21,15 @@ from schemaquake.harness.model.verdict import Doubt, Verdict
 
 __all__ = ["Faults"]
 
-_COUNTED: Final = ("fault-begins", "fault-ends", "fault-failed", "fault-skipped", "operation-skipped", "nemesis-died")
+_COUNTED: Final = (
+    "fault-begins",
+    "fault-ends",
+    "fault-failed",
+    "fault-skipped",
+    "operation-skipped",
+    "aim-missed",
+    "nemesis-died",
+)
 
 
 class Faults:
@@ -60,6 +68,8 @@ class _FaultNotes:
         ended = Counter(note["id"] for note in self.of("fault-ends"))
         for note in self.of("nemesis-died"):
             yield f"{note['nemesis']} ended before its schedule did: {note.get('error')}"
+        for note in self.of("aim-missed"):
+            yield f"{note['nemesis']} was aimed at {note['step']}, a step at which the operation was never seen"
         for note in self.of("fault-failed"):
             yield f"{note['nemesis']} (fault {note['id']}) failed to {note.get('stage', 'inject')}: {note.get('error')}"
         for note in self.of("fault-ends"):

@@ -30,6 +30,10 @@ class TopologyOperation:
     attempts: Sequence[Mapping[str, Any]] = ()
     token: str | None = None
     """The token that a move asked for."""
+    loses_disk: bool = False
+    """True if it was to take a node's disk away, and was not refused."""
+    steps: Sequence[tuple[int, str]] = ()
+    """The steps that it was seen at, each with the time (ns) since which it was."""
 
     def text(self) -> str:
         """Render it as a line of an argument."""
@@ -44,11 +48,14 @@ def read_operations(notes: Iterable[Note]) -> Sequence[TopologyOperation]:
     """Read the operations in order of their invocations."""
     begun: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
     ended: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    steps: dict[Any, list[tuple[int, str]]] = {}
     for event, value in notes:
+        if event["f"] == "operation-step":
+            steps.setdefault(value.get("operation"), []).append((event["time"], str(value.get("step"))))
         if "becomes" not in value or "operation" not in value:
             continue
         (begun if event["type"] == "invoke" else ended).setdefault(value["operation"], (event, value))
-    return [_operation(number, *begun[number], ended.get(number)) for number in begun]
+    return [_operation(number, *begun[number], ended.get(number), steps.get(number, ())) for number in begun]
 
 
 def _operation(
@@ -56,6 +63,7 @@ def _operation(
     event: Mapping[str, Any],
     value: Mapping[str, Any],
     end: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
+    steps: Sequence[tuple[int, str]],
 ) -> TopologyOperation:
     effect = (end[1].get("effect") if end is not None else None) or {}
     return TopologyOperation(
@@ -70,4 +78,7 @@ def _operation(
         error=None if end is None else end[0].get("error"),
         attempts=effect.get("attempts") or (),
         token=effect.get("token"),
+        loses_disk=bool((value.get("parameters") or {}).get("loses_disk"))
+        and (end is None or end[0]["type"] != "fail"),
+        steps=steps,
     )

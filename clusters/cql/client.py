@@ -28,6 +28,7 @@ from cassandra.policies import ConstantReconnectionPolicy, FallthroughRetryPolic
 from cassandra.protocol import RESULT_KIND_SCHEMA_CHANGE, ProtocolHandler
 from cassandra.query import SimpleStatement, dict_factory
 
+from schemaquake.clusters.cql.bulk import BulkSession
 from schemaquake.clusters.cql.completions import completion_of, kind_of, of_condition
 from schemaquake.clusters.cql.last_look import LastLook
 from schemaquake.clusters.cql.outcomes import classify, is_already_there
@@ -40,7 +41,7 @@ from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NodeUnreachable
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON, Completion
-from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.queries import BulkQuery, Query
 from schemaquake.harness.model.steps import Invoke
 from schemaquake.harness.wait import until
 
@@ -158,6 +159,7 @@ class CqlClient:
         )
         self._cluster, self._session = self._connect(driver, address, port)
         self._last_look = LastLook()
+        self._bulk = BulkSession(self._session, timeout_s=request_timeout_s)
 
     def _connect(self, driver: Callable[[], Cluster], address: str, port: int) -> tuple[Cluster, Session]:
         refusal: BaseException | None = None
@@ -195,7 +197,14 @@ class CqlClient:
     def invoke(self, operation: Invoke) -> Completion:
         """Send the operation and classify the result. Every error becomes a completion."""
         try:
-            return self._invoke(operation) if operation.query is None else self._ask(operation, operation.query)
+            match operation.query:
+                case None:
+                    return self._invoke(operation)
+                case Query() as query:
+                    return self._ask(operation, query)
+                case BulkQuery() as query:
+                    self._await_connection()
+                    return self._bulk.carry_out(operation, query)
         except Exception as error:  # noqa: BLE001 - the table classifies every error
             outcome = classify(error, on=kind_of(operation), system_outcomes=self._dialect.outcomes)
             text = self._hide_login(error_words(error))

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from schemaquake.clusters.systems.outcome import Kind
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import JSON, Completion, MicroOp
-from schemaquake.harness.model.queries import READS
+from schemaquake.harness.model.queries import READS, Query
 from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["completion_of", "kind_of", "of_condition", "reads_only"]
@@ -21,7 +21,7 @@ def kind_of(operation: Invoke) -> Kind:
     """Return the kind of operation by which the tables of outcomes read an error."""
     if operation.f in _ROW_READS or reads_only(operation):
         return "read"
-    if operation.query is not None and operation.query.serial_consistency is not None:
+    if isinstance(operation.query, Query) and operation.query.serial_consistency is not None:
         return "conditional"
     if operation.f == "insert" and operation.value.get("form") == "conditional":
         return "conditional"
@@ -35,7 +35,7 @@ def reads_only(operation: Invoke) -> bool:
 
 def completion_of(operation: Invoke, rows: Sequence[Mapping[str, Any]]) -> Completion:
     """Build the completion of an operation from its rows. Raises ValueError if they have another shape."""
-    assert operation.query is not None
+    assert isinstance(operation.query, Query)
     value = operation.value
     cells = list(rows[0].values()) if rows else []
     match operation.query.answer:

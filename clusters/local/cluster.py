@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -16,13 +16,16 @@ from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.ownership import read_ownership
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
+from schemaquake.clusters.nodes.steps import StepReader
 from schemaquake.clusters.nodes.topology_commands import TopologyCommands
 from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, token_at, tokens, tokens_between
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import StartTimeout
 from schemaquake.harness.model.membership import Member
+from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 
@@ -93,8 +96,10 @@ class LocalCluster:
         ]
         self._founders = [node for node in self.nodes if node.name in names]
         cql = None if system.cql is None else CqlConnector(self._addresses(), CLIENT_PORTS[system.client], system.cql)
+        self._cql = cql
         self._members = MemberReader(self.nodes, cql, system.membership, spares=frozenset(spares))
         self._changes = TopologyCommands(self.nodes, system, self._members)
+        self._steps = StepReader(self.nodes, cql, system)
         self._booted = False
 
     def _addresses(self) -> Mapping[str, str]:
@@ -103,6 +108,11 @@ class LocalCluster:
     def members(self) -> Mapping[str, Member]:
         """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
         return self._members.read() if self._booted else self._members.planned()
+
+    def ownership(self, names: Sequence[str], *, prefix: str) -> Mapping[str, JSON]:
+        """Ask these nodes for the replicas of each range of the run's keyspaces. Raises ClusterError."""
+        nodes = [node for node in self.nodes if node.name in names]
+        return {} if self._cql is None else read_ownership(nodes, self._cql, self.system, prefix=prefix)
 
     def start(self) -> Sequence[Boot]:
         """Lay the network and boot every node, together where the version allows it.
@@ -157,6 +167,10 @@ class LocalCluster:
         prepare_to_join(joining, place, self._launch, properties=properties)
         return self._changes.await_joined(joining, properties, limit_s=limit_s)
 
+    def steps(self, nodes: Sequence[str]) -> Collection[str]:
+        """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
+        return self._steps.read(nodes)
+
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
         return self._changes.await_dead(node, limit_s=limit_s)
@@ -189,6 +203,7 @@ class LocalCluster:
     def stop(self) -> None:
         """End every node and delete its data (unless `--keep-data`); the network ends with the enclosure."""
         errors: list[Exception] = []
+        self._steps.close()
         for node in self.nodes:
             try:
                 node.kill()

@@ -26,6 +26,7 @@ from schemaquake.clusters.nodes.guard_watch import GuardWatch
 from schemaquake.clusters.nodes.lease import Leases
 from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.ownership import read_ownership
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
@@ -257,6 +258,11 @@ class DeployedCluster:
     def members(self) -> Mapping[str, Member]:
         """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
         return self._members.read() if self._is_up else self._members.planned()
+
+    def ownership(self, names: Sequence[str], *, prefix: str) -> Mapping[str, JSON]:
+        """Ask these nodes for the replicas of each range of the run's keyspaces. Raises ClusterError."""
+        nodes = [node for node in self._nodes if node.name in names]
+        return read_ownership(nodes, self._cql, self._system, prefix=prefix)
 
     def catch_up(self, names: Sequence[str]) -> Mapping[str, JSON]:
         """Have each of these nodes apply all that was committed before. Return by name whether it did; empty without barriers."""

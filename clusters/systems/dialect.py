@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from schemaquake.clusters.systems.outcome import Outcome
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Node
 
-__all__ = ["Authority", "Barrier", "CqlDialect", "Query", "ReadBarrier", "RingReading", "SchemaReading", "Stored"]
+__all__ = [
+    "Authority",
+    "Barrier",
+    "CqlDialect",
+    "Query",
+    "ReadBarrier",
+    "RingReading",
+    "SchemaReading",
+    "StepReading",
+    "Stored",
+]
 
 Query: TypeAlias = Callable[[str], Iterable[Mapping[str, Any]]]
 """Runs one statement on the pinned node at consistency ONE and returns its rows as mappings."""
@@ -77,6 +87,15 @@ class RingReading(Protocol):
 
     def read_epochs(self, query: Query) -> JSON | None:
         """Read the entries of the metadata log that the node has, in the shape of an `epochs` row; None if there is none."""
+        ...
+
+
+@runtime_checkable
+class StepReading(Protocol):
+    """A `RingReading` that can also tell how far an operation on the topology has come."""
+
+    def read_steps(self, query: Query, addresses: Sequence[str]) -> Iterator[str]:
+        """Read the steps of the operation of these nodes, in the words of `schemaquake.harness.model.aim.STEPS`."""
         ...
 
 

@@ -78,6 +78,10 @@ class Topology:
             return ()
         return (ToolCommand(arguments=("assassinate", address), limit_s=_SHORT_LIMIT_S),)
 
+    def describe_ring(self, keyspace: str) -> ToolCommand:
+        """Have a node list the ranges of a keyspace with their replicas."""
+        return ToolCommand(arguments=("describering", keyspace), limit_s=_SHORT_LIMIT_S)
+
     def cleanup(self) -> Sequence[ToolCommand]:
         """Have the node drop rows that others hold since they joined."""
         return (ToolCommand(arguments=("cleanup",), limit_s=_STREAMING_LIMIT_S),)

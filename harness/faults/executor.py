@@ -35,6 +35,7 @@ from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.faults.membership import Roster, TopologyOperations
 from schemaquake.harness.faults.owners_limits import ConditionWatch, nodes_down
 from schemaquake.harness.machine_time import ThreadTasks
+from schemaquake.harness.model.aim import Aim
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import (
     Cluster,
@@ -621,11 +622,35 @@ class FaultSchedule:
                     elif (reason := topology.obstacle(nemesis, operation)) is not None:
                         topology.skip(operation, reason)
                     else:
-                        topology.carry_out(nemesis, operation)
+                        topology.carry_out(nemesis, operation, strike=self._strike)
         except Exception as error:  # noqa: BLE001 - a task has nothing to raise to: stop() raises it
             self._give_up(nemesis, error)
         except SystemExit as error:  # as above
             self._give_up(nemesis, ClusterError(f'nemesis "{nemesis.name}" ended its own task: {error!r}'))
+
+    @contextmanager
+    def _strike(self, aim: Aim) -> Iterator[None]:
+        """Keep the fault of an aim in place; one that cannot be injected is noted as any other."""
+        nemesis = load("nemeses", aim.nemesis)
+        topology = self._topology
+        if topology is not None and any(topology.roster.is_gone(name) for name in aim.nodes):
+            topology.roster.refresh()  # a spare is no member until it is seen to join
+        begins_s = self._elapsed_s()
+        fault = Fault(
+            id=next(self._numbers),
+            nemesis=aim.nemesis,
+            begins_s=begins_s,
+            ends_s=begins_s + aim.hold_s,
+            nodes=aim.nodes,
+            parameters=aim.parameters,
+        )
+        with suppress(FaultSkipped, FaultFailed, HealError):
+            self.executor.inject(nemesis, fault)
+        try:
+            yield
+        finally:
+            with suppress(HealError):  # noted; if it is still in place, stop() tries again and raises
+                self.executor.heal(fault.id)
 
     def _leave_out(self, faults: Sequence[Fault]) -> None:
         """Record that the main phase ended before these faults, so that every planned fault is accounted for."""

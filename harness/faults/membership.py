@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.faults.aiming import Strike, watched
 from schemaquake.harness.faults.ledger import Ledger
 from schemaquake.harness.model.membership import (
     GONE,
@@ -137,8 +138,11 @@ class TopologyOperations:
         gone = [name for name in leaving if states.get(name, "normal") in GONE]
         return f"{', '.join(gone)} is no member of the cluster" if gone else None
 
-    def carry_out(self, nemesis: TopologyNemesis, operation: Fault) -> Completion:
-        """Begin the operation, wait for its outcome, and record both. What the nemesis raises is an unknown outcome."""
+    def carry_out(self, nemesis: TopologyNemesis, operation: Fault, *, strike: Strike | None = None) -> Completion:
+        """Begin the operation, wait for its outcome, and record both. What the nemesis raises is an unknown outcome.
+
+        `strike` injects the fault that is aimed at one of its steps.
+        """
         becomes = dict(nemesis.becomes(operation))
         number = self.ledger.plan_operation(operation)
         node = operation.nodes[0] if operation.nodes else None
@@ -154,7 +158,8 @@ class TopologyOperations:
         log.info("operation begins", extra={"operation": nemesis.name, "nodes": ",".join(operation.nodes)})
         interrupted: BaseException | None = None
         try:
-            completion = nemesis.operate(self.cluster, operation)
+            with watched(self.cluster, operation, number, note=self._note_step, strike=strike):
+                completion = nemesis.operate(self.cluster, operation)
         except BaseException as error:  # noqa: BLE001 - its outcome is recorded, and what is no Exception is raised below
             completion = Completion(type="info", error=f"{type(error).__name__}: {error}")
             interrupted = None if isinstance(error, Exception) else error
@@ -169,6 +174,9 @@ class TopologyOperations:
         self.roster.refresh()
         self.changed()
         return completion
+
+    def _note_step(self, f: str, value: JSON) -> None:
+        self.note("info", f, value, node=None)
 
     def skip(self, operation: Fault, reason: str) -> None:
         """Record in ledger and history that this operation will not begin."""

@@ -13,7 +13,8 @@ One row an object in `observations.parquet`; `definition` is JSON by `kind`:
 | aggregate | ks, g | | `{"arguments": [type, …], "state_function","state_type","final_function"}` |
 | live | ks, object | | what the node's memory says, in its own words (see below): `{"kind": "table", "statement": "CREATE TABLE …"}` |
 | log | null, null | | `{"changes": [[id, epoch, description], …], "cut": bool}`: the newest entries of the log of changes that the node keeps, oldest first, and whether there may be older ones; `{"error": words}` where it refuses to tell; final readings only |
-| ring | null, null | | the node's own account of the members: `{"self": member, "peers": {address: member}, "gossip": {address: status} or null, "directory": {address: {"host_id","state","tokens","sequence"}} or null}`, a member being `{"address","host_id","tokens"}`; final readings only |
+| ring | null, null | | the node's own account of the members: `{"self": member, "peers": {address: member}, "gossip": {address: status} or null, "directory": {address: {"host_id","state","tokens","sequence"}} or null}`, a member being `{"address","host_id","tokens","dc","rack"}`; final readings only |
+| ownership | null, null | | the replicas as the node describes them: `{keyspace: {"ranges": [[start, end, [address, …]], …]}}`, tokens as text, or `{keyspace: {"error": words}}`; final readings of runs that change the topology |
 | epochs | null, null | | the entries of the metadata log that the node has, in order: `{"entries": [[epoch, kind, entry id], …]}`; final readings only |
 | data-directory | ks, t | table id, 32 hex digits; null up to 2.0 | `{"live": bool, "snapshots": [name, …]}`: one row a directory on the node's disk |
 
@@ -65,6 +66,7 @@ KINDS: Final = (
     "live",
     "log",
     "ring",
+    "ownership",
     "epochs",
     "data-directory",
 )

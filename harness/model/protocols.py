@@ -56,6 +56,7 @@ __all__ = [
     "Rehearsal",
     "Rehearsing",
     "Shortenable",
+    "ShowsOwnership",
     "StopCondition",
     "TakesDown",
     "TakesOptions",
@@ -270,6 +271,18 @@ class MemberListing(Protocol):
 
         Before `start` it is the plan: spares are absent, all others normal. Read from the system wherever it can say.
         Raises ClusterError if no node can be asked.
+        """
+        ...
+
+
+@runtime_checkable
+class ShowsOwnership(Protocol):
+    """A cluster whose nodes can be asked which replicas each range of a keyspace has."""
+
+    def ownership(self, names: Sequence[str], *, prefix: str) -> Mapping[str, JSON]:
+        """Ask these nodes for the ranges of keyspaces named `<prefix>_…`; by node, in the shape of an `ownership` row.
+
+        Empty where no node is asked. Raises ClusterError.
         """
         ...
 

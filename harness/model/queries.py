@@ -13,6 +13,10 @@
 | put | ks.t/K | `{"value": n, "consistency": name}` | the same | quorum |
 | get | ks.t/K | `{"consistency": name}` | and `"value": n or null, "writetime": µs or null` | quorum |
 | probe | ks.t/K | `{"consistency": "ONE"}` | as of a get: what this one replica holds | quorum |
+| write-rows | ks.t | `{"partition": n, "first": row, "count": n, "lts": µs, "consistency": name}` | the same | descriptors |
+| delete-rows | ks.t | as of write-rows: a range of rows | the same | descriptors |
+| delete-partition | ks.t | `{"partition": n, "lts": µs, "consistency": name}` | the same | descriptors |
+| check-rows | ks.t | `{"first": partition, "count": n, "consistency": name}` | and `"rows": n, "runs": [[first, count, lts, …], …]`, one list a partition (`schemaquake.harness.descriptors.runs`), and `"strange": [[partition, clustering, value, µs], …]` where there are any | descriptors |
 
 `f`, keys and values are those of Jepsen's histories where Jepsen has the operation, so that any checker of theirs or of
 ours reads them. The text of a query is not recorded: workload, key and value determine it.
@@ -20,10 +24,17 @@ ours reads them. The text of a query is not recorded: workload, key and value de
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-__all__ = ["READS", "Answer", "Query"]
+from schemaquake.harness.model.operation import JSON
+
+if TYPE_CHECKING:  # most workers never meet such an array
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["READS", "Answer", "BulkQuery", "Fold", "Query"]
 
 Answer: TypeAlias = Literal[
     "nothing", "applied", "cell", "column", "collection", "lists", "registers", "cell-and-writetime"
@@ -39,7 +50,7 @@ Answer: TypeAlias = Literal[
 - `cell-and-writetime`: a cell and its WRITETIME, put into the value as `value` and `writetime`
 """
 
-READS: Final = frozenset({"read", "read-batches", "get", "probe"})
+READS: Final = frozenset({"read", "read-batches", "get", "probe", "check-rows"})
 """Operations that change nothing, whatever their outcome."""
 
 
@@ -53,3 +64,23 @@ class Query:
     serial_consistency: str | None = None
     """The serial consistency of a conditional write or a transaction: SERIAL or LOCAL_SERIAL."""
     answer: Answer = "nothing"
+
+
+Fold: TypeAlias = "Callable[[Sequence[npt.NDArray[np.int64]]], Mapping[str, JSON]]"
+"""From one array of rows × columns for each set of values to what is added to the operation's value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkQuery:
+    """One statement that is prepared once and carried out with many sets of values; all columns are of type bigint.
+
+    Writes give their own timestamps, so that the order of writes does not depend on clocks.
+    """
+
+    text: str
+    """CQL with a `?` for each value."""
+    values: Sequence[Sequence[int]]
+    consistency: str = "QUORUM"
+    fold: Fold | None = field(default=None, repr=False)
+    """Makes the value of a read, whose statements are asked several at a time; None: the sets of values are one unlogged
+    batch, which changes one partition."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from schemaquake.harness.model.operation import JSON, MicroOp
-from schemaquake.harness.model.queries import Query
+from schemaquake.harness.model.queries import BulkQuery, Query
 
 __all__ = ["Invoke", "Meet", "Note", "Require", "Step", "Wait"]
 
@@ -23,7 +23,7 @@ class Invoke:
     key: str | None = None
     value: JSON = None
     mops: tuple[MicroOp, ...] | None = None
-    query: Query | None = None
+    query: Query | BulkQuery | None = None
     """The CQL of a data workload's operation; without it the client renders `f` and `value` in its era's dialect."""
 
 

@@ -15,7 +15,7 @@ from schemaquake.harness.faults.executor import FaultSchedule
 from schemaquake.harness.faults.requests import server_restart
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.plan import Plan
-from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node
+from schemaquake.harness.model.protocols import Boot, CatchingUp, Cluster, Node, ShowsOwnership
 from schemaquake.harness.model.runtime import Clock, Crew, Observer
 from schemaquake.harness.model.traits import cluster_traits, workload_traits
 from schemaquake.harness.registry import load
@@ -204,6 +204,8 @@ class Phases:
             self._observer.read(label)
             for name in serving:
                 self._observer.record(self._directories(label, name))
+            if self._faults.operations:
+                self._observer.record(self._ownership(label, serving))
             limit_s = max(_READING_LEAST_S, _PATIENCE * self._plan.settle_limit_s)
             parts: tuple[Literal["probe", "final"], ...] = ("probe", "final")
             for part in parts:
@@ -229,6 +231,22 @@ class Phases:
                 definition={"live": live, "snapshots": list(snapshots)},
             )
             for keyspace, table, identity, live, snapshots in self._nodes[name].data_directories()
+        ]
+
+    def _ownership(self, label: str, serving: Sequence[str]) -> list[Observation]:
+        """Read the replicas of every range as each node describes them; nothing on clusters that cannot be asked."""
+        if not isinstance(self._cluster, ShowsOwnership):
+            return []
+        try:
+            described = self._cluster.ownership(serving, prefix=self._plan.keyspace_prefix)
+        except ClusterError as error:
+            log.warning("the ownership could not be read", extra={"phase": label, "error": str(error)})
+            return []
+        return [
+            Observation(
+                time=self._clock.stamp_ns(), phase=label, node=name, sample=0, kind="ownership", definition=definition
+            )
+            for name, definition in described.items()
         ]
 
     def _restart(self, serving: Sequence[str]) -> list[str]:

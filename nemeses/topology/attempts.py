@@ -8,6 +8,7 @@ changed or an abort was acknowledged, and `info` otherwise. Its value is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,19 +16,23 @@ from schemaquake.harness.errors import ClusterError, PlanError
 from schemaquake.harness.model.operation import JSON, Completion
 from schemaquake.harness.model.protocols import Cluster, Fault, MemberListing
 from schemaquake.harness.model.topology import Attempt, ChangesTopology, TopologyVerb
-from schemaquake.harness.wait import pause_for
+from schemaquake.harness.wait import pause_for, until
 
-__all__ = ["Recovery", "changing", "lacks", "refused", "some_other", "try_out"]
+__all__ = ["Recovery", "all_up", "changing", "lacks", "refused", "some_other", "try_out"]
 
 _PAUSE_S: Final = 5.0
 """The time between a failure and what is done about it, in which a fault may end or gossip may spread."""
 _RETRIES: Final = 3
+_BACK_LIMIT_S: Final = 90.0
+"""How long an operator waits for a node that a fault took down before the next try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """The ways to go on when an attempt failed; one that is None does not exist."""
 
+    up: Callable[[], bool] = lambda: True
+    """Tells whether every node serves whose part in the operation is not to be down; until then nothing is tried."""
     retry: Callable[[], Attempt] | None = None
     resume: Callable[[], Attempt] | None = None
     abort: Callable[[], Attempt] | None = None
@@ -66,6 +71,18 @@ def some_other(cluster: Cluster, *names: str) -> str:
     raise ClusterError(f"no node but {', '.join(names)} runs that could be asked")
 
 
+def all_up(cluster: Cluster, *but: str) -> bool:
+    """Return whether every member serves, but for these nodes."""
+    states = (
+        {name: member.state for name, member in cluster.members().items()} if isinstance(cluster, MemberListing) else {}
+    )
+    return all(
+        node.state() == "running" and node.await_serving(deadline_s=1).served
+        for node in cluster.nodes
+        if node.name not in but and states.get(node.name, "normal") in {"normal", "leaving"}
+    )
+
+
 def refused(reason: str) -> Completion:
     """Return the completion of an operation that was not asked for, because the cluster is not as it was planned to be."""
     return Completion(type="fail", value={"attempts": []}, error=f"NotAsked: {reason}")
@@ -82,6 +99,8 @@ def try_out(
         act = recovery.way(way)
         for _ in range(_RETRIES):
             pause_for(_PAUSE_S)
+            with suppress(TimeoutError):  # then the attempt says what is wrong
+                until(recovery.up, deadline_s=_BACK_LIMIT_S, what="all nodes up", every_s=1)
             attempts.append(act())
             if attempts[-1].outcome != "info":
                 break

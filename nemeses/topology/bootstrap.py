@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -14,7 +15,7 @@ from schemaquake.harness.model.topology import Attempt
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, refused, some_other, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
 from schemaquake.nemeses.topology.planning import draw_recovery, planned, spare
 
 __all__ = ["Bootstrap", "join_again", "leave_half_joined"]
@@ -65,6 +66,7 @@ class Bootstrap:
             operation,
             lambda: changing(cluster).join(name, limit_s=limit_s),
             Recovery(
+                up=partial(all_up, cluster, name),
                 retry=lambda: join_again(cluster, name, limit_s=limit_s),
                 resume=lambda: _resume(cluster, name, limit_s=limit_s),
                 abort=lambda: leave_half_joined(cluster, name, limit_s=limit_s),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -14,7 +15,7 @@ from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
 from schemaquake.nemeses.topology.planning import draw_recovery, leaver, planned
 
 __all__ = ["Decommission", "abort_or_restart", "start_again"]
@@ -67,7 +68,7 @@ class Decommission:
         def stay() -> Attempt:
             return abort_or_restart(cluster, "abort-leave", name, limit_s=limit_s)
 
-        return try_out(operation, leave, Recovery(retry=leave, abort=stay))
+        return try_out(operation, leave, Recovery(up=partial(all_up, cluster), retry=leave, abort=stay))
 
 
 def abort_or_restart(cluster: Cluster, verb: TopologyVerb, name: str, *, limit_s: float) -> Attempt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -14,7 +15,7 @@ from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, some_other, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, some_other, try_out
 from schemaquake.nemeses.topology.planning import planned
 
 __all__ = ["CmsReconfigure"]
@@ -64,4 +65,4 @@ class CmsReconfigure:
         def reconfigure() -> Attempt:
             return changing(cluster).ask("reconfigure", on=some_other(cluster), argument=members, limit_s=limit_s)
 
-        return try_out(operation, reconfigure, Recovery(retry=reconfigure))
+        return try_out(operation, reconfigure, Recovery(up=partial(all_up, cluster), retry=reconfigure))

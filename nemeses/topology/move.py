@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -14,7 +15,7 @@ from schemaquake.harness.model.protocols import Cluster, Context, Fault
 from schemaquake.harness.model.topology import Attempt
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, try_out
 from schemaquake.nemeses.topology.decommission import abort_or_restart
 from schemaquake.nemeses.topology.planning import ANY, draw_recovery, leaver, planned
 
@@ -74,4 +75,6 @@ class Move:
         def stay() -> Attempt:
             return abort_or_restart(cluster, "abort-move", name, limit_s=limit_s)
 
-        return try_out(operation, move, Recovery(retry=move, abort=stay), more={"token": token})
+        return try_out(
+            operation, move, Recovery(up=partial(all_up, cluster), retry=move, abort=stay), more={"token": token}
+        )

@@ -14,6 +14,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model import options
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Context, Fault
+from schemaquake.nemeses.topology.aims import aim_at
 from schemaquake.nemeses.topology.standard_options import TopologyOptions
 
 __all__ = ["ANY", "draw_recovery", "leaver", "planned", "spare"]
@@ -58,8 +59,12 @@ def planned(
     nemesis: str, context: Context, random: Random, *, nodes: Sequence[str], begins_s: float, **parameters: JSON
 ) -> list[Fault]:
     """Plan one operation; it begins at `begins_s`, or at a drawn time if that is negative. Raises PlanError."""
-    if options.configured(TopologyOptions(), context.options).overlap:
+    standard = options.configured(TopologyOptions(), context.options)
+    if standard.overlap:
         parameters["overlaps"] = True
+    if standard.aim:
+        aim = aim_at(standard.aim, nodes, context, context.random("topology", "aim", nemesis), hold_s=standard.aim_s)
+        parameters["aim"] = aim.to_json()
     drawn = random.uniform(*_BEGINS) * context.time_limit_s
     begins = drawn if begins_s < 0 else begins_s
     if begins >= context.time_limit_s:

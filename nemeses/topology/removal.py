@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -20,7 +21,7 @@ from schemaquake.nemeses.process.serving import take_down
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, refused, some_other, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, some_other, try_out
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import draw_recovery, leaver, planned
 
@@ -54,6 +55,7 @@ class RemoveNode:
             nodes=(leaver(context, plan.node, place=1),),
             begins_s=plan.begins_s,
             how=plan.how,
+            loses_disk=True,
             limit_s=plan.limit_s,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
         )
@@ -96,6 +98,7 @@ class Assassinate:
             nodes=(leaver(context, plan.node, place=2),),
             begins_s=plan.begins_s,
             how=plan.how,
+            loses_disk=True,
             repair=plan.repair,
             limit_s=plan.limit_s,
             after_failure=draw_recovery(random, _WAYS, plan.after_failure, self.name),
@@ -147,7 +150,7 @@ def _take_out(cluster: Cluster, operation: Fault, verb: TopologyVerb) -> Complet
             change.ask("abort-remove", on=some_other(cluster, name), about=name, limit_s=limit_s)
         return start_again(cluster, name, limit_s=limit_s)
 
-    completion = try_out(operation, take_out, Recovery(retry=take_out, abort=keep))
+    completion = try_out(operation, take_out, Recovery(up=partial(all_up, cluster, name), retry=take_out, abort=keep))
     if completion.type != "ok" and _is_member(cluster, name):
         # It was this operation that took the server down, so no other way brings it back.
         start_again(cluster, name, limit_s=limit_s)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from schemaquake.harness.errors import PlanError
@@ -18,7 +19,7 @@ from schemaquake.harness.model.topology import Attempt
 from schemaquake.nemeses.schedule.options import configured
 from schemaquake.nemeses.schedule.targets import named
 from schemaquake.nemeses.topology import standard_options as standard
-from schemaquake.nemeses.topology.attempts import Recovery, changing, lacks, refused, try_out
+from schemaquake.nemeses.topology.attempts import Recovery, all_up, changing, lacks, refused, try_out
 from schemaquake.nemeses.topology.bootstrap import join_again
 from schemaquake.nemeses.topology.decommission import start_again
 from schemaquake.nemeses.topology.planning import ANY, leaver, planned, spare
@@ -64,6 +65,7 @@ class Replace:
             begins_s=plan.begins_s,
             address=address,
             how=plan.how,
+            loses_disk=True,
             limit_s=plan.limit_s,
             after_failure="retry",
         )
@@ -96,4 +98,4 @@ class Replace:
         def again() -> Attempt:
             return join_again(cluster, successor, replacing=dead, limit_s=limit_s)
 
-        return try_out(operation, join, Recovery(retry=again))
+        return try_out(operation, join, Recovery(up=partial(all_up, cluster, dead, successor), retry=again))

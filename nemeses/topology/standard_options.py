@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schemaquake.harness.model.options import option, truth
 
-__all__ = ["TopologyOptions", "after_failure", "at", "how", "limit", "node"]
+__all__ = ["TopologyOptions", "after_failure", "at", "how", "limit", "node", "step"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +16,12 @@ class TopologyOptions:
     overlap: bool = option(
         False, "true if an operation on the topology may begin while another one goes on", parse=truth
     )
+    aim: str = option(
+        "",
+        "a fault at a step: `NEMESIS@STEP` hits the operation's own node, `NEMESIS@STEP:peer` another member; nemeses kill, "
+        "pause and partition, steps PREPARE, START and MID (6.0), under-way and stream (5.0), `any`: the seed draws",
+    )
+    aim_s: float = option(10.0, "how long the fault that is aimed at a step lasts, in seconds")
 
 
 def node(description: str) -> str:
@@ -36,6 +42,11 @@ def limit() -> float:
 def after_failure(ways: tuple[str, ...]) -> str:
     """Declare the option that fixes what is done after a failure."""
     return option("any", f"what is done when it fails: {', '.join(ways)}, or `any`, of which the seed draws one")
+
+
+def step() -> str:
+    """Declare the option that fixes the step at which an operation is cancelled."""
+    return option("any", "the step at which it is cancelled, as of `aim`, or a later one; `any`: the seed draws")
 
 
 def how() -> str:

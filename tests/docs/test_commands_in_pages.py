@@ -23,10 +23,11 @@ from schemaquake.results.runs.option_lists import with_shorthands
 COMMANDS = [
     pytest.param(page, argv, id=f"{page}: {' '.join(argv)}") for page in pages.pages() for argv in pages.commands(page)
 ]
-OF_WORKLOADS = {
+OF_SEVERAL = {
     each.name
-    for name in names("workloads")
-    if (options := getattr(load("workloads", name), "options", None)) is not None
+    for kind in ("workloads", "nemeses")
+    for name in names(kind)
+    if (options := getattr(load(kind, name), "options", None)) is not None
     for each in declared(options)
 }
 """Options of no single nemesis."""
@@ -87,7 +88,7 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
     for option in given:
         nemesis, dot, _ = option.partition(".")
         if not dot:
-            assert option in OF_WORKLOADS or option in {"docker": OF_CONTAINERS, "simulated": OF_SIMULATIONS}.get(
+            assert option in OF_SEVERAL or option in {"docker": OF_CONTAINERS, "simulated": OF_SIMULATIONS}.get(
                 said["cluster"], {}
             )
         elif nemesis == "yaml":

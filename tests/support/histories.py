@@ -246,7 +246,7 @@ def _observation(kind: str, text: str) -> dict[str, Any]:
         definition = {"kind": found[1].lower() if found else name, "statement": statement}
         return row | named | {"definition": _json(definition)}
     words, more = _words(text)
-    if kind in {"log", "ring", "epochs"}:
+    if kind in {"log", "ring", "ownership", "epochs"}:
         return row | ({"error": " ".join(words)} if words else {"definition": _json(more)})
     if kind == "version":
         return row | {"id": words[0] if words else "v", "definition": _json({"epoch": None, **more})}

@@ -43,6 +43,7 @@ DIGESTS = {
     "counter": "acc22c0f92eafdea",
     "create-index": "14ba4790d5023938",
     "create-table": "fe5399364d25187c",
+    "descriptors": "5a008d0069add628",
     "drop-alter": "28209f941e72b839",
     "drop-function": "2a53f0c0e734f6b9",
     "drop-keyspace": "94aa85fc398aa5de",

@@ -12,9 +12,9 @@ from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Column
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
+from schemaquake.harness.model.queries import Query
 
 if TYPE_CHECKING:
-    from schemaquake.harness.model.queries import Query
     from schemaquake.harness.model.steps import Invoke
 
 __all__ = ["Change", "Requests"]
@@ -41,8 +41,10 @@ class Requests:
 
     def serve(self, node: Node, request: Invoke) -> Steps:
         """Carry out a request: returns rows of a read, `applied` of a schema change, else None. Raises ServerSaid."""
-        if request.query is not None:
+        if isinstance(request.query, Query):
             return self._query(node, request.query)
+        if request.query is not None:
+            return _refuse("statements in bulk are not modelled")
         f, value = request.f, request.value
         if f in SCHEMA_CHANGES:
             return self._change(node, f, value)

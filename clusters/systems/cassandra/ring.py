@@ -7,14 +7,21 @@ node-local in `system.local_metadata_log`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from schemaquake.clusters.systems.dialect import Query
 from schemaquake.harness.model.operation import JSON
 
 __all__ = ["DirectoryRing", "PeersRing"]
+
+_FACTS: Final = "host_id, tokens, data_center, rack"
+_UNDER_WAY: Final = frozenset({"BOOT", "BOOT_REPLACE", "LEAVING", "MOVING"})
+_DONE_BEFORE: Final = {"START": "PREPARE", "MID": "START", "FINISH": "MID"}
+"""By the step that comes next (`tcm/Transformation.java`, kinds) the one that was done last."""
+_STREAMING: Final = frozenset({"init", "start"})
+"""States of a stream that has not ended (`streaming/StreamingState.java`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,13 @@ class PeersRing:
     def read_epochs(self, query: Query) -> JSON | None:  # noqa: ARG002 - later lines ask
         """Read nothing: changes of the ring are gossip, and not numbered."""
         return None
+
+    def read_steps(self, query: Query, addresses: Sequence[str]) -> Iterator[str]:
+        """Read whether gossip has one of them joining, leaving or moving, and whether this node streams."""
+        gossip = _read_gossip(query) or {}
+        if any(gossip.get(address) in _UNDER_WAY for address in addresses):
+            yield "under-way"
+        yield from _read_streams(query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +68,36 @@ class DirectoryRing:
         entries = sorted([int(row["epoch"]), _text(row["kind"]), _text(row["entry_id"])] for row in rows)
         return {"entries": entries}
 
+    def read_steps(self, query: Query, addresses: Sequence[str]) -> Iterator[str]:
+        """Read which step of the operation of one of them is to come next, and whether this node streams."""
+        for row in query("SELECT broadcast_address, multi_step_operation FROM system_views.cluster_metadata_directory"):
+            step = _last_step(row["multi_step_operation"])
+            if step is not None and str(row["broadcast_address"]) in addresses:
+                yield step
+        yield from _read_streams(query)
+
+
+def _last_step(sequence: Any) -> str | None:
+    """Name the step that was done last, from the one that an operation under way has to do next."""
+    if not sequence:
+        return None
+    following = str(sequence.get("nextStep") if isinstance(sequence, Mapping) else sequence).upper()
+    return next((done for word, done in _DONE_BEFORE.items() if f"{word}_" in following), None)
+
+
+def _read_streams(query: Query) -> Iterator[str]:
+    """Yield `stream` if rows are on their way to or from this node."""
+    try:
+        rows = list(query("SELECT * FROM system_views.streaming"))
+    except Exception:  # noqa: BLE001 - a line before 4.0 refuses it, each in its own words
+        return
+    if any(str(row.get("status")).lower() in _STREAMING for row in rows):
+        yield "stream"
+
 
 def _members(query: Query) -> Mapping[str, JSON]:
-    (own,) = query("SELECT broadcast_address, host_id, tokens FROM system.local WHERE key = 'local'")
-    peers = query("SELECT peer, host_id, tokens FROM system.peers")
+    (own,) = query(f"SELECT broadcast_address, {_FACTS} FROM system.local WHERE key = 'local'")
+    peers = query(f"SELECT peer, {_FACTS} FROM system.peers")
     return {
         "self": _member(own["broadcast_address"], own),
         "peers": {str(row["peer"]): _member(row["peer"], row) for row in peers},
@@ -65,7 +105,13 @@ def _members(query: Query) -> Mapping[str, JSON]:
 
 
 def _member(address: Any, row: Mapping[str, Any]) -> JSON:
-    return {"address": str(address), "host_id": _text(row["host_id"]), "tokens": _tokens(row["tokens"])}
+    return {
+        "address": str(address),
+        "host_id": _text(row["host_id"]),
+        "tokens": _tokens(row["tokens"]),
+        "dc": _text(row["data_center"]),
+        "rack": _text(row["rack"]),
+    }
 
 
 def _read_gossip(query: Query) -> JSON:

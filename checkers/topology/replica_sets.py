@@ -1,0 +1,368 @@
+"""Replica sets: what was acknowledged is on as many replicas as it was promised, and quorums find it, while nodes come and go.
+
+Judges the bulk writes and checks of the workload `descriptors`. Where the levels of a write and of a check make their
+replicas share one, the check shows that write or a later one, in every epoch of the ring that either was in
+(`schemaquake.checkers.topology.row_states`). In the final phases every partition was read at ONE through every node, and a
+coordinator that is a replica answers from its own data: a row acknowledged at a level that W replicas answered is on W
+of the replicas that follow from the ring (`schemaquake.harness.placements`), or on fewer by the disks that operations lost
+since.
+Finds: `missed-rows`, `undeleted-rows`, `stale-rows`, `unwritten-rows`, `under-replicated-rows`. Sources: seed document 4
+(CEP-21), quorum intersection and data placement; CASSANDRA-16290, CASSANDRA-14801, CASSANDRA-14802; Gifford, "Weighted
+voting for replicated data" (SOSP 1979).
+
+One finding of a kind for each moment: an operation on the topology (the last one that had begun), or a final phase. Of
+unknown or refused writes nothing is owed, and both outcomes are legal. Where the replication factor changed, or the ring
+is not known, that part is a doubt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.notes import read_notes
+from schemaquake.checkers.findings.argument import Argument, label
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing, phase_text
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.quorum.operations import count_replicas, find_replication_factors
+from schemaquake.checkers.topology.accounts import PHASES, read_accounts
+from schemaquake.checkers.topology.bulk_writes import BulkWrite, Check, Partition, read_checks, read_partitions
+from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
+from schemaquake.checkers.topology.ownership import model_of, read_replications
+from schemaquake.checkers.topology.row_states import Flaw, FlawKind, Owed, judge_reading, owed_copies
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+from schemaquake.harness.placements.strategies import Placement
+from schemaquake.harness.placements.tokens import token_of_long
+
+__all__ = ["ReplicaSets"]
+
+_KINDS: Final[Mapping[FlawKind, str]] = {
+    "missed": "missed-rows",
+    "undeleted": "undeleted-rows",
+    "stale": "stale-rows",
+    "unwritten": "unwritten-rows",
+}
+
+
+class ReplicaSets:
+    """Acknowledged rows are on the replicas of their epoch, and every quorum finds them."""
+
+    name = "replica-sets"
+    scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = (
+        "missed-rows",
+        "undeleted-rows",
+        "stale-rows",
+        "unwritten-rows",
+        "under-replicated-rows",
+    )
+    vouches: bool = True
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge all checks. Unknown without any, or without an acknowledged write. Raises HistoryError."""
+        ends_s = time.monotonic() + limit_s
+        case = _Case(Evidence.of(records))
+        if not case.checks or not any(w.acknowledged for p in case.partitions.values() for w in p.writes):
+            missing = "check was answered" if not case.checks else "write was acknowledged"
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", f"no {missing}"))
+        if len(case.factors) != 1:
+            text = f"the replication factor of the keyspace is not one: {sorted(case.factors)}"
+            return Verdict.unknown(self.name, Doubt("undecided", text))
+        tally = Tally(self.name, keep=LIMITS.findings)
+        moments: dict[tuple[str, str], _Moment] = {}
+        for number, check in enumerate(case.checks):
+            if time.monotonic() > ends_s:
+                tally.doubt(Doubt("time", f"{len(case.checks) - number} of {len(case.checks)} checks are not judged"))
+                break
+            for partition, flaw in _judge_check(case, check):
+                moment = case.moment_of(check)
+                seen = moments.setdefault((_KINDS[flaw.kind], moment), _Moment(_KINDS[flaw.kind], moment))
+                seen.add(partition, flaw, check)
+        tally.add(*(_report(case, moment) for moment in moments.values()))
+        for phase in PHASES:
+            tally.judge(*_judge_copies(case, phase))
+        return tally.verdict(
+            writes=sum(len(one.writes) for one in case.partitions.values()),
+            checks=len(case.checks),
+            rows=sum(sum(sum(runs[1::3]) for runs in check.runs) for check in case.checks),
+            levels={level: sum(one.level == level for one in case.checks) for level in sorted(case.levels)},
+        )
+
+
+@dataclass(slots=True)
+class _Moment:
+    """The flaws of one kind at one moment of the run."""
+
+    kind: str
+    moment: str
+    rows: int = 0
+    examples: list[tuple[int, Flaw, Check]] = field(default_factory=list)
+    partitions: set[int] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+
+    def add(self, partition: int, flaw: Flaw, check: Check) -> None:
+        self.rows += flaw.rows
+        self.partitions.add(partition)
+        self.nodes.add(check.node)
+        if len(self.examples) < LIMITS.examples:
+            self.examples.append((partition, flaw, check))
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The evidence, as this checker reads it."""
+
+    evidence: Evidence
+
+    @cached_property
+    def partitions(self) -> Mapping[int, Partition]:
+        return read_partitions(self.evidence)
+
+    @cached_property
+    def checks(self) -> Sequence[Check]:
+        return list(read_checks(self.evidence))
+
+    @cached_property
+    def levels(self) -> frozenset[str]:
+        return frozenset(check.level for check in self.checks)
+
+    @cached_property
+    def factors(self) -> frozenset[int]:
+        return find_replication_factors(self.evidence.history)
+
+    @cached_property
+    def factor(self) -> int:
+        return next(iter(self.factors))
+
+    @cached_property
+    def operations(self) -> Sequence[TopologyOperation]:
+        return read_operations(read_notes(self.evidence.history))
+
+    def lost(self, since: int, until: int) -> int:
+        """Count the disks that operations may have lost between two times (ns)."""
+        return sum(
+            operation.loses_disk and operation.invoked < until and (operation.completed or until) >= since
+            for operation in self.operations
+        )
+
+    def certain(self, write: BulkWrite, check: Check) -> bool:
+        """Return whether the check must show the write, or a later one."""
+        if write.acknowledged is None or write.acknowledged >= check.invoked:
+            return False
+        left = count_replicas(write.level, self.factor) - self.lost(write.invoked, check.completed)
+        return left + count_replicas(check.level, self.factor) > self.factor and left > 0
+
+    def phase_of(self, check: Check) -> str | None:
+        """Return the final phase of a check; None before them."""
+        begun = [
+            phase for phase in PHASES if (at := self.evidence.notes.began(f"final-{phase}")) and at <= check.invoked
+        ]
+        return begun[-1] if begun else None
+
+    def moment_of(self, check: Check) -> str:
+        """Name the moment of a check: a final phase, or the last operation that had begun."""
+        phase = self.phase_of(check)
+        if phase is not None:
+            return phase
+        begun = [operation for operation in self.operations if operation.invoked < check.completed]
+        return str(begun[-1].number) if begun else ""
+
+
+def _judge_check(case: _Case, check: Check) -> Iterator[tuple[int, Flaw]]:
+    """Yield the flaws of one check, each with its partition."""
+    for place, runs in enumerate(check.runs):
+        partition = case.partitions.get(check.first + place)
+        if partition is None:
+            partition = Partition(number=check.first + place, key=None, rows=0, writes=())
+        flaws = judge_reading(
+            partition, list(runs), completed=check.completed, certain=lambda write: case.certain(write, check)
+        )
+        for flaw in flaws:
+            yield partition.number, flaw
+    for partition_number, *_ in check.strange:
+        yield partition_number, Flaw("unwritten", 1, -1, 0, None)
+
+
+def _report(case: _Case, moment: _Moment) -> Anomaly:
+    partition, flaw, check = moment.examples[0]
+    before = [operation for operation in case.operations if operation.invoked < check.completed]
+    lines = [*([] if flaw.write is None else [flaw.write.text()]), check.text()]
+    then, but = _argue(case, flaw, check, partition)
+    return anomaly(
+        moment.kind,
+        objects=sorted({key for key in case.evidence.history["key"].to_pylist() if key and "." in key})[:1],
+        nodes=moment.nodes,
+        ops=[*(one.index for one in before), check.index, *([] if flaw.write is None else [flaw.write.index])],
+        evidence={
+            "rows": moment.rows,
+            "partitions": sorted(moment.partitions)[: LIMITS.objects],
+            "moment": moment.moment,
+            "operations": [_render_operation(operation, check) for operation in before],
+            "examples": [_render_example(*example) for example in moment.examples],
+        },
+        explanation=Argument(
+            [*label(lines), *(operation.text() for operation in before)],
+            then,
+            f"{but} {moment.rows} rows of {len(moment.partitions)} partitions are like this"
+            f"{'' if case.phase_of(check) is None else f' {phase_text(str(case.phase_of(check)))}'}.",
+        ),
+    )
+
+
+def _argue(case: _Case, flaw: Flaw, check: Check, partition: int) -> tuple[str, str]:
+    row = f"row {flaw.row} of partition {partition}"
+    if flaw.write is None:
+        shown = (
+            "a row whose clustering or value no write gave it"
+            if flaw.row < 0
+            else f"{row} with write time {flaw.found} µs"
+        )
+        return "a read shows only what was written.", f"T1 shows {shown}, and no possible write made that."
+    share = (
+        f"T1 was acknowledged by {count_replicas(flaw.write.level, case.factor)} of {case.factor} replicas before T2 asked "
+        f"{count_replicas(check.level, case.factor)}, so they share one, and T2 must show T1 or a later write"
+    )
+    lost = case.lost(flaw.write.invoked, check.completed)
+    then = f"{share}." if not lost else f"{share}, though {lost} replicas lost their disk."
+    shown = "no such row" if flaw.found == 0 else f"the row as the write of time {flaw.found} µs made it"
+    return then, f"T2 shows {shown} in place of {row}."
+
+
+def _render_operation(operation: TopologyOperation, check: Check) -> dict[str, JSON]:
+    """Render an operation with the step that it had reached when the check began."""
+    step = next((step for at, step in reversed(operation.steps) if at <= check.invoked), None)
+    under_way = operation.completed is None or operation.completed > check.invoked
+    return {
+        "index": operation.index,
+        "f": operation.f,
+        "nodes": list(operation.nodes),
+        "outcome": operation.outcome,
+        "under_way": under_way,
+        "step": step,
+    }
+
+
+def _render_example(partition: int, flaw: Flaw, check: Check) -> dict[str, JSON]:
+    return {
+        "partition": partition,
+        "row": flaw.row,
+        "rows": flaw.rows,
+        "found": flaw.found or None,
+        "check": {"op": check.index, "node": check.node, "consistency": check.level},
+        "write": None
+        if flaw.write is None
+        else {
+            "op": flaw.write.index,
+            "lts": flaw.write.lts,
+            "consistency": flaw.write.level,
+            "deletes": flaw.write.deletes,
+        },
+    }
+
+
+# ── copies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge_copies(case: _Case, phase: str) -> Iterator[Anomaly | Doubt]:
+    """Yield a finding if the replicas of a final phase hold too little, or why they could not be judged."""
+    probes = [check for check in case.checks if check.level == "ONE" and case.phase_of(check) == phase]
+    if not probes:
+        return
+    placement = _place(case, phase)
+    if isinstance(placement, Doubt):
+        yield placement
+        return
+    began = min(probe.invoked for probe in probes)
+
+    def copies(write: BulkWrite) -> int:
+        if write.acknowledged is None or write.acknowledged >= began:
+            return 0
+        return count_replicas(write.level, case.factor) - case.lost(write.invoked, began)
+
+    held = _gather(probes)
+    short: list[tuple[Partition, frozenset[str], Owed]] = []
+    for number, partition in case.partitions.items():
+        if partition.key is None or number not in held:
+            continue
+        replicas = frozenset(replica.node for replica in placement.at(token_of_long(partition.key)))
+        owed = owed_copies(partition, held[number], replicas, copies=copies)
+        if owed is not None:
+            short.append((partition, replicas, owed))
+    if short:
+        yield _report_copies(case, phase, short)
+
+
+def _gather(probes: Sequence[Check]) -> Mapping[int, dict[str, list[int]]]:
+    """Gather the runs that each node holds itself, by partition; the last probe of a node counts."""
+    held: dict[int, dict[str, list[int]]] = {}
+    for probe in probes:
+        for place, runs in enumerate(probe.runs):
+            held.setdefault(probe.first + place, {})[probe.node] = list(runs)
+    return held
+
+
+def _place(case: _Case, phase: str) -> Placement | Doubt:
+    """Place replicas, by the nodes' names, on the ring that a node listed in this phase."""
+    accounts = [one for one in read_accounts(case.evidence) if one.phase == phase and one.error is None]
+    names = {one.address: one.node for one in accounts}
+    keyspaces = {key.split(".", 1)[0] for key in case.evidence.history["key"].to_pylist() if key}
+    for (of_phase, node, keyspace), replication in read_replications(case.evidence).items():
+        account = next((one for one in accounts if one.node == node), None)
+        if of_phase != phase or account is None or keyspace not in keyspaces:
+            continue
+        try:
+            placement = model_of(account, replication)
+        except ValueError as error:
+            return Doubt("undecided", f"{phase_text(phase)} the replicas of {keyspace} are not known: {error}")
+        groups = tuple(
+            tuple(replica._replace(node=names.get(replica.node, replica.node)) for replica in group)
+            for group in placement.groups
+        )
+        return Placement(placement.ends, groups)
+    return Doubt("unread", f"{phase_text(phase)} no node listed the ring, so the replicas of a row are not known")
+
+
+def _report_copies(case: _Case, phase: str, short: Sequence[tuple[Partition, frozenset[str], Owed]]) -> Anomaly:
+    partition, replicas, owed = short[0]
+    rows = sum(one.rows for _, _, one in short)
+    return anomaly(
+        "under-replicated-rows",
+        objects=sorted({key for key in case.evidence.history["key"].to_pylist() if key and "." in key})[:1],
+        nodes=[node for _, group, one in short for node in group - set(one.holders)],
+        ops=[
+            *(operation.index for operation in case.operations),
+            *(one.write.index for _, _, one in short[: LIMITS.operations]),
+        ],
+        evidence={
+            "phase": phase,
+            "rows": rows,
+            "partitions": [one.number for one, _, _ in short[: LIMITS.objects]],
+            "examples": [
+                {
+                    "partition": one.number,
+                    "row": found.row,
+                    "write": found.write.index,
+                    "consistency": found.write.level,
+                    "replicas": sorted(group),
+                    "holders": list(found.holders),
+                    "promised": found.copies,
+                }
+                for one, group, found in short[: LIMITS.examples]
+            ],
+        },
+        explanation=Argument(
+            [*label([owed.write.text()]), *(operation.text() for operation in case.operations)],
+            f"T1 was acknowledged, so {owed.copies} of the replicas {listing(sorted(replicas))} of partition "
+            f"{partition.number} must hold row {owed.row} of it, or a later write.",
+            f"{phase_text(phase)} only {listing(owed.holders)} {'does' if len(owed.holders) < 2 else 'do'}, by reads at ONE "
+            f"through each of them. {rows} rows of {len(short)} partitions are like this.",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Rows that are pure functions of a seed and a position, so that millions of them need no history of their own."""

@@ -1,0 +1,103 @@
+"""Aiming: watch an operation on the topology, note its steps, and strike when it reaches the one that was aimed at.
+
+Notes of process −1, beside the operation's own: `operation-step {"operation", "step"}` whenever the cluster shows a step
+that it did not show before, and `aim-missed {"operation", "nemesis", "step"}` if the step that a fault was aimed at was
+never seen. The fault itself goes the way of every other: ledger, injection, healing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, TypeAlias
+
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.aim import Aim, ShowsSteps
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.protocols import Cluster, Fault
+
+__all__ = ["Strike", "watched"]
+
+log = logging.getLogger(__name__)
+
+Strike: TypeAlias = Callable[[Aim], AbstractContextManager[None]]
+"""A function whose context keeps the fault of an aim in place."""
+
+_LOOK_EVERY_S: Final = 0.05
+
+
+@contextmanager
+def watched(
+    cluster: Cluster,
+    operation: Fault,
+    number: int,
+    *,
+    note: Callable[[str, JSON], None],
+    strike: Strike | None,
+) -> Iterator[None]:
+    """Watch the operation while the block carries it out; a fault that is in place at its end is held to its own end."""
+    aim = Aim.of(operation)
+    if not isinstance(cluster, ShowsSteps):
+        if aim is not None:
+            note("aim-missed", {"operation": number, "nemesis": aim.nemesis, "step": aim.step})
+        yield
+        return
+    watch = _Watch(cluster, operation, number, note=note, strike=strike)
+    thread = threading.Thread(target=watch.run, name=f"watch of {operation.nemesis}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        watch.ended.set()
+        thread.join()
+    if aim is not None and not watch.struck:
+        note("aim-missed", {"operation": number, "nemesis": aim.nemesis, "step": aim.step})
+
+
+class _Watch:
+    """The looks at one operation."""
+
+    def __init__(
+        self,
+        cluster: ShowsSteps,
+        operation: Fault,
+        number: int,
+        *,
+        note: Callable[[str, JSON], None],
+        strike: Strike | None,
+    ) -> None:
+        self.ended = threading.Event()
+        self.struck = False
+        self._cluster = cluster
+        self._operation = operation
+        self._aim = Aim.of(operation)
+        self._number = number
+        self._note = note
+        self._strike = strike
+        self._seen: frozenset[str] = frozenset()
+
+    def run(self) -> None:
+        """Look until the operation has ended."""
+        while not self.ended.wait(_LOOK_EVERY_S):
+            try:
+                self._look()
+            except (ClusterError, OSError) as error:
+                log.warning("the steps of an operation could not be read", extra={"error": str(error)})
+
+    def _look(self) -> None:
+        steps = frozenset(self._cluster.steps(self._operation.nodes))
+        new, self._seen = steps - self._seen, steps
+        aim = self._aim
+        if aim is not None and self._strike is not None and not self.struck and aim.step in steps:
+            self.struck = True
+            with self._strike(aim):
+                self._tell(new)
+                threading.Event().wait(aim.hold_s)
+        else:
+            self._tell(new)
+
+    def _tell(self, steps: frozenset[str]) -> None:
+        for step in sorted(steps):
+            self._note("operation-step", {"operation": self._number, "step": step})

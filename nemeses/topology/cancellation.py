@@ -1,0 +1,190 @@
+"""Cancellation: an operation is begun, and cancelled as soon as it has reached a step.
+
+Its outcome is that of what was begun: `fail` if the cancellation was acknowledged, so that nothing may have changed, and
+`ok` if the operation was faster. A bootstrap is cancelled on any line: the node that joins is killed, and where the others do not
+forget it by themselves they are told to. A node that leaves or moves is called back where its system has a command for it (6.0).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.aim import STEPS, ShowsSteps
+from schemaquake.harness.model.membership import MemberState
+from schemaquake.harness.model.operation import Completion
+from schemaquake.harness.model.options import one_of, option
+from schemaquake.harness.model.protocols import Cluster, Context, Fault
+from schemaquake.harness.model.topology import Attempt
+from schemaquake.harness.wait import until
+from schemaquake.nemeses.schedule.options import configured
+from schemaquake.nemeses.schedule.targets import named
+from schemaquake.nemeses.topology import standard_options as standard
+from schemaquake.nemeses.topology.attempts import changing, lacks, refused
+from schemaquake.nemeses.topology.bootstrap import leave_half_joined
+from schemaquake.nemeses.topology.planning import ANY, leaver, planned, spare
+
+__all__ = ["AbortBootstrap", "CancelSequence"]
+
+_KINDS: Final = ("decommission", "move")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbortBootstrap:
+    """`--nemesis abort-bootstrap --spares 1`; `-O abort-bootstrap.step=stream`."""
+
+    name = "abort-bootstrap"
+    needs = frozenset({"topology", "signals"})
+    options = standard.TopologyOptions()
+
+    node: str = standard.node("that begins to join, a spare")
+    step: str = standard.step()
+    begins_s: float = standard.at()
+    limit_s: float = standard.limit()
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Plan one bootstrap that is aborted. Raises PlanError without spares."""
+        plan = configured(self, context)
+        return planned(
+            self.name,
+            context,
+            random,
+            nodes=(spare(context, plan.node, self.name, place=0),),
+            begins_s=plan.begins_s,
+            limit_s=plan.limit_s,
+            step=_draw_step(random, plan.step, self.name),
+        )
+
+    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
+        """Return that the node is a normal member if it was faster than its abortion."""
+        return {operation.nodes[0]: "normal"}
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Say why no node can begin to join this cluster."""
+        return lacks(cluster)
+
+    def operate(self, cluster: Cluster, operation: Fault) -> Completion:
+        """Start the spare, wait for the step, and abort."""
+        name, limit_s = operation.nodes[0], float(operation.parameters["limit_s"])
+        if named(cluster, [name])[0].state() != "stopped":
+            return refused(f"{name} runs already")
+        return _begin_and_cancel(
+            cluster,
+            operation,
+            lambda: changing(cluster).join(name, limit_s=limit_s),
+            lambda: leave_half_joined(cluster, name, limit_s=limit_s),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CancelSequence:
+    """`--nemesis cancel-sequence --nodes 4`; `-O cancel-sequence.kind=move`."""
+
+    name = "cancel-sequence"
+    needs = frozenset({"topology"})
+    options = standard.TopologyOptions()
+
+    kind: str = option(ANY, "`decommission`, `move` or `any`: the seed draws", parse=one_of(ANY, *_KINDS))
+    node: str = standard.node("that begins to leave or to move")
+    step: str = standard.step()
+    begins_s: float = standard.at()
+    limit_s: float = standard.limit()
+
+    def schedule(self, context: Context, *, random: Random) -> Sequence[Fault]:
+        """Plan one decommission or move that is cancelled. Raises PlanError."""
+        plan = configured(self, context)
+        kind = random.choice(_KINDS) if plan.kind == ANY else plan.kind
+        return planned(
+            self.name,
+            context,
+            random,
+            nodes=(leaver(context, plan.node, place=0),),
+            begins_s=plan.begins_s,
+            limit_s=plan.limit_s,
+            kind=kind,
+            step=_draw_step(random, plan.step, self.name),
+            fraction=round(random.random(), 9),
+        )
+
+    def becomes(self, operation: Fault) -> Mapping[str, MemberState]:
+        """Return what the node is if it was faster than the cancellation: gone, or where it moved to."""
+        return {operation.nodes[0]: "left" if operation.parameters["kind"] == "decommission" else "normal"}
+
+    def missing(self, cluster: Cluster) -> str | None:
+        """Say why nothing can be cancelled here."""
+        return lacks(cluster, "abort-leave", "abort-move")
+
+    def operate(self, cluster: Cluster, operation: Fault) -> Completion:
+        """Ask the node to leave or to move, wait for the step, and call it back."""
+        name, limit_s = operation.nodes[0], float(operation.parameters["limit_s"])
+        change = changing(cluster)
+        token = change.token_at(float(operation.parameters["fraction"]))
+        if operation.parameters["kind"] == "decommission":
+            return _begin_and_cancel(
+                cluster,
+                operation,
+                lambda: change.ask("decommission", on=name, limit_s=limit_s),
+                lambda: change.ask("abort-leave", on=name, limit_s=limit_s),
+            )
+        return _begin_and_cancel(
+            cluster,
+            operation,
+            lambda: change.ask("move", on=name, argument=token, limit_s=limit_s),
+            lambda: change.ask("abort-move", on=name, limit_s=limit_s),
+        )
+
+
+def _draw_step(random: Random, wanted: str, nemesis: str) -> str:
+    """Draw a step; `wanted` fixes it. Raises PlanError for one that there is not."""
+    if wanted == ANY:
+        return random.choice(STEPS)
+    if wanted not in STEPS:
+        raise PlanError(f"-O {nemesis}.step={wanted}: {', '.join((ANY, *STEPS))}")
+    return wanted
+
+
+def _begin_and_cancel(
+    cluster: Cluster, operation: Fault, begin: Callable[[], Attempt], cancel: Callable[[], Attempt]
+) -> Completion:
+    """Begin in a thread of its own, cancel when any step at or behind the planned one is seen, and wait for both ends."""
+    begun: list[Attempt] = []
+    thread = threading.Thread(target=lambda: begun.append(begin()), name=operation.nemesis, daemon=True)
+    thread.start()
+    seen = _await_step(cluster, operation, thread)
+    cancelled = cancel() if thread.is_alive() else None
+    thread.join()
+    attempts = [*begun, *([] if cancelled is None else [cancelled])]
+    value = {
+        "attempts": [attempt.to_json() for attempt in attempts],
+        "seconds": round(sum(attempt.seconds for attempt in attempts), 3),
+        "seen": seen,
+    }
+    outcome = begun[0].outcome if begun else "info"
+    if cancelled is not None and outcome != "ok":
+        # The answer to what was begun may only say that it was interrupted; that to the cancellation decides.
+        outcome = "fail" if cancelled.outcome == "ok" else "info"
+    answer = " ".join(attempt.answer or attempt.command for attempt in attempts)
+    return Completion(type=outcome, value=value, error=None if outcome == "ok" else f"Cancelled: {answer}")
+
+
+def _await_step(cluster: Cluster, operation: Fault, thread: threading.Thread) -> str | None:
+    """Wait for the planned step or a later one; return the one that was seen, None if the operation ended before."""
+    limit_s = float(operation.parameters["limit_s"])
+    wanted = str(operation.parameters["step"])
+    if not isinstance(cluster, ShowsSteps):
+        return None
+    enough = STEPS[STEPS.index(wanted) :] if wanted in {"PREPARE", "START", "MID"} else STEPS
+    seen: list[str] = []
+
+    def reached() -> bool:
+        seen[:] = sorted(set(enough).intersection(cluster.steps(operation.nodes)))
+        return bool(seen) or not thread.is_alive()
+
+    with suppress(TimeoutError):
+        until(reached, deadline_s=limit_s, what=f"the step {wanted}")
+    return seen[0] if seen else None

@@ -1,0 +1,152 @@
+"""Placements: what nodes describe, what follows from their ring, and what an operation under way allows."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from bulk_rows import START, TOKENS, operation
+from histories import judged
+from ring_accounts import ADDRESS, account, registered
+
+from schemaquake.checkers.topology.placements import Placements
+from schemaquake.harness.placements.ring import Location, Ring
+from schemaquake.harness.placements.strategies import parse_strategy
+
+NODES = ("n1", "n2", "n3", "n4")
+SIMPLE = {"class": "org.apache.cassandra.locator.SimpleStrategy", "replication_factor": "3"}
+TWO_CENTERS = {"class": "NetworkTopologyStrategy", "dc1": "2", "dc2": "1"}
+TRANSIENT = {"class": "NetworkTopologyStrategy", "dc1": "3/1"}
+ONE_RACK = dict.fromkeys(NODES, ("dc1", "r1"))
+RACKS = {"n1": ("dc1", "r1"), "n2": ("dc1", "r1"), "n3": ("dc1", "r2"), "n4": ("dc2", "r1")}
+
+
+def ring(places=ONE_RACK, nodes=NODES):
+    """The members as a node lists them."""
+    return {
+        name: {"address": ADDRESS[name], "host_id": name, "tokens": TOKENS[name], "dc": places[name][0], "rack": places[name][1]}
+        for name in nodes
+    }  # fmt: skip
+
+
+def ranges(replication=SIMPLE, places=ONE_RACK, nodes=NODES):
+    """The ranges that follow from it, as (start, end, addresses)."""
+    strategy = parse_strategy(replication)
+    located = {name: Location(*places[name]) for name in nodes}
+    model = strategy.replicate(Ring.of({name: [int(TOKENS[name][0])] for name in nodes}, located))
+    return [
+        [str(span.start), str(span.end), [ADDRESS[replica.node] for replica in group]] for span, group in model.items()
+    ]
+
+
+def described(node, answer, *, phase="settled,restarted"):
+    return f"{phase} {node} ownership {orjson.dumps({'k': answer}).decode()}"
+
+
+def verdict(answers, *, replication=SIMPLE, places=ONE_RACK, events=(), nodes=NODES, **more):
+    """Judge what these nodes described (`answers` by node)."""
+    rows = [account(node, nodes, **ring(places, nodes), **more) for node in answers]
+    rows += [described(node, answer) for node, answer in answers.items()]
+    rows.append(
+        f"settled,restarted {','.join(answers)} keyspace k {orjson.dumps({'replication': replication}).decode()}"
+    )
+    return Placements().check(judged([START, *events], rows), limit_s=5)
+
+
+def kinds(*arguments, **named):
+    return sorted({one.type for one in verdict(*arguments, **named).anomalies})
+
+
+def all_say(spans):
+    return {node: {"ranges": spans} for node in NODES}
+
+
+@pytest.mark.parametrize(
+    ("replication", "places"),
+    [
+        (SIMPLE, ONE_RACK),
+        (SIMPLE, RACKS),
+        (TWO_CENTERS, RACKS),
+        (TRANSIENT, ONE_RACK),
+        ({**TWO_CENTERS, "dc1": "3"}, RACKS),
+    ],
+)
+def test_what_follows_from_the_ring_is_right_in_any_order(replication, places):
+    spans = [[start, end, addresses[::-1]] for start, end, addresses in ranges(replication, places)]
+    result = verdict(all_say(spans), replication=replication, places=places)
+    assert (result.valid, result.anomalies, result.doubts) == (True, (), ())
+
+
+def test_a_range_that_is_cut_at_the_lowest_token_is_the_same_ring():
+    (first, *others) = ranges()
+    lowest = str(-(2**63))
+    spans = [[first[0], lowest, first[2]], [lowest, first[1], first[2]], *others]
+    assert verdict(all_say(spans)).valid is True
+
+
+def test_a_replica_that_does_not_follow_from_the_ring_is_misplaced():
+    wrong = ranges()
+    stranger = next(address for address in ADDRESS.values() if address not in wrong[1][2])
+    wrong[1] = [*wrong[1][:2], [*wrong[1][2][:2], stranger]]
+    assert kinds(all_say(wrong)) == ["misplaced-replicas"]
+    lacking = ranges()
+    lacking[1] = [*lacking[1][:2], lacking[1][2][:2]]
+    assert kinds(all_say(lacking)) == ["misplaced-replicas"]
+
+
+def test_racks_and_data_centres_decide():
+    assert kinds(all_say(ranges(SIMPLE, RACKS)), replication=TWO_CENTERS, places=RACKS) == ["misplaced-replicas"]
+    assert kinds(all_say(ranges(TWO_CENTERS, RACKS)), replication=TWO_CENTERS, places=ONE_RACK) == [
+        "misplaced-replicas"
+    ]
+
+
+def test_one_node_that_describes_another_ring_is_alone_with_it():
+    former = ("n1", "n2", "n3")
+    answers = {**all_say(ranges()), "n2": {"ranges": ranges(nodes=former)}}
+    result = verdict(answers)
+    assert {(one.type, one.nodes) for one in result.anomalies} == {
+        ("misplaced-replicas", ("n2",)),
+        ("divided-placements", ("n1", "n2")),
+    }
+
+
+@pytest.mark.parametrize("change", ["gap", "overlap", "twice"])
+def test_ranges_must_be_a_ring(change):
+    spans = ranges()
+    if change == "gap":
+        spans = spans[1:]
+    elif change == "overlap":
+        spans[1] = [spans[0][0], *spans[1][1:]]
+    else:
+        spans[1] = [*spans[1][:2], [*spans[1][2][:2], spans[1][2][0]]]
+    assert "misplaced-replicas" in kinds(all_say(spans))
+
+
+def test_while_an_operation_is_under_way_other_replicas_are_a_doubt():
+    answers = all_say(ranges(nodes=("n1", "n2", "n3")))
+    states = {**dict.fromkeys(NODES, "JOINED"), "n4": "JOINED"}
+    still = registered(states, sequences={"n4": "{kind: JOIN, nextStep: FINISH_JOIN}"})
+    result = verdict(answers, directory=still)
+    assert (result.valid, result.anomalies) == ("unknown", ())
+    assert {doubt.kind for doubt in result.doubts} == {"undecided"}
+    assert kinds(answers, directory=registered(states)) == ["misplaced-replicas"]
+
+
+@pytest.mark.parametrize(("outcome", "pending"), [("ok", True), ("fail", True), ("info", False)])
+def test_a_member_that_stays_leaving_when_all_operations_ended_has_pending_ranges(outcome, pending):
+    leaves = operation("decommission", {"n3": "left"}, outcome)
+    gossip = {ADDRESS[node]: "NORMAL" for node in NODES} | {ADDRESS["n3"]: "LEAVING"}
+    assert kinds(all_say(ranges()), events=leaves, gossip=gossip) == (["pending-ranges"] if pending else [])
+    gone = {ADDRESS[node]: "NORMAL" for node in NODES} | {ADDRESS["n5"]: "BOOT"}
+    assert kinds(all_say(ranges()), events=leaves, gossip=gone) == []
+
+
+def test_a_node_without_an_answer_is_a_doubt_and_none_at_all_is_nothing_to_judge():
+    result = verdict({**all_say(ranges()), "n2": {"error": "connection refused"}})
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["unread", "unread"])
+    assert [doubt.kind for doubt in Placements().check(judged([START], []), limit_s=5).doubts] == ["nothing-to-judge"]
+
+
+def test_a_strategy_that_is_not_modelled_is_a_doubt():
+    result = verdict(all_say(ranges()), replication={"class": "EverywhereStrategy"})
+    assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})

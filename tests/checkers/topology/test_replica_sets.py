@@ -1,0 +1,172 @@
+"""Replica sets: quorums that must meet, rows that are owed to replicas, and what operations and unknown outcomes allow."""
+
+from __future__ import annotations
+
+import pytest
+from bulk_rows import check, delete, found, operation, probes, verdict, write
+
+FIRST = write(1, ms=10)
+
+
+def test_what_was_written_is_read():
+    result = verdict(FIRST, check([0, 10, 1], ms=20))
+    assert result.checker == "replica-sets"
+    assert (result.valid, result.anomalies, result.doubts) == (True, (), ())
+
+
+def test_nothing_is_judged_without_a_check_or_a_write():
+    assert verdict(FIRST).valid == "unknown"
+    assert verdict(check([], ms=20)).valid == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("runs", "kinds"),
+    [
+        ([], [("missed-rows", 10)]),
+        ([0, 9, 1], [("missed-rows", 1)]),
+        ([0, 4, 1, 5, 5, 1], [("missed-rows", 1)]),
+        ([0, 10, 1], []),
+        ([0, 10, 9], [("unwritten-rows", 10)]),
+        ([0, 11, 1], [("unwritten-rows", 1)]),
+    ],
+)
+def test_a_quorum_shows_every_row_of_an_acknowledged_write_and_no_other(runs, kinds):
+    assert found(FIRST, check(runs, ms=20)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("second", "runs", "kinds"),
+    [
+        # An overwrite of rows 2 to 4.
+        (write(2, ms=30, first=2, count=3), [0, 2, 1, 2, 3, 2, 5, 5, 1], []),
+        (write(2, ms=30, first=2, count=3), [0, 10, 1], [("stale-rows", 3)]),
+        (write(2, ms=30, first=2, count=3), [0, 2, 1, 2, 2, 2, 4, 6, 1], [("stale-rows", 1)]),
+        (write(2, ms=30, first=2, count=3), [0, 2, 1, 5, 5, 1], [("missed-rows", 3)]),
+        # A deletion of them.
+        (delete(2, ms=30, first=2, count=3), [0, 2, 1, 5, 5, 1], []),
+        (delete(2, ms=30, first=2, count=3), [0, 10, 1], [("undeleted-rows", 3)]),
+        (delete(2, ms=30, first=2, count=3), [0, 2, 1, 6, 4, 1], [("missed-rows", 1)]),
+        (write(2, ms=30, f="delete-partition"), [], []),
+        (write(2, ms=30, f="delete-partition"), [3, 1, 1], [("undeleted-rows", 1)]),
+        # Unknown: both are legal, row by row.
+        (write(2, ms=30, first=2, count=3, outcome="info"), [0, 10, 1], []),
+        (write(2, ms=30, first=2, count=3, outcome="info"), [0, 3, 1, 3, 1, 2, 4, 6, 1], []),
+        (delete(2, ms=30, first=2, count=3, outcome="info"), [0, 3, 1, 4, 6, 1], []),
+        # Refused: it did not happen.
+        (write(2, ms=30, first=2, count=3, outcome="fail"), [0, 10, 1], []),
+        (write(2, ms=30, first=2, count=3, outcome="fail"), [0, 2, 1, 2, 3, 2, 5, 5, 1], [("unwritten-rows", 3)]),
+        (delete(2, ms=30, first=2, count=3, outcome="fail"), [0, 2, 1, 5, 5, 1], [("missed-rows", 3)]),
+    ],
+)  # fmt: skip
+def test_later_writes_by_their_write_times(second, runs, kinds):
+    assert found(FIRST, second, check(runs, ms=40)) == kinds
+
+
+def test_an_earlier_write_time_loses_whenever_it_was_sent():
+    late = write(1, ms=30, level="QUORUM")
+    assert found(write(2, ms=10), late, check([0, 10, 2], ms=40)) == []
+    assert found(write(2, ms=10), late, check([0, 10, 1], ms=40)) == [("stale-rows", 10)]
+
+
+@pytest.mark.parametrize("ends_ms", [20, 25])
+def test_a_write_that_is_acknowledged_while_the_check_goes_on_may_be_missed_or_shown(ends_ms):
+    second = write(2, ms=15, ends_ms=ends_ms)
+    for shown in (1, 2):
+        assert found(FIRST, second, check([0, 10, shown], ms=20, ends_ms=30)) == []
+    assert found(FIRST, second, check([0, 10, 1], ms=40)) == [("stale-rows", 10)]
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads", "owed"),
+    [
+        ("QUORUM", "QUORUM", True),
+        ("ONE", "ALL", True),
+        ("ALL", "ONE", True),
+        ("ONE", "QUORUM", False),
+        ("QUORUM", "ONE", False),
+    ],
+)
+def test_only_levels_that_share_a_replica_owe_anything(writes, reads, owed):
+    assert found(write(1, ms=10, level=writes), check([], ms=20, level=reads)) == (
+        [("missed-rows", 10)] if owed else []
+    )
+
+
+def test_one_request_made_twice_is_one_write():
+    first = write(1, ms=10, outcome="info")
+    again = [line.replace("p1 ", "p8 ") for line in write(1, ms=20)]
+    assert found(first, again, check([0, 10, 1], ms=30)) == []
+    assert found(first, again, check([], ms=30)) == [("missed-rows", 10)]
+    assert found(first, check([], ms=30)) == []
+
+
+def test_a_strange_row_is_named():
+    result = verdict(FIRST, check([0, 10, 1], ms=20, strange=[[0, 5, 6, 7]]))
+    assert [(one.type, one.evidence["rows"]) for one in result.anomalies] == [("unwritten-rows", 1)]
+
+
+def test_an_operation_that_moves_ranges_takes_no_copy_away():
+    joins = operation("bootstrap", {"n4": "normal"})
+    assert found(FIRST, joins, check([], ms=300)) == [("missed-rows", 10)]
+    (anomaly,) = verdict(FIRST, joins, check([], ms=150)).anomalies
+    assert [(one["f"], one["under_way"]) for one in anomaly.evidence["operations"]] == [("bootstrap", True)]
+
+
+@pytest.mark.parametrize(
+    ("level", "reads", "owed"), [("QUORUM", "QUORUM", False), ("QUORUM", "ALL", True), ("ALL", "QUORUM", True)]
+)
+def test_a_lost_disk_takes_one_copy_away(level, reads, owed):
+    removed = operation("removenode", {"n3": "left"}, loses_disk=True)
+    missed = [("missed-rows", 10)] if owed else []
+    assert found(write(1, ms=10, level=level), removed, check([], ms=300, level=reads)) == missed
+    # Written after it: all copies are there.
+    assert found(write(1, ms=250, level=level), removed, check([], ms=300, level=reads)) == [("missed-rows", 10)]
+    refused = operation("removenode", {"n3": "left"}, "fail", loses_disk=True)
+    assert found(write(1, ms=10, level=level), refused, check([], ms=300, level=reads)) == [("missed-rows", 10)]
+
+
+ALL = [0, 10, 1]
+
+
+@pytest.mark.parametrize(
+    ("held", "level", "short"),
+    [
+        ({"n1": ALL, "n2": ALL, "n3": []}, "QUORUM", False),
+        ({"n1": ALL, "n2": [], "n3": []}, "QUORUM", True),
+        ({"n1": ALL, "n2": [], "n3": []}, "ONE", False),
+        ({"n1": [], "n2": [], "n3": []}, "ONE", True),
+        ({"n1": ALL, "n2": ALL, "n3": []}, "ALL", True),
+        # One that was not asked may hold everything.
+        ({"n1": ALL, "n2": []}, "QUORUM", False),
+        ({"n1": [], "n2": []}, "QUORUM", True),
+    ],
+)
+def test_replicas_hold_as_many_copies_as_were_acknowledged(held, level, short):
+    kinds = [kind for kind, _ in found(write(1, ms=10, level=level), probes(held))]
+    # A read at ONE must show what was acknowledged at ALL, too.
+    assert kinds == ["missed-rows"] * (level == "ALL") + ["under-replicated-rows"] * short
+
+
+def test_only_the_replicas_that_follow_from_the_ring_count():
+    """Four nodes, three copies: the fourth holds nothing, or asks the others."""
+    four = ("n1", "n2", "n3", "n4")
+    kinds = {}
+    for empty in four:
+        held = {node: [] if node == empty else ALL for node in four}
+        found_there = found(write(1, ms=10, level="ALL"), probes(held), nodes=four)
+        kinds[empty] = [kind for kind, _ in found_there if kind == "under-replicated-rows"]
+    assert sorted(map(len, kinds.values())) == [0, 1, 1, 1]
+
+
+def test_replicas_may_hold_a_later_write_or_a_later_deletion():
+    newer = [0, 10, 2]
+    assert found(FIRST, write(2, ms=20, level="ONE"), probes({"n1": newer, "n2": newer, "n3": []})) == []
+    assert found(FIRST, delete(2, ms=20, level="ONE"), probes({"n1": ALL, "n2": [], "n3": []})) == []
+    assert found(FIRST, write(2, ms=20), probes({"n1": newer, "n2": ALL, "n3": ALL})) == [("under-replicated-rows", 10)]
+    assert found(FIRST, delete(2, ms=20), probes({"n1": [], "n2": ALL, "n3": ALL})) == [("under-replicated-rows", 10)]
+
+
+def test_a_copy_may_be_on_the_disk_that_was_lost():
+    removed = operation("replace", {"n3": "normal"}, loses_disk=True)
+    assert found(FIRST, removed, probes({"n1": ALL, "n2": [], "n3": []})) == []
+    assert found(FIRST, removed, probes({"n1": [], "n2": [], "n3": []})) == [("under-replicated-rows", 10)]

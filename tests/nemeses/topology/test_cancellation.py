@@ -1,0 +1,97 @@
+"""Cancellation: what is asked in which order, and what the outcome of both answers is."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from changing_cluster import ChangingCluster
+
+from schemaquake.harness.errors import PlanError
+from schemaquake.harness.model.context import Context
+from schemaquake.harness.registry import load
+
+CONTEXT = Context(seed=7, nodes=("n1", "n2", "n3", "n4"), spares=("n5",), time_limit_s=100)
+
+
+class CancellingCluster(ChangingCluster):
+    """What is begun ends only when it is cancelled, unless it is `fast`."""
+
+    def __init__(self, *, shown=("stream",), fast=False, **more):
+        super().__init__(CONTEXT.nodes, CONTEXT.spares, **more)
+        self.shown = shown
+        self.may_end = threading.Event()
+        if fast:
+            self.may_end.set()
+
+    def steps(self, nodes):
+        return self.shown
+
+    def ask(self, verb, *, on, about=None, argument=None, limit_s):
+        if verb.startswith("abort"):
+            attempt = super().ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+            self.may_end.set()
+            return attempt
+        assert self.may_end.wait(20)
+        return super().ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+
+    def join(self, node, *, replacing=None, limit_s):
+        attempt = super().join(node, replacing=replacing, limit_s=limit_s)
+        assert self.may_end.wait(20)
+        return attempt
+
+
+def carried_out(nemesis, cluster, **options):
+    kind = load("nemeses", nemesis)
+    context = Context(
+        seed=7,
+        nodes=CONTEXT.nodes,
+        spares=CONTEXT.spares,
+        time_limit_s=100,
+        options={f"{nemesis}.{k}": v for k, v in options.items()},
+    )
+    (operation,) = kind.schedule(context, random=context.random("nemesis", nemesis))
+    return kind.operate(cluster, operation), kind.becomes(operation), operation
+
+
+@pytest.mark.parametrize(("kind", "becomes"), [("decommission", "left"), ("move", "normal")])
+def test_a_node_that_is_called_back_has_not_changed(kind, becomes):
+    # In the order of the ends: the cancellation is answered first.
+    cluster = CancellingCluster(answers=("ok", "info"))
+    done, to_be, operation = carried_out("cancel-sequence", cluster, kind=kind, step="stream")
+    (name,) = operation.nodes
+    assert (done.type, to_be, done.value["seen"]) == ("fail", {name: becomes}, "stream")
+    abort = {"decommission": "abort-leave", "move": "abort-move"}[kind]
+    assert [verb for verb, *_ in cluster.asked] == [abort, kind]
+
+
+def test_an_operation_that_was_faster_is_ok_and_nothing_is_cancelled():
+    cluster = CancellingCluster(shown=(), fast=True)
+    done, _, _ = carried_out("cancel-sequence", cluster, kind="decommission")
+    assert (done.type, done.error) == ("ok", None)
+    assert [verb for verb, *_ in cluster.asked] == ["decommission"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome"), [(("info", "info"), "info"), (("info", "ok"), "ok"), (("ok", "ok"), "ok")]
+)
+def test_the_outcome_is_known_only_if_the_cancellation_or_the_end_was_acknowledged(answers, outcome):
+    done, _, _ = carried_out("cancel-sequence", CancellingCluster(answers=answers), kind="decommission")
+    assert done.type == outcome
+
+
+def test_a_joining_node_is_killed_and_forgotten():
+    cluster = CancellingCluster()
+    cluster.answers.extend(["info", "ok"])  # the join is answered when it is killed, and asked for first
+    done, to_be, _ = carried_out("abort-bootstrap", cluster, step="START")
+    assert to_be == {"n5": "normal"}
+    assert cluster.by_name["n5"].state() == "stopped"
+    assert [verb for verb, *_ in cluster.asked] == ["join", "abort-join"]
+    assert done.type == "fail"
+
+
+def test_a_step_that_there_is_not_is_refused():
+    with pytest.raises(PlanError, match="step"):
+        carried_out("abort-bootstrap", CancellingCluster(), step="BEGIN")
+    with pytest.raises(PlanError):
+        carried_out("cancel-sequence", CancellingCluster(), kind="bootstrap")
