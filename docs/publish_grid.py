@@ -1,7 +1,8 @@
 """Puts finished or unfinished grids into these pages: `python docs/publish_grid.py FOLDER…`, folders that `schemaquake grid` made.
 
-All folders become one grid: systems and modes of all, and every race of each. grids.md keeps what stands above its mark, for
-whoever has something to say of it; the page for a browser and the cells lie in grids/. The reports of single runs stay behind.
+All folders, and what was published before, become one grid: systems and modes of all, and every race of each. grids.md keeps what
+stands above its mark, for whoever has something to say of it. The page for a browser, the cells and the batches, with which
+another grid can go on (`--known`), lie in grids/. The reports of single runs stay behind.
 """
 
 from __future__ import annotations
@@ -16,25 +17,30 @@ from schemaquake.results.grid.folder import DoneBatch, GridFolder
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, render_grid_html
 from schemaquake.results.grid.plan import GridPlan
+from schemaquake.results.grid.recorded import distinct, read_batches, write_batches
 from schemaquake.results.grid.tally import cells_table, tally
 from schemaquake.results.store.store import write_table
+from schemaquake.results.wording import shortened
 from schemaquake.workloads.statements.meetings import Meeting, meetings
 
 _DOCS = Path(__file__).parent
+_COMMAND_MOST = 300
 _MARK = "<!-- From here on written by docs/publish_grid.py. -->\n\n"
 
 
 def publish(folders: Sequence[GridFolder]) -> None:
-    """Write grids.md and grids/{grid.html,cells.parquet}. Raises HistoryError for a folder that is not a grid's."""
+    """Write grids.md and grids/{grid.html,cells.parquet,batches.parquet}. Raises HistoryError for a folder that is not a grid's."""
+    known = _DOCS / "grids" / "batches.parquet"
+    earlier = read_batches(known) if known.exists() else []
     plans = [folder.plan() for folder in folders]
     plan = replace(
         plans[0],
-        systems=_each(system for one in plans for system in one.systems),
-        modes=_each(mode for one in plans for mode in one.modes),  # type: ignore[arg-type]  # modes of plans
+        systems=_each(sorted({*(one.unit.system for one in earlier), *(s for one in plans for s in one.systems)})),
+        modes=_each(sorted({*(one.unit.mode for one in earlier), *(m for one in plans for m in one.modes)})),  # type: ignore[arg-type]  # modes of plans
         tries=max(one.tries for one in plans),
         command="\n".join(dict.fromkeys(_anywhere(one) for one in plans)),
     )
-    done = [one for folder in folders for one in folder.done()]
+    done = distinct([*earlier, *(one for folder in folders for one in folder.done())])
     cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
     state = GridState(
         plan=plan,
@@ -45,6 +51,7 @@ def publish(folders: Sequence[GridFolder]) -> None:
         machine=folders[0].machine(),
     )
     _write(state, places=[f"{folder.path.resolve()}/" for folder in folders])
+    write_batches(known, done)
 
 
 def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]:
@@ -82,7 +89,7 @@ def _anywhere(plan: GridPlan) -> str:
     if "--runs" in words:
         place = words.index("--runs")
         words = words[:place] + words[place + 2 :]
-    return " ".join(words)
+    return shortened(" ".join(words), _COMMAND_MOST)
 
 
 if __name__ == "__main__":

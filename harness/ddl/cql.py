@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from schemaquake.harness.model.operation import JSON
 
-__all__ = ["identifier", "is_identifier", "is_type", "literal", "statement"]
+__all__ = ["identifier", "is_identifier", "is_type", "literal", "plain_name", "statement"]
 
 _IDENTIFIER: Final = re.compile(r'[A-Za-z][A-Za-z0-9_]*|"(?:[^"]|"")+"')
 _TYPE: Final = re.compile(r"""(?:[A-Za-z0-9_<>,. ]|'[A-Za-z0-9_$.,()=> ]*'|"(?:[^"]|"")+")+""")
@@ -31,6 +31,11 @@ def statement(f: str, value: Mapping[str, JSON]) -> str:
 def is_identifier(text: str) -> bool:
     """Return True for a name that needs no quotes, and for one that has them already."""
     return _IDENTIFIER.fullmatch(text) is not None
+
+
+def plain_name(name: str) -> str:
+    """Return the name that an identifier stands for: without its quotes, or in lower case where it has none."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') and len(name) > 1 else name.lower()
 
 
 def is_type(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Commands: grid — every pair of schema changes on related objects, raced on each system."""
+"""Commands: grid — every pair of schema changes on related objects, raced on each system; rediscovered — which known races it found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemaquake.harness.cli.json_output import print_json
-from schemaquake.harness.console import configure_logging, stderr
+from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
 from schemaquake.results.runs.option_lists import split
 
@@ -27,11 +27,14 @@ __all__ = ["register"]
 log = logging.getLogger(__name__)
 
 _SYSTEMS: Final = ("cassandra:5.0.9", "cassandra:6.0-alpha2")
+_REQUEST_TIMEOUT_S: Final = 30.0
+"""Patience with the changes of a whole round, which a coordinator carries out one after another."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Add the commands to the command line."""
     app.command("grid")(_grid)
+    app.command("rediscovered")(_rediscovered)
 
 
 def _grid(
@@ -46,6 +49,10 @@ def _grid(
     ] = False,
     tries: Annotated[int | None, typer.Option(help="races of each cell", show_default="3, with --quick 1")] = None,
     batch: Annotated[int, typer.Option(help="largest number of cells on one cluster")] = 60,
+    lanes: Annotated[int, typer.Option(help="races released at once in mode barrier")] = 6,
+    options: Annotated[
+        list[str] | None, typer.Option("-O", help="name=value of every run, such as yaml.NAME=VALUE; repeat for more")
+    ] = None,
     nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
     seed: Annotated[int, typer.Option(help="seed of the schedule")] = 1,
     cluster: Annotated[str, typer.Option(help="cluster provider")] = "local",
@@ -53,6 +60,9 @@ def _grid(
     jobs: Annotated[int, typer.Option(help="clusters at the same time, limited by memory")] = 2,
     time_budget: Annotated[float | None, typer.Option(help="minutes after which no new cluster is started")] = None,
     resume: Annotated[Path | None, typer.Option(help="folder of a grid to continue")] = None,
+    known: Annotated[
+        Path | None, typer.Option(help="batches.parquet of an earlier grid, whose races count in a new one")
+    ] = None,
     runs: Annotated[Path, typer.Option("--runs", help="folder in which to create the grid's folder")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log every step")] = False,
@@ -61,6 +71,7 @@ def _grid(
     configure_logging(verbose=verbose)
     from schemaquake.results.grid.folder import GridFolder  # noqa: PLC0415 - all other commands would wait
     from schemaquake.results.grid.plan import GridPlan  # noqa: PLC0415
+    from schemaquake.results.grid.recorded import read_batches, renumbered  # noqa: PLC0415
     from schemaquake.results.matrix.machine import facts  # noqa: PLC0415
     from schemaquake.results.matrix.matrix_plan import shell  # noqa: PLC0415
 
@@ -74,6 +85,9 @@ def _grid(
             pairs_once=quick,
             tries=tries or (1 if quick else 3),
             batch=batch,
+            lanes=lanes,
+            options=tuple(options or ()),
+            request_timeout_s=_REQUEST_TIMEOUT_S,
             cluster=cluster,
             nodes=nodes,
             seed=seed,
@@ -81,17 +95,21 @@ def _grid(
             command=shell(["schemaquake", *sys.argv[1:]]),
         )
     else:
-        if system is not None:
-            raise PlanError("--resume continues the plan of its folder: leave out --system")
+        if system is not None or known is not None:
+            raise PlanError("--resume continues the plan of its folder: leave out --system and --known")
         plan = GridFolder(resume).plan()
     able, memory_mb = _demands(plan)
+    earlier = [] if known is None else read_batches(known)
     folder = GridFolder.create(runs, plan, facts()) if resume is None else GridFolder(resume)
+    for one in renumbered(one for one in earlier if one.unit.system in plan.systems and one.unit.mode in plan.modes):
+        folder.append(one)
     raise typer.Exit(_carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, as_json=as_json))
 
 
 def _demands(plan: GridPlan) -> tuple[dict[str, list[Any]], dict[str, int]]:
     """Return the cells that each system can be raced by, and the memory of its cluster, MB. Raises PlanError, NotApplicable."""
-    from schemaquake.harness.model.protocols import Forecast  # noqa: PLC0415 - as above
+    from schemaquake.harness.installed_options import refuse_undeclared  # noqa: PLC0415 - as above
+    from schemaquake.harness.model.protocols import Forecast  # noqa: PLC0415
     from schemaquake.harness.registry import load  # noqa: PLC0415
     from schemaquake.results.grid.plan import Batch  # noqa: PLC0415
     from schemaquake.workloads.races.grid import GridOptions, chosen_cells  # noqa: PLC0415
@@ -102,6 +120,7 @@ def _demands(plan: GridPlan) -> tuple[dict[str, list[Any]], dict[str, int]]:
         first = Batch(system=system, mode=plan.modes[0], cells=plan.cells, turn=0, number=0)
         run_plan = plan.run_plan(first)
         run_plan.check_options()
+        refuse_undeclared(run_plan.options, workloads=run_plan.workloads, nemeses=(), cluster=plan.cluster)
         provider = load("clusters", plan.cluster)
         if not isinstance(provider, Forecast):
             raise PlanError(f"the cluster provider {plan.cluster} does not say what a cluster takes")
@@ -176,6 +195,24 @@ def _carry_out(
             }
         )
     return _exit_code(cells, ending)
+
+
+def _rediscovered(
+    places: Annotated[list[Path], typer.Argument(help="folders of grids, of runs of schema-churn, or tables of cells")],
+    *,
+    races: Annotated[Path | None, typer.Option(help="list of races (TOML); the project's own without it")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON document on standard output")] = False,
+) -> None:
+    """Say which races of a list a grid, or runs of schema-churn, found without having been told. Exit code 2 if one is lacking."""
+    configure_logging(verbose=False)
+    from schemaquake.results.grid.rediscovery import read_known_races, rediscover  # noqa: PLC0415 - as above
+
+    found = rediscover(read_known_races(races), places)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        write_line(found.to_markdown())
+    raise typer.Exit(ExitCode.UNKNOWN if found.lacking() else ExitCode.VALID)
 
 
 def _exit_code(cells: Sequence[GridCell], ending: str) -> ExitCode:

@@ -8,7 +8,7 @@ have stopped to apply schema changes before. An anomaly that names nothing but a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.findings.catalogue import prominence_of
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
+from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.records import keyspace_of
 from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.findings.description import title_of
@@ -30,12 +31,14 @@ from schemaquake.results.summary.cell import document_of
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import shortened
 
-__all__ = ["BatchFacts", "FoundCause", "RaceFacts", "Symptom", "facts_of", "refused", "without_consequences"]
+__all__ = ["LEAVES", "BatchFacts", "FoundCause", "RaceFacts", "Symptom", "facts_of", "refused", "seen_again", "without_consequences"]
 
+_LAST_PHASE: Final = "final-restarted"
+_NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
 _SYMPTOMS_MOST: Final = 8
-_LEAVES: Final = frozenset(
+LEAVES: Final = frozenset(
     {
         *("dangling-type", "dangling-function", "dangling-index-target", "headless-table", "bad-primary-key"),
         *("merged-definitions", "memory-disk-divergence", "node-will-not-start"),
@@ -176,28 +179,44 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
         error=summary.error or "",
         seconds=round(seconds, 1),
         command=finished.plan.command(),
-        races=tuple(without_consequences(races, under_a_cut=finished.plan.options.get("mode") == "partition")),
+        races=tuple(
+            seen_again(
+                without_consequences(races, at_once=_at_once(finished.plan, len(races))),
+                started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
+            )
+        ),
         at_large=_symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
         doubts=tuple(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in doubts_at_large(summary)),
     )
 
 
-def without_consequences(races: Sequence[RaceFacts], *, under_a_cut: bool = False) -> Iterator[RaceFacts]:
+def _at_once(plan: Plan, races: int) -> int:
+    """Return the number of races whose changes were spread together: a round of lanes; all of them under a cut, which they cross together."""
+    return races if plan.options.get("mode") == "partition" else int(plan.options.get("lanes", 1))
+
+
+def without_consequences(races: Sequence[RaceFacts], *, at_once: int = 1) -> Iterator[RaceFacts]:
     """Put in doubt each race that shows nothing but what another race may have brought over its cluster.
 
-    `races` are those of one cluster, in the order in which they began. An earlier race may have; under a cut a later one, too,
-    because all of them cross the healed cut together.
+    `races` are those of one cluster, in the order in which they began, so many at a time. An earlier race may have brought it, and so may
+    any other of the same round.
     """
     types = [{symptom.type for symptom in race.symptoms} for race in races]
-    poisonous = [place for place, shown in enumerate(types) if shown & _LEAVES]
+    poisonous = [place for place, shown in enumerate(types) if shown & LEAVES]
     for place, (race, shown) in enumerate(zip(races, types, strict=True)):
-        others = [other for other in poisonous if other < place or (under_a_cut and other != place)]
+        others = [other for other in poisonous if other != place and other // at_once <= place // at_once]
         if others and shown - _FOLLOWS and shown <= _SPREADS | _FOLLOWS:
             culprit = races[others[0]].cell
             doubt = f"undecided: {', '.join(sorted(shown))}, but {culprit} left what nodes cannot load on this cluster"
             yield replace(race, symptoms=(), finding=None, doubts=(*race.doubts, doubt))
         else:
             yield race
+
+
+def seen_again(races: Iterable[RaceFacts], *, started: bool) -> Iterator[RaceFacts]:
+    """Put in doubt each race that broke nothing so far, if no node started again: what a restart would have shown is not known."""
+    for race in races:
+        yield race if started or race.symptoms else replace(race, doubts=(*race.doubts, _NEVER_RESTARTED))
 
 
 def _found(finding: Finding) -> FoundCause:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
+from schemaquake.results.runs.option_lists import named_values
 from schemaquake.results.store.progress import plan_values
 from schemaquake.workloads.races.options import Mode
 
@@ -66,6 +67,10 @@ class GridPlan:
     """Races of each cell in each mode."""
     batch: int = 60
     """Largest number of cells on one cluster."""
+    lanes: int = 1
+    """Races released at once in mode `barrier`; a grid planned before there were lanes has one."""
+    options: tuple[str, ...] = ()
+    """Further options of every run, as `-O` takes them: `yaml.NAME=VALUE`."""
     cluster: str = "local"
     nodes: int = 3
     seed: int = 1
@@ -83,6 +88,7 @@ class GridPlan:
             (len(set(self.modes)) < len(self.modes), "a mode is given twice"),
             (self.tries < 1, f"--tries must be at least 1, not {self.tries}"),
             (self.batch < 1, f"--batch must be at least 1, not {self.batch}"),
+            (self.lanes < 1, f"--lanes must be at least 1, not {self.lanes}"),
         ):
             if objection:
                 raise PlanError(sentence)
@@ -104,13 +110,15 @@ class GridPlan:
         )
 
     def _options(self, batch: Batch) -> dict[str, str]:
-        options = {"cells": ",".join(batch.cells)}
+        options = named_values(self.options) | {"cells": ",".join(batch.cells)}
         if batch.turn:
             options["first-race"] = str(batch.turn)
         if batch.mode != "barrier":
             options["mode"] = batch.mode
         if batch.mode == "barrier":
             options["until-poisoned"] = "true"  # what races after that would show the damage of another cell
+            if self.lanes > 1:
+                options["lanes"] = str(self.lanes)
         return options
 
     def to_json(self) -> dict[str, Any]:

@@ -1,8 +1,12 @@
 """The schedule of a grid: which cells are raced next, and on which cluster.
 
-Cells that were raced least come first, and among them those whose statements poisoned a cluster least often: many harmless
-races then share a cluster, and a poisonous one is the last that its cluster sees. Cells of one batch have been raced as often as each other, because the number of a
-race fixes its coordinators. A batch that showed an anomaly of a node or of the whole cluster, and no race that explains it, is
+Cells that were raced least come first. Cells of one batch have been raced as often as each other, because the number of a
+race fixes its coordinators. Batches are taken in turn from two ends: of the cells that seem least likely to poison a cluster, so that
+all nodes start again and everything about them is known, and of those that seem most likely to, which lose little by each other's company. How likely that is, is
+what a cell's statements suggest (one takes away what the other rests on) until it is known what it did. In a batch the most
+likely ones come last.
+
+A batch that showed an anomaly of a node or of the whole cluster, and no race that explains it, is
 raced again in halves, until the cell to blame is alone. A race that was not decided is no try and is raced again; a cell that cannot be
 raced, or is never decided, is not asked for again and again.
 """
@@ -15,7 +19,7 @@ from random import Random
 from typing import Final
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE, scope_of
-from schemaquake.results.grid.facts import BatchFacts
+from schemaquake.results.grid.facts import LEAVES, BatchFacts
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.grid.tally import counted_races
@@ -32,9 +36,13 @@ Place = tuple[str, Mode]
 class GridSchedule:
     """The races that are known, running, and wanted next."""
 
-    def __init__(self, plan: GridPlan, cells: Mapping[str, Sequence[str]]) -> None:
-        """Begin with nothing known. `cells` maps each system to the names of the cells that it can be raced by."""
+    def __init__(self, plan: GridPlan, cells: Mapping[str, Sequence[str]], risks: Mapping[str, float] | None = None) -> None:
+        """Begin with nothing known. `cells` maps each system to the names of the cells that it can be raced by.
+
+        `risks` maps names of cells to how likely their statements suggest that they poison a cluster, from 0 to 1.
+        """
         self.plan = plan
+        self._risks = risks or {}
         self.done: list[DoneBatch] = []
         self._cells = cells
         self._tried: Counter[tuple[Place, str]] = Counter()
@@ -44,6 +52,7 @@ class GridSchedule:
         self._number = 0
         self._raced: Counter[str] = Counter()
         self._poisoned: Counter[str] = Counter()
+        self._begun: Counter[Place] = Counter()
 
     @property
     def wanted(self) -> int:
@@ -84,11 +93,12 @@ class GridSchedule:
         if best is None:
             return None
         turn, (system, mode), names = best
-        Random(f"{self.plan.seed} {mode} {turn}").shuffle(
-            names
-        )  # alike on all systems, so that they can be compared soon
+        # Alike on all systems, so that they can be compared soon.
+        Random(f"{self.plan.seed} {mode} {turn}").shuffle(names)
         names.sort(key=self._poison)
-        return self._begin(system, mode, tuple(names[: self.plan.batch]), turn)
+        calm = self._begun[system, mode] % 2 == 0
+        self._begun[system, mode] += 1
+        return self._begin(system, mode, tuple(names[: self.plan.batch] if calm else names[-self.plan.batch :]), turn)
 
     def finished(self, done: DoneBatch) -> None:
         """Count a batch, of this session or of an earlier one."""
@@ -98,9 +108,11 @@ class GridSchedule:
         place: Place = (done.unit.system, done.unit.mode)
         raced = {race.cell: None for race in counted_races(done)}
         undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
-        self._raced.update(name for cell in raced for name in _statements(cell))
-        if raced and len(raced) < len(done.unit.cells):
-            self._poisoned.update(_statements(list(raced)[-1]))
+        self._raced.update(name for cell in raced for name in (cell, *_statements(cell)))
+        poisonous = [race.cell for race in done.facts.races if LEAVES & {symptom.type for symptom in race.symptoms}]
+        if raced and len(raced) < len(done.unit.cells) and not poisonous:
+            poisonous = [list(raced)[-1]]
+        self._poisoned.update(name for cell in poisonous for name in (cell, *_statements(cell)))
         for name in done.unit.cells:
             if name in undecided:
                 self._failed[place, name] += 1
@@ -122,8 +134,9 @@ class GridSchedule:
         return batch
 
     def _poison(self, cell: str) -> float:
-        """Estimate how likely a race of this cell poisons its cluster: as its statements did before."""
-        return sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in _statements(cell))
+        """Estimate how likely a race of this cell poisons its cluster: as it did before, or as its statements suggest."""
+        before = self._poisoned[cell] / self._raced[cell] if self._raced[cell] else self._risks.get(cell, 0.0)
+        return before + sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in _statements(cell)) / 2
 
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
         middle = -(-len(names) // 2)

@@ -24,7 +24,7 @@ from schemaquake.results.grid.page import GridState, render_grid_html
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.grid.schedule import GridSchedule
 from schemaquake.results.grid.tally import GridCell, cells_table, tally
-from schemaquake.results.matrix.executor import limit_s
+from schemaquake.results.matrix.executor import has_ended, limit_s
 from schemaquake.results.matrix.machine import KEPT_FREE_MB, available_mb
 from schemaquake.results.store.atomic import write_bytes
 from schemaquake.results.store.store import write_table
@@ -47,6 +47,9 @@ class _Process:
 
     batch: Batch
     popen: subprocess.Popen[bytes]
+    plan_file: Path
+    before: frozenset[str]
+    """Names of the runs' folders that were there before it began."""
     answer: Path
     log: Path
     began: float
@@ -71,7 +74,9 @@ class GridSession:
     ) -> tuple[list[GridCell], Ending]:
         """Race until everything wanted is known or time is up, then write the page and the table. Raises HistoryError."""
         schedule = GridSchedule(
-            self.plan, {system: [cell.name for cell in some] for system, some in self.cells.items()}
+            self.plan,
+            {system: [cell.name for cell in some] for system, some in self.cells.items()},
+            risks={cell.name: cell.risk for some in self.cells.values() for cell in some},
         )
         for done in self.folder.done():
             schedule.finished(done)
@@ -111,7 +116,7 @@ class GridSession:
     ) -> Ending:
         while True:
             late = ends is not None and time.monotonic() >= ends
-            while not late and len(self._processes) < jobs and (batch := self._affordable(schedule)) is not None:
+            while not late and self._has_room(jobs) and (batch := self._affordable(schedule)) is not None:
                 self._begin(batch)
             if not self._processes:
                 return "time is up" if late else "known"
@@ -122,6 +127,12 @@ class GridSession:
                 look(schedule, done)
             if time.monotonic() - self._drawn > _DRAWN_EVERY_S:
                 self.draw(schedule.done)
+
+    def _has_room(self, jobs: int) -> bool:
+        """Return True if one more cluster may be started: a batch that is being judged has none, but needs a core."""
+        if len(self._processes) > jobs:
+            return False
+        return sum(not has_ended(self.folder.runs, one.plan_file, one.before) for one in self._processes) < jobs
 
     def _affordable(self, schedule: GridSchedule) -> Batch | None:
         """Return the next batch if its cluster fits into the memory, or if nothing runs."""
@@ -134,6 +145,7 @@ class GridSession:
         stem = f"{batch.number:04d}-{os.getpid()}"
         plan_file, answer, said = (self.folder.logs / f"{stem}.{end}" for end in ("plan.json", "answer.json", "log"))
         plan_file.write_bytes(orjson.dumps(plan.to_json()))
+        before = frozenset(path.name for path in self.folder.runs.iterdir())
         with said.open("wb") as output:
             # A session of its own: this process forwards Ctrl-C, once.
             popen = subprocess.Popen(
@@ -143,7 +155,8 @@ class GridSession:
                 stderr=output,
                 start_new_session=True,
             )
-        self._processes.append(_Process(batch, popen, answer, said, time.monotonic(), limit_s(plan)))
+        begun = time.monotonic()
+        self._processes.append(_Process(batch, popen, plan_file, before, answer, said, begun, limit_s(plan)))
 
     def _ended(self) -> list[DoneBatch]:
         """Return the batches that ended since the last call; end those that hang."""

@@ -13,11 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -29,7 +29,7 @@ from schemaquake.results.matrix.machine import KEPT_FREE_MB, IdleShare, availabl
 from schemaquake.results.matrix.matrix_folder import Done, MatrixFolder
 from schemaquake.results.matrix.matrix_plan import MatrixPlan, Unit
 
-__all__ = ["Executor", "Processes", "limit_s"]
+__all__ = ["Executor", "Processes", "has_ended", "limit_s"]
 
 log = logging.getLogger(__name__)
 
@@ -183,9 +183,8 @@ class Processes:
 
     def _has_cluster(self, one: _Running) -> bool:
         """Return True until the run has written its outcome: its nodes may still be running."""
-        new = [path for path in self.folder.runs.iterdir() if path.name not in one.before and not path.is_symlink()]
-        own = [path for path in new if _belongs(path, one)]
-        return not any((path / "outcome.json").exists() for path in own)
+        plan_file = one.answer.with_name(one.answer.name.replace(".answer.json", ".plan.json"))
+        return not has_ended(self.folder.runs, plan_file, one.before)
 
     def _end_if_overdue(self, one: _Running) -> None:
         now = time.monotonic()
@@ -209,14 +208,22 @@ class Processes:
         return done
 
 
-def _belongs(path: Path, one: _Running) -> bool:
-    """Return True if that run's folder belongs to this unit's plan: several units can begin in the same second."""
+def has_ended(runs: Path, plan_file: Path, before: Collection[str]) -> bool:
+    """Return True if the run of this plan has written its outcome into a folder of `runs`: its nodes are gone.
+
+    `before` are the names of the folders that were there when it began. Several runs can begin in the same second, so folders are
+    told apart by their plans.
+    """
+    new = [path for path in runs.iterdir() if path.name not in before and not path.is_symlink()]
+    ended = [path for path in new if (path / "outcome.json").exists()]
+    return any(_holds(path, orjson.loads(plan_file.read_bytes())) for path in ended)
+
+
+def _holds(path: Path, wanted: Any) -> bool:
     try:
-        plan = load_sealed((path / "plan.json").read_bytes())
+        return bool(load_sealed((path / "plan.json").read_bytes()) == wanted)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
-    wanted = orjson.loads(one.answer.with_name(one.answer.name.replace(".answer.json", ".plan.json")).read_bytes())
-    return bool(plan == wanted)
 
 
 def _answer(one: _Running) -> RunFacts:

@@ -22,6 +22,7 @@ from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import RaceSummary
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.workloads.races.engine import Race, RacingWorkload
+from schemaquake.workloads.races.grid import Grid
 from schemaquake.workloads.races.scenario import Scenario
 
 __all__ = ["FailingRun", "failing_run", "requires_of"]
@@ -91,8 +92,9 @@ def requires_of(races: tuple[Race, ...]) -> frozenset[str]:
 def _races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
     """Map each keyspace to its race, in the order in which they began."""
     context = plan.context(features_of(plan))
-    if plan.workloads == (Scenario.name,):
-        made = {race.keyspace: race for race in Scenario().races(context)}
+    listing = {Scenario.name: Scenario(), Grid.name: Grid()}.get(", ".join(plan.workloads))
+    if listing is not None:
+        made = {race.keyspace: race for race in listing.races(context)}
     else:
         made = {}
         for known in noted:

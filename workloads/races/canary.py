@@ -18,6 +18,7 @@ from schemaquake.harness.ddl.rows import insert, know_table, read_rows
 from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.model.protocols import Context, Worker
 from schemaquake.harness.model.steps import Meet, Require, Step
+from schemaquake.workloads.one_a_node import stands_for_its_node
 from schemaquake.workloads.races.one_by_one import one_by_one
 from schemaquake.workloads.races.plain_table import plain_table
 
@@ -43,8 +44,12 @@ def set_up_canaries(context: Context) -> Iterator[Step]:
 def canary(name: str, coordinator: int, worker: Worker, context: Context) -> Iterator[Step]:
     """Yield one worker's part: the coordinator of that index creates the table, then every worker writes a row of its own.
 
-    Not before every coordinator knows the table: rows must not meet a replica that has not heard of it.
+    Not before every coordinator knows the table: rows must not meet a replica that has not heard of it. Workers of further lanes wait.
     """
+    if not stands_for_its_node(worker, context):
+        yield Meet(f"{canary_keyspace(context)}.{name} made")
+        yield Meet(f"{canary_keyspace(context)}.{name} known")
+        return
     keyspace = canary_keyspace(context)
     if worker.index == coordinator:
         yield Require(plain_table(keyspace, name), _LIMIT_S)

@@ -3,7 +3,8 @@
 A race is a value: a keyspace of its own, base objects, what each side does, and the rows that must survive. A racing
 workload only adds the function that makes race number `n`; everything else is here. There are three ways to run one:
 
-- mode `barrier`, on a healthy cluster: a barrier releases all sides, each through its own coordinator, in the same instant;
+- mode `barrier`, on a healthy cluster: a barrier releases all sides, each through its own coordinator, in the same instant, of one race
+  or of several (`schemaquake.workloads.races.abreast`);
 - mode `partition`, certain wherever coordinators act alone (up to 5.0): side A is cut off, and the second statement
   leaves a moment after the first, whatever its outcome (see `schemaquake.workloads.races.lanes`);
 - mode `single`, the control: the same statements, all sides one after another through one coordinator, each with time
@@ -33,6 +34,7 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Meet, Note, Step, Wait
 from schemaquake.workloads.one_a_node import stands_for_its_node
+from schemaquake.workloads.races.abreast import lane_of, lanes_abreast, rounds_abreast
 from schemaquake.workloads.races.canary import canary, canary_keyspace, read_canaries, set_up_canaries
 from schemaquake.workloads.races.cut import isolated_nodes, requested_cuts
 from schemaquake.workloads.races.lanes import RACERS_MAX, rounds, seats
@@ -230,16 +232,19 @@ def take_turns(number: int, context: Context, turns: Sequence[tuple[str, _Varian
 
 
 def crew(races: Sequence[Race], context: Context) -> Sequence[Worker]:
-    """Return worker i on node i; in mode `partition` the workers of further lanes follow. Raises PlanError for one node."""
+    """Return worker i on node i; the workers of further lanes follow. Raises PlanError for one node."""
     if len(context.nodes) < 2:
         raise PlanError(f"a race needs two coordinators, and the cluster has {len(context.nodes)} node: give --nodes 3")
     if _mode(context) == "partition":
         return [seat.worker for seat in seats(context, len(races))]
-    return [Worker(index, node) for index, node in enumerate(context.nodes)]
+    return [Worker(index, node) for index, node in enumerate(context.nodes * lanes_abreast(context, len(races)))]
 
 
 def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-    """Return one worker's steps in one phase of these races. Only `main` has barriers, and every worker waits at all of them."""
+    """Return one worker's steps in one phase of these races.
+
+    Barriers are in `main`, and in the setup of races that are released several at a time; every worker waits at all of them.
+    """
     match phase:
         case "setup":
             return _set_up(races, worker, context)
@@ -254,11 +259,25 @@ def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context,
 
 
 def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Create the keyspaces and base objects of every race, by the first worker alone."""
-    if worker.index != 0:
-        return
-    if _has_canaries(context):
+    """Create the keyspaces and base objects of every race: by the first worker alone, or of several lanes by one worker a node.
+
+    No two races share a keyspace. Races with views then come last, through one coordinator: no other change may meet their builds.
+    """
+    if worker.index == 0 and _has_canaries(context):
         yield from set_up_canaries(context)
+    if lanes_abreast(context, len(races)) == 1:
+        yield from _make_bases(races if worker.index == 0 else (), context)
+        return
+    with_views = [race for race in races if any(change.f == "create-view" for change in race.setup)]
+    plain = [race for race in races if race not in with_views]
+    if stands_for_its_node(worker, context):
+        yield from _make_bases(plain[worker.index :: len(context.nodes)], context)
+    yield Meet("plain races set up")
+    yield from _make_bases(with_views if worker.index == 0 else (), context)
+
+
+def _make_bases(races: Iterable[Race], context: Context) -> Iterator[Step]:
+    """Create the keyspaces and base objects of these races in order."""
     for race in races:
         base = [create_keyspace(race.keyspace, replication_factor=context.replication_factor)]
         for change in (*(base if race.keyspace_exists else ()), *race.setup):
@@ -310,7 +329,8 @@ def _read(races: Sequence[Race], worker: Worker, context: Context, phase_label: 
         for lookup in race.lookups:
             yield _look_up(race, lookup, phase_label)
     if _has_canaries(context):
-        yield from read_canaries([_canary_name(r, context) for r in races], worker, context, phase=phase_label)
+        heads = races[:: lanes_abreast(context, len(races))]
+        yield from read_canaries([_canary_name(r, context) for r in heads], worker, context, phase=phase_label)
 
 
 def _look_up(race: Race, lookup: Lookup, phase_label: str) -> Invoke:
@@ -341,25 +361,32 @@ def _race(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[S
 
 
 def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Yield race after race: a barrier, the note of the race, a barrier, the sides.
+    """Yield round after round, a race in every lane: a barrier, the notes of the races, a barrier, the sides.
 
-    Under faults the races are spread over most of the time limit, so that they meet the faults.
+    Under faults the rounds are spread over most of the time limit, so that they meet the faults.
     """
-    pause_s = pause_before_a_race(context, len(races))
+    lanes = lanes_abreast(context, len(races))
+    lane, node = lane_of(worker, context), worker.index % len(context.nodes)
+    every = list(rounds_abreast(races, lanes))
+    pause_s = pause_before_a_race(context, len(every))
     until_poisoned = racing_options(context.options).until_poisoned
-    for number, race in enumerate(races):
+    for number, some in enumerate(every):
         if pause_s:
             yield Wait(pause_s)
         if until_poisoned:
-            yield from canary(_canary_name(race, context), number % len(context.nodes), worker, context)
-        place = _racers(race, context).index(worker.index)  # before the meeting: nothing may delay what follows it
-        yield Meet(f"{race.keyspace} ready")
+            yield from canary(_canary_name(some[0], context), number % len(context.nodes), worker, context)
+        mine = some[lane] if lane < len(some) else None
+        # Before the meeting: nothing may delay what follows it.
+        place = _racers(mine, context).index(node) if mine is not None else 0
+        yield Meet(f"{some[0].keyspace} ready")
         if worker.index == 0:
-            yield _note(race, context, race.sides[: len(context.nodes)])
+            for race in some:
+                yield _note(race, context, race.sides[: len(context.nodes)], head=some[0])
             if not until_poisoned:
                 yield from rest(context)  # what the canary shows, here only time can bring about
-        yield Meet(f"{race.keyspace} go")
-        yield from _take_part(race, worker, place if place < len(race.sides) else None)
+        yield Meet(f"{some[0].keyspace} go")
+        if mine is not None:
+            yield from _take_part(mine, worker, place if place < len(mine.sides) else None)
 
 
 def _one_after_another(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
@@ -443,8 +470,13 @@ def _statements(sides: Iterable[Sequence[Invoke | Wait]]) -> list[Invoke]:
     return [step for side in sides for step in side if isinstance(step, Invoke)]
 
 
-def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]) -> Note:
-    """Return the note that describes the next race; `sides` in the order in which they begin."""
+def _note(
+    race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]], *, head: Race | None = None
+) -> Note:
+    """Return the note that describes the next race; `sides` in the order in which they begin.
+
+    `head` is the first race of its round, whose canary is that of all of them; None if it is released alone.
+    """
     facts = {
         "workload": race.workload,
         "variant": race.variant,
@@ -453,7 +485,7 @@ def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]]
         "sides": [[statement(change.f, change.value) for change in _statements([side])] for side in sides if side],
     }
     if _has_canaries(context):
-        facts["canary"] = f"{canary_keyspace(context)}.{_canary_name(race, context)}"
+        facts["canary"] = f"{canary_keyspace(context)}.{_canary_name(head or race, context)}"
     return Note("race", race.keyspace, facts)
 
 

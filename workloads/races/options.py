@@ -55,7 +55,9 @@ class RacingOptions(CutOptions):
     """A canary runs before each race; its failure within the limit ends the main phase."""
     variant: tuple[str, ...] = option((), "the variants to race, with commas; by default all in turn", parse=names)
     lanes: int | None = option(
-        None, "the number of races in flight while the cluster is cut, 1 or more", parse=whole_number(least=1)
+        None,
+        "the number of races in flight at once, 1 or more; by default one in mode barrier, and some across a cut",
+        parse=whole_number(least=1),
     )
     patience: float = option(1.0, "the seconds between two statements of mode single, such as 1", parse=seconds)
     """Drivers and manuals ask a single client to wait for agreement before the next change; an idle peer agrees long before."""

@@ -9,6 +9,7 @@ A file is one JSON object:
        "setup": [{"f": "create-type", "key": "k.u", "value": {…}}],  operations as a history has them
        "sides": [[…], [… {"wait": 0.2} …]],      a list of operations for each coordinator
        "tables": [{"table": "t", "row": [["v", "a row"]], "key": "k", "phases": ["settled"], "side": null, "rows": 1}],
+       "lookups": [{"table": "t", "column": "c", "value": 7, "index": "i"}],     reads through an index or a view after the race
        "disturbance": 0}]}
 
 `--races` is how often all of them are run, each time in keyspaces of their own. The same engine runs them as runs the
@@ -21,14 +22,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 import orjson
 
-from schemaquake.harness.ddl.cql import is_identifier
+from schemaquake.harness.ddl.cql import is_identifier, plain_name
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.operation import JSON
@@ -36,13 +37,14 @@ from schemaquake.harness.model.options import configured, option
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.races.cut import requested_cuts
-from schemaquake.workloads.races.engine import Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
+from schemaquake.workloads.races.engine import Lookup, Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
 from schemaquake.workloads.races.options import RacingOptions
 
 __all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
 
-_NAMES: Final = frozenset({"keyspace", "name", "base", "table"})
-"""The places of a change's value that name the object it changes."""
+_NAMES: Final = frozenset({"keyspace", "name", "base", "table", "index"})
+"""The places of an operation's value that name the objects it is about."""
+_ROW_OPERATIONS: Final = frozenset({"insert", "read-rows", "delete-row", "truncate"})
 _STRIDE: Final = 42
 """Races whose numbers differ by it meet in the same order (7 orders) and, with three nodes, begin a like cycle of pairs (6)."""
 
@@ -129,6 +131,7 @@ def race_to_json(race: Race) -> dict[str, Any]:
             }
             for probe in race.tables
         ],
+        "lookups": [asdict(lookup) for lookup in race.lookups],
         "disturbance": race.disturbance,
         **({} if race.keyspace_exists else {"keyspace_exists": False}),
     }
@@ -136,7 +139,7 @@ def race_to_json(race: Race) -> dict[str, Any]:
 
 def race_from_json(document: Mapping[str, Any]) -> Race:
     """Read back what `race_to_json` wrote. Raises KeyError, TypeError, ValueError for what is no race."""
-    setup = tuple(_step(step) for step in document["setup"])
+    setup = tuple(_step(step, setup=True) for step in document["setup"])
     return Race(
         workload=str(document["workload"]),
         variant=str(document.get("variant", "")),
@@ -145,6 +148,7 @@ def race_from_json(document: Mapping[str, Any]) -> Race:
         setup=tuple(step for step in setup if isinstance(step, Invoke)),
         sides=tuple(tuple(_step(step) for step in side) for side in document["sides"]),
         tables=tuple(_probe(probe) for probe in document.get("tables", ())),
+        lookups=tuple(_lookup(lookup) for lookup in document.get("lookups", ())),
         disturbance=int(document.get("disturbance", 0)),
         keyspace_exists=bool(document.get("keyspace_exists", True)),
     )
@@ -165,69 +169,119 @@ def in_keyspace(race: Race, keyspace: str, number: int) -> Race:
     )
 
 
-_TYPES: Final = frozenset({"columns", "column", "fields", "field", "arguments", "returns", "state_type"})
-"""Parts of a definition in which types stand; beside a name, the type comes second."""
-_OBJECTS: Final = frozenset({"state_function", "final_function", "base", "table"})
-"""Parts of a definition that name another object, perhaps with its keyspace."""
+_PARTS: Final = frozenset({"columns", "column", "fields", "field"})
+"""Parts of a definition that are names with their types; DROP and RENAME have a bare name there."""
+_TYPES: Final = frozenset({"returns", "state_type"})
+"""Parts of a definition that are types."""
+_FUNCTIONS: Final = frozenset({"state_function", "final_function"})
+"""Parts of a definition that name a function, perhaps with its keyspace."""
+_WORD: Final = re.compile(r"""'(?:[^']|'')*'|(?P<dot>\.\s*)?(?P<name>"(?:[^"]|"")+"|[A-Za-z]\w*)(?=(?P<qualifies>\s*\.)?)""")
+"""A name in a type or before a function, or a literal, which is no name."""
 
 
 def _moved(change: Invoke, old: str, new: str) -> Invoke:
-    """Return a schema change with its keyspace renamed."""
+    """Return an operation with its keyspace renamed, wherever it stands as the keyspace of something."""
     value = change.value
     assert isinstance(value, Mapping)
-    if value.get("keyspace") != old:
+    given = value.get("keyspace")
+    if not isinstance(given, str) or plain_name(given) != plain_name(old):
         return change
-    qualified = re.compile(rf"(?<![\w.]){re.escape(old)}\.(?=\w)")
-
-    def renamed(text: JSON) -> JSON:
-        return qualified.sub(f"{new}.", text) if isinstance(text, str) else text
-
-    def typed(part: JSON) -> JSON:
-        match part:
-            case [str() as name, str() as cql_type, *kind]:
-                return [name, renamed(cql_type), *kind]
-            case list():
-                return [typed(entry) for entry in part]
-        return renamed(part)
-
     moved: dict[str, JSON] = dict(value) | {"keyspace": new}
-    for name in moved.keys() & _TYPES:
-        # DROP and RENAME have a bare name where ADD has a name and a type.
-        moved[name] = (
-            moved[name] if name in {"column", "field"} and isinstance(moved[name], str) else typed(moved[name])
-        )
-    for name in moved.keys() & _OBJECTS:
-        moved[name] = renamed(moved[name])
+    for name in moved.keys() & _PARTS:
+        moved[name] = _with_parts(moved[name], old, new)
+    for name in moved.keys() & (_TYPES | _FUNCTIONS):
+        moved[name] = _requalified(moved[name], old, new)
+    arguments = moved.get("arguments")
+    if isinstance(arguments, list | tuple):  # of a function with names, of an aggregate without
+        moved["arguments"] = [
+            _with_type(one, old, new) if isinstance(one, list | tuple) else _requalified(one, old, new)
+            for one in arguments
+        ]
     key = change.key
-    if key is not None and (key == old or key.startswith(f"{old}.")):
-        key = new + key.removeprefix(old)
+    if key is not None and (key == given or key.startswith(f"{given}.")):
+        key = new + key.removeprefix(given)
     return replace(change, key=key, value=moved)
+
+
+def _with_parts(parts: JSON, old: str, new: str) -> JSON:
+    """Move the types of one column or field, or of a list of them."""
+    match parts:
+        case [str(), *_]:
+            return _with_type(parts, old, new)
+        case [*entries]:
+            return [_with_type(entry, old, new) for entry in entries]
+    return parts
+
+
+def _with_type(part: JSON, old: str, new: str) -> JSON:
+    """Move the type of a part: the second entry, behind its name."""
+    match part:
+        case [name, cql_type, *kind]:
+            return [name, _requalified(cql_type, old, new), *kind]
+    return part
+
+
+def _requalified(text: JSON, old: str, new: str) -> JSON:
+    """Rename a keyspace where it qualifies a name: `frozen<k.u>`, `"k".fn`. A type that is called as the keyspace stays."""
+
+    def renamed(word: re.Match[str]) -> str:
+        name = word["name"]
+        if name is None or word["dot"] or word["qualifies"] is None or plain_name(name) != plain_name(old):
+            return word[0]
+        return new
+
+    return _WORD.sub(renamed, text) if isinstance(text, str) else text
 
 
 def _refuse_vain_probes(race: Race) -> None:
     """Refuse rows that no outcome of the race lets anybody write. Raises PlanError."""
     changes = [*race.setup, *(step for side in race.sides for step in side if isinstance(step, Invoke))]
-    columns: dict[str, set[str]] = {}
-    bases: dict[str, str] = {}
-    for f, definition in ((change.f, cast("Mapping[str, Any]", change.value)) for change in changes):
-        mine = columns.setdefault(str(definition.get("name")), set())
+    made = _Made()
+    for change in changes:
+        made.add(change.f, cast("Mapping[str, Any]", change.value))
+    for probe in race.tables:
+        where = f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload}) can never be written"
+        name = plain_name(probe.table)
+        name = made.bases.get(name, name)
+        if name not in made.columns:
+            raise PlanError(f"{where}: no statement of the race creates that table")
+        mine = {plain_name(column): column for column in probe.columns}
+        lacking = sorted(mine.keys() - made.columns[name])
+        if lacking:
+            raise PlanError(f"{where}: no statement of the race gives it a column {mine[lacking[0]]}")
+        if name not in made.renamed and not any(key <= mine.keys() for key in made.keys.get(name, ())):
+            raise PlanError(f"{where}: they lack a column of its primary key, or it has counters")
+
+
+@dataclass(slots=True)
+class _Made:
+    """The tables that a race's statements create or alter, by plain name, whichever of them succeed."""
+
+    columns: dict[str, set[str]] = field(default_factory=dict)
+    keys: dict[str, list[set[str]]] = field(default_factory=dict)
+    """The primary key of each definition into which rows can be inserted."""
+    renamed: set[str] = field(default_factory=set)
+    """Tables with a renamed column, whose key may have any of two names."""
+    bases: dict[str, str] = field(default_factory=dict)
+    """View → its base."""
+
+    def add(self, f: str, definition: Mapping[str, Any]) -> None:
+        """Take one statement into account."""
+        name = plain_name(str(definition.get("name", "")))
         match f:
             case "create-table":
-                mine.update(str(column[0]) for column in definition["columns"])
+                columns = [(plain_name(str(column)), kind, cql_type) for column, cql_type, kind in definition["columns"]]
+                self.columns.setdefault(name, set()).update(column for column, _, _ in columns)
+                if not any(cql_type == "counter" for _, _, cql_type in columns):
+                    key = {column for column, kind, _ in columns if kind in {"partition_key", "clustering"}}
+                    self.keys.setdefault(name, []).append(key)
             case "add-column":
-                mine.add(str(definition["column"][0]))
+                self.columns.setdefault(name, set()).add(plain_name(str(definition["column"][0])))
             case "rename-column":
-                mine.add(str(definition["to"]))
+                self.columns.setdefault(name, set()).add(plain_name(str(definition["to"])))
+                self.renamed.add(name)
             case "create-view":
-                bases[str(definition["name"])] = str(definition["base"])
-    for probe in race.tables:
-        where = f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload})"
-        table = columns.get(bases.get(probe.table, probe.table))
-        if not table:
-            raise PlanError(f"{where} can never be written: no statement of the race creates that table")
-        lacking = sorted(set(probe.columns) - table)
-        if lacking:
-            raise PlanError(f"{where} can never be written: no statement of the race gives it a column {lacking[0]}")
+                self.bases[name] = plain_name(str(definition["base"]))
 
 
 def _races(context: Context) -> tuple[Race, ...]:
@@ -271,13 +325,15 @@ def _step_document(step: Invoke | Wait) -> dict[str, JSON]:
     return {"f": step.f, "key": step.key, "value": step.value}
 
 
-def _step(document: Mapping[str, Any]) -> Invoke | Wait:
+def _step(document: Mapping[str, Any], *, setup: bool = False) -> Invoke | Wait:
+    """Read a step. Rows are written and read by sides, and by probes, but not by the setup."""
     if "wait" in document:
         return Wait(float(document["wait"]))
-    if document["f"] not in SCHEMA_CHANGES:
+    if document["f"] not in (SCHEMA_CHANGES if setup else SCHEMA_CHANGES | _ROW_OPERATIONS):
         raise ValueError(f'"{document["f"]}" is no schema change')
     for place in _NAMES & document["value"].keys():
-        _named(document["value"][place], place)
+        if document["value"][place] is not None:
+            _named(document["value"][place], place)
     return Invoke(document["f"], document.get("key"), document["value"])
 
 
@@ -286,6 +342,13 @@ def _named(name: Any, place: str) -> str:
     if not isinstance(name, str) or not is_identifier(name):
         raise ValueError(f"the {place} {name!r} is no identifier")
     return name
+
+
+def _lookup(document: Mapping[str, Any]) -> Lookup:
+    for place in ("table", "index", "base"):
+        if document.get(place) is not None:
+            _named(document[place], place)
+    return Lookup(**document)
 
 
 def _probe(document: Mapping[str, Any]) -> RowProbe:

@@ -91,6 +91,26 @@ class Meeting:
         """The features that a system must have for both statements."""
         return self.statements[0].features | self.statements[1].features
 
+    @property
+    def risk(self) -> float:
+        """The likelihood, from 0 to 1, that a race spoils its cluster for others, as far as its statements suggest it.
+
+        Most likely it does if one side takes away, or makes otherwise, what the other one's change rests on: where coordinators
+        act alone, definitions may be left that no node can load. A view may keep a node from applying changes while it is built.
+        """
+        if any(one.subject.kind == "keyspace" and one.subject.role == "removes" for one in self.statements):
+            return 1.0
+        if any(len(roles) > 1 or roles == {"makes"} for roles in map(self._contested, self.objects)):
+            return 1.0
+        return 0.5 if any(each.kind == "view" for each in self.objects) else 0.0
+
+    def _contested(self, shared: Object) -> set[str]:
+        """Return the roles that an object of both sides has, if a side makes or removes it."""
+        nodes = set(shared.nodes)
+        roles = {slot.role for side, one in enumerate(self.statements) for slot in one.slots if (side, slot.name) in nodes}
+        both = {side for side, _ in nodes} >= {0, 1}
+        return roles if both and roles & {"makes", "removes"} else set()
+
     def names(self, keyspace: str, side: int) -> Names:
         """Return the names of one side's objects in a race in `keyspace`."""
         by_node = {node: each for each in self.objects for node in each.nodes}

@@ -105,7 +105,7 @@ def test_help_is_an_answer(schemaquake, argv):
 
 COMMANDS = [
     *("bundle", "verify"),
-    *("crash-table", "doctor", "explore", "fetch", "grid", "image", "list", "heal", "matrix"),
+    *("crash-table", "doctor", "explore", "fetch", "grid", "rediscovered", "image", "list", "heal", "matrix"),
     *("quorums", "placements"),
     *("demo", "run", "check", "report", "recover", "findings", "shrink", "simulate", "publish", "serve", "swarm"),
 ]

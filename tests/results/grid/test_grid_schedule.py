@@ -66,6 +66,42 @@ def test_statements_that_poisoned_a_cluster_come_last() -> None:
     assert bad == sorted(bad)
 
 
+RISKS = {cell: float(n % 2) for n, cell in enumerate(CELLS)}
+
+
+def test_batches_are_taken_in_turn_from_the_calm_and_from_the_risky() -> None:
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=3), {OLD: CELLS}, RISKS)
+    shares = []
+    while (batch := wanted.next()) is not None:
+        risks = [RISKS[cell] for cell in batch.cells]
+        assert risks == sorted(risks), "what may poison the cluster comes last"
+        shares.append(sum(risks))
+        wanted.finished(finished(batch))
+    assert shares == [0, 3, 1, 1]
+
+
+def test_what_a_cell_did_counts_more_than_what_its_statements_suggest() -> None:
+    plan = grid_plan(systems=(OLD,), tries=2, batch=10)
+    wanted = GridSchedule(plan, {OLD: CELLS}, RISKS)
+    first = wanted.next()
+    assert first is not None
+    wanted.finished(finished(first, {CELLS[0]: ["dangling-type"]}))
+    second = wanted.next()
+    assert second is not None
+    assert second.cells[-1] == CELLS[0]
+
+
+def test_races_of_a_round_are_not_blamed_for_an_end_that_one_of_them_explains() -> None:
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=10), {OLD: CELLS})
+    first = wanted.next()
+    assert first is not None
+    guilty = first.cells[1]
+    wanted.finished(finished(first, {guilty: ["headless-table"]}, only=4))
+    again = wanted.next()
+    assert again is not None
+    assert not set(first.cells[:4]) & set(again.cells), "all that began are decided"
+
+
 def test_a_running_cell_is_not_raced_beside_itself() -> None:
     wanted = schedule(systems=(OLD,), tries=1)
     running = [wanted.next() for _ in range(3)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from grids import NEW, OLD, finished, grid_plan, race, symptom
 
-from schemaquake.results.grid.facts import BatchFacts, FoundCause, RaceFacts, without_consequences
+from schemaquake.results.grid.facts import BatchFacts, FoundCause, RaceFacts, seen_again, without_consequences
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, relation_in_words, render_grid_html
@@ -145,9 +145,25 @@ def test_a_race_after_poison_is_in_doubt_if_it_shows_nothing_but_consequences(
 def test_under_a_cut_a_later_race_may_have_brought_it() -> None:
     races = [race(TYPE, "memory-disk-divergence", "vanished-object"), race(TABLE, "dangling-type")]
     assert list(without_consequences(races)) == races
-    first, second = without_consequences(races, under_a_cut=True)
+    first, second = without_consequences(races, at_once=2)
     assert (first.symptoms, len(first.doubts)) == ((), 1)
     assert second == races[1]
+
+
+def test_of_races_in_rounds_one_of_the_same_round_or_an_earlier_one_may_have_brought_it() -> None:
+    spread, poison = race(TABLE, "memory-disk-divergence", "vanished-object"), race(TYPE, "dangling-type")
+    doubted = [bool(one.doubts) for one in without_consequences([spread, spread, spread, poison, spread], at_once=2)]
+    assert doubted == [False, False, True, False, True]
+
+
+def test_a_race_of_a_cluster_that_never_started_again_is_decided_only_if_it_broke() -> None:
+    races = [race(TYPE, "dangling-type"), race(TABLE)]
+    assert list(seen_again(races, started=True)) == races
+    broke, held = seen_again(races, started=False)
+    assert broke == races[0]
+    assert held.doubts
+    found = states(done(OLD, broke, held))
+    assert (found[OLD, TYPE].state, found[OLD, TABLE].state) == ("broke", "unknown")
 
 
 def test_facts_of_an_earlier_version_are_read() -> None:

@@ -1,10 +1,14 @@
 """Races that are written down, and run as they stand."""
 
+from pathlib import Path
+
 import orjson
 import pytest
 from crew_at_work import FEATURES, carry_out
+from perfect_cluster import PerfectCluster
 from racing_context import racing_context
 
+from schemaquake.harness.ddl.schema_changes import create_keyspace
 from schemaquake.harness.errors import NotApplicable, PlanError
 from schemaquake.harness.model.steps import Invoke, Note, Require, Wait
 from schemaquake.harness.registry import load, names
@@ -195,3 +199,152 @@ def test_rows_that_can_never_be_written_are_refused(probe):
 @pytest.mark.parametrize("probe", [{"table": "k", "row": [["k3", 1]]}, {"table": "k", "row": [["v", 1]]}])
 def test_rows_that_some_outcome_lets_be_written_are_taken(probe):
     assert ScenarioFile.from_json(k_scenario(tables=[probe])).races[0].tables[0].table == "k"
+
+
+# ── names that are equal across roles, quoted, nested ────────────────────────────────────────────────────────────────
+
+
+def moved(change):
+    """One statement of keyspace `k`, in keyspace `new`."""
+    race = race_from_json({"workload": "by-hand", "keyspace": "k", "setup": [change], "sides": []})
+    return in_keyspace(race, "new", 0).setup[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("frozen<k.u>", "frozen<new.u>"),
+        ("map<text, frozen<map<int, frozen<k.u>>>>", "map<text, frozen<map<int, frozen<new.u>>>>"),
+        ("tuple<k.u, k, k.k>", "tuple<new.u, k, new.k>"),
+        ('frozen<"k"."u">', 'frozen<new."u">'),
+        ('frozen<K."U">', 'frozen<new."U">'),
+        ('frozen<"K".u>', 'frozen<"K".u>'),
+        ("frozen<k . u>", "frozen<new . u>"),
+        ("frozen<other.k>", "frozen<other.k>"),
+        ("frozen<kk.u>", "frozen<kk.u>"),
+        ("'org.k.Type'", "'org.k.Type'"),
+        ("'k.Type'", "'k.Type'"),
+        ("vector<k.u, 3>", "vector<new.u, 3>"),
+        ("k", "k"),
+    ],
+)
+def test_a_keyspace_moves_where_it_qualifies_a_type(written, meant):
+    value = {"keyspace": "k", "name": "k", "columns": [["k", "int", "partition_key"], ["k.k", written, "regular"]]}
+    change = moved({"f": "create-table", "key": "k.k", "value": value})
+    assert change.value["columns"] == [["k", "int", "partition_key"], ["k.k", meant, "regular"]]
+    assert (change.key, change.value["name"]) == ("new.k", "k")
+    added = moved({"f": "add-column", "key": "k.k", "value": {"keyspace": "k", "name": "k", "column": ["k", written]}})
+    assert added.value["column"] == ["k", meant]
+
+
+def test_functions_and_aggregates_move_with_their_types():
+    function = moved(
+        {
+            "f": "create-function",
+            "key": "k.k",
+            "value": {
+                "keyspace": "k",
+                "name": "k",
+                "arguments": [["k", "frozen<k.u>"], ["value", "int"]],
+                "returns": "frozen<k.u>",
+                "body": "return k.u;",
+            },
+        }
+    )
+    assert function.value["arguments"] == [["k", "frozen<new.u>"], ["value", "int"]]
+    assert (function.value["returns"], function.value["body"]) == ("frozen<new.u>", "return k.u;")
+    aggregate = moved(
+        {
+            "f": "create-aggregate",
+            "key": "k.g",
+            "value": {
+                "keyspace": "k",
+                "name": "g",
+                "arguments": ["frozen<k.u>", "int"],
+                "state_function": "k.k",
+                "state_type": "k.u",
+                "final_function": None,
+            },
+        }
+    )
+    assert aggregate.value["arguments"] == ["frozen<new.u>", "int"]
+    assert (aggregate.value["state_function"], aggregate.value["state_type"]) == ("new.k", "new.u")
+
+
+@pytest.mark.parametrize("own", ["k", "K", '"k"'])
+def test_a_keyspace_is_one_however_it_is_spelled(own):
+    change = moved({"f": "drop-table", "key": f"{own}.t", "value": {"keyspace": own, "name": "t"}})
+    assert (change.value["keyspace"], change.key) == ("new", "new.t")
+
+
+@pytest.mark.parametrize("other", ['"K"', "kk", "k2"])
+def test_another_keyspace_stays(other):
+    change = moved({"f": "drop-table", "key": f"{other}.t", "value": {"keyspace": other, "name": "t"}})
+    assert (change.value["keyspace"], change.key) == (other, f"{other}.t")
+
+
+def test_parts_that_are_named_as_the_keyspace_stay():
+    renamed = moved(
+        {"f": "rename-column", "key": "k.k", "value": {"keyspace": "k", "name": "k", "column": "k", "to": "k2"}}
+    )
+    assert renamed.value == {"keyspace": "new", "name": "k", "column": "k", "to": "k2"}
+    index = moved(
+        {"f": "create-index", "key": "k.k", "value": {"keyspace": "k", "name": "k", "table": "k", "column": "k"}}
+    )
+    assert index.value == {"keyspace": "new", "name": "k", "table": "k", "column": "k"}
+
+
+def table_of(*columns):
+    value = {"keyspace": "k", "name": "T", "columns": [list(column) for column in columns]}
+    return {"f": "create-table", "key": "k.t", "value": value}
+
+
+WIDE = table_of(("K", "int", "partition_key"), ("q", "int", "clustering"), ("V", "text", "regular"))
+COUNTS = table_of(("k", "int", "partition_key"), ("v", "counter", "regular"))
+
+
+@pytest.mark.parametrize(
+    ("setup", "probe", "taken"),
+    [
+        (WIDE, {"table": "t", "row": [["q", 0], ["v", "a"]]}, True),
+        (WIDE, {"table": '"t"', "row": [['"q"', 0], ['"v"', "a"]]}, True),
+        (WIDE, {"table": '"T"', "row": [["q", 0], ["v", "a"]]}, False),
+        (WIDE, {"table": "t", "row": [["v", "a"]]}, False),
+        (WIDE, {"table": "t", "row": [["q", 0], ['"V"', "a"]]}, False),
+        (COUNTS, {"table": "t", "row": [["v", 1]]}, False),
+    ],
+    ids=["plain", "quoted", "another table", "no clustering column", "another column", "counters"],
+)
+def test_rows_need_the_table_s_own_names_and_its_whole_key(setup, probe, taken):
+    document = k_scenario(setup=[setup], sides=[], tables=[probe])
+    if taken:
+        assert ScenarioFile.from_json(document).races[0].tables[0].table == probe["table"]
+    else:
+        with pytest.raises(PlanError, match="can never be written"):
+            ScenarioFile.from_json(document)
+
+
+def test_a_cell_of_the_grid_is_a_scenario_with_its_rows_and_lookups():
+    from schemaquake.workloads.races.grid import Grid  # noqa: PLC0415 - its cells are generated
+
+    cells = "drop-column/insert-at-one/names-column,create-index/insert-at-quorum/*,drop-view/read-view/*,drop-table/truncate-table/*"
+    races = Grid().races(context(races=1, options={"cells": cells}, features=FEATURES | {"cql"}))
+    assert any(race.lookups for race in races)
+    for race in races:
+        again = ScenarioFile.from_json(orjson.loads(orjson.dumps({"races": [race_to_json(race)]}))).races[0]
+        assert again == in_keyspace(race, race.keyspace, race.number)
+        assert again.lookups == race.lookups
+        elsewhere = in_keyspace(again, "new", 0)
+        steps = [step for side in elsewhere.sides for step in side if isinstance(step, Invoke)]
+        assert {step.value["keyspace"] for step in steps} == {"new"}
+
+
+def test_the_page_s_own_example_can_be_run():
+    page = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
+    example = page.partition("## scenario")[2].partition("```json")[2].partition("```")[0]
+    (race,) = ScenarioFile.from_json(orjson.loads(example)).races
+    here = in_keyspace(race, "sq_scenario_000", 0)
+    cluster = PerfectCluster()
+    changes = [create_keyspace("sq_scenario_000", replication_factor=3), *here.setup, here.sides[1][0]]
+    assert all(cluster.apply(change) for change in changes)
+    assert here.sides[1][0].value["column"] == ["c", "frozen<sq_scenario_000.u>"]

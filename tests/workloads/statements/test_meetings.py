@@ -164,3 +164,26 @@ def test_a_race_that_makes_its_keyspace_begins_without_it() -> None:
     cell = BY_NAME["create-keyspace/create-keyspace/same-keyspace"]
     assert not cell.keyspace_exists
     assert BY_NAME["create-keyspace/drop-keyspace/same-keyspace-that-exists"].keyspace_exists
+
+
+@pytest.mark.parametrize(
+    ("name", "risk"),
+    [
+        ("create-table-of-type/drop-type/names-type", 1),
+        ("drop-table/create-view/names-table", 1),
+        ("drop-keyspace/create-table/keyspace", 1),
+        ("create-table/create-table/same-table", 1),
+        ("add-column/add-text-column/same-column", 1),
+        ("drop-table/drop-table/same-table", 0),
+        ("alter-comment/alter-time-to-live/same-table", 0),
+        ("create-type/create-function/keyspace", 0),
+        ("alter-comment/drop-view/keyspace", 0.5),
+    ],
+)
+def test_what_takes_away_or_makes_otherwise_what_the_other_rests_on_is_risky(name: str, risk: float) -> None:
+    assert BY_NAME[name].risk == risk
+
+
+def test_risky_cells_are_some_and_not_most() -> None:
+    risky = sum(cell.risk == 1 for cell in meetings())
+    assert 0.1 < risky / len(meetings()) < 0.5

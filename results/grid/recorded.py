@@ -1,0 +1,112 @@
+"""Recorded batches: everything that a grid knows, as one Parquet file without its runs, from which another grid can go on.
+
+One row a batch, with its races as nested rows. Explanations of all symptoms of a race but the worst are left out, and so are the runs'
+folders, which stay where they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from schemaquake.harness.errors import HistoryError
+from schemaquake.results.grid.facts import BatchFacts, RaceFacts
+from schemaquake.results.grid.folder import DoneBatch
+from schemaquake.results.grid.plan import Batch
+from schemaquake.results.store.store import read_table, write_table
+
+__all__ = ["BATCHES", "distinct", "read_batches", "renumbered", "write_batches"]
+
+_SYMPTOM: Final = pa.struct([("type", pa.string()), ("title", pa.string()), ("explanation", pa.string())])
+_FINDING: Final = pa.struct(
+    [
+        ("id", pa.string()),
+        ("title", pa.string()),
+        ("tickets", pa.list_(pa.string())),
+        ("page", pa.string()),
+        ("known", pa.bool_()),
+    ]
+)
+_RACE: Final = pa.struct(
+    [
+        ("cell", pa.string()),
+        ("keyspace", pa.string()),
+        ("statements", pa.list_(pa.string())),
+        ("acknowledged", pa.int64()),
+        ("symptoms", pa.list_(_SYMPTOM)),
+        ("finding", _FINDING),
+        ("doubts", pa.list_(pa.string())),
+    ]
+)
+BATCHES: Final = pa.schema(
+    [
+        ("system", pa.string()),
+        ("mode", pa.string()),
+        ("cells", pa.list_(pa.string())),
+        ("turn", pa.int64()),
+        ("completed", pa.bool_()),
+        ("applicable", pa.bool_()),
+        ("error", pa.string()),
+        ("seconds", pa.float64()),
+        ("races", pa.list_(_RACE)),
+        ("at_large", pa.list_(_SYMPTOM)),
+        ("doubts", pa.list_(pa.string())),
+    ]
+)
+_OF_THE_BATCH: Final = ("system", "mode", "cells", "turn")
+
+
+def write_batches(path: Path, done: Iterable[DoneBatch]) -> None:
+    """Write one row a batch (`BATCHES`)."""
+    write_table(path, pa.Table.from_pylist([_row(one) for one in done], schema=BATCHES))
+
+
+def read_batches(path: Path) -> list[DoneBatch]:
+    """Read what `write_batches` wrote, numbered from 0. Raises HistoryError for a file that is none, or missing."""
+    try:
+        rows = read_table(path, BATCHES).to_pylist()
+        return list(renumbered(_batch(row) for row in rows))
+    except FileNotFoundError as error:
+        raise HistoryError(f"there are no batches of a grid in {path}") from error
+    except (KeyError, TypeError) as error:
+        raise HistoryError(f"{path} has no batches of a grid: {error}") from error
+
+
+def renumbered(done: Iterable[DoneBatch]) -> Iterator[DoneBatch]:
+    """Number batches of several grids anew."""
+    for number, one in enumerate(done):
+        yield DoneBatch(replace(one.unit, number=number), one.facts)
+
+
+def distinct(done: Iterable[DoneBatch]) -> list[DoneBatch]:
+    """Leave out what is there twice: a grid that went on with another's batches has them, too."""
+    found = {
+        (one.unit.system, one.unit.mode, one.unit.cells, one.unit.turn, one.facts.seconds): one
+        for one in reversed(list(done))
+    }
+    return list(renumbered(reversed(found.values())))
+
+
+def _row(one: DoneBatch) -> dict[str, Any]:
+    facts = replace(one.facts, run=None, command="", races=tuple(map(_in_short, one.facts.races)))
+    document = facts.to_json()
+    own = {name: value for name, value in one.unit.to_json().items() if name in _OF_THE_BATCH}
+    return own | {name: document[name] for name in BATCHES.names if name not in _OF_THE_BATCH}
+
+
+def _in_short(race: RaceFacts) -> RaceFacts:
+    worst, *others = race.symptoms or (None,)
+    if worst is None:
+        return race
+    return replace(race, symptoms=(worst, *(replace(one, explanation="") for one in others)))
+
+
+def _batch(row: dict[str, Any]) -> DoneBatch:
+    unit = Batch.from_json({name: row[name] for name in _OF_THE_BATCH} | {"number": 0})
+    facts = {name: value for name, value in row.items() if name not in _OF_THE_BATCH}
+    races: Sequence[dict[str, Any]] = facts["races"]
+    return DoneBatch(unit, BatchFacts.from_json({**facts, "races": races, "run": None}))
