@@ -1,8 +1,8 @@
-"""Puts finished or unfinished grids into these pages: `python docs/publish_grid.py FOLDER…`, folders that `schemaquake grid` made.
+"""Puts finished or unfinished grids into these pages: `python docs/publish_grid.py FOLDER…`, folders of grids and of runs of schema-churn.
 
 All folders, and what was published before, become one grid: systems and modes of all, and every race of each. grids.md keeps what
 stands above its mark, for whoever has something to say of it. The page for a browser, the cells and the batches, with which
-another grid can go on (`--known`), lie in grids/. The reports of single runs stay behind.
+another grid can go on (`--known`), lie in grids/, with what grids and churn found of the known races. The reports of single runs stay behind.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, render_grid_html
 from schemaquake.results.grid.plan import GridPlan
 from schemaquake.results.grid.recorded import distinct, read_batches, write_batches
+from schemaquake.results.grid.rediscovery import ANSWERS, read_known_races, rediscover
 from schemaquake.results.grid.tally import cells_table, tally
-from schemaquake.results.store.store import write_table
+from schemaquake.results.store.store import read_table, write_table
 from schemaquake.results.wording import shortened
 from schemaquake.workloads.statements.meetings import Meeting, meetings
 
@@ -28,8 +29,8 @@ _COMMAND_MOST = 300
 _MARK = "<!-- From here on written by docs/publish_grid.py. -->\n\n"
 
 
-def publish(folders: Sequence[GridFolder]) -> None:
-    """Write grids.md and grids/{grid.html,cells.parquet,batches.parquet}. Raises HistoryError for a folder that is not a grid's."""
+def publish(folders: Sequence[GridFolder], runs: Sequence[Path]) -> None:
+    """Write grids.md and grids/{grid.html,cells.parquet,batches.parquet,rediscovered.parquet}. Raises HistoryError for a folder that is no grid's or run's."""
     known = _DOCS / "grids" / "batches.parquet"
     earlier = read_batches(known) if known.exists() else []
     plans = [folder.plan() for folder in folders]
@@ -50,8 +51,19 @@ def publish(folders: Sequence[GridFolder]) -> None:
         batches=len(done),
         machine=folders[0].machine(),
     )
-    _write(state, places=[f"{folder.path.resolve()}/" for folder in folders])
+    write_table(_DOCS / "grids" / "cells.parquet", cells_table(state.cells))
     write_batches(known, done)
+    _write(state, _rediscovered(runs), places=[f"{folder.path.resolve()}/" for folder in folders])
+
+
+def _rediscovered(runs: Sequence[Path]) -> str:
+    """Render the table of known races, and keep it for the next time."""
+    path = _DOCS / "grids" / "rediscovered.parquet"
+    found = rediscover(read_known_races(), [_DOCS / "grids" / "cells.parquet", *runs])
+    if path.exists():
+        found.add_table(read_table(path, ANSWERS))
+    write_table(path, found.to_table())
+    return found.to_markdown()
 
 
 def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]:
@@ -62,7 +74,7 @@ def _able(plan: GridPlan, done: Iterable[DoneBatch]) -> dict[str, list[Meeting]]
     return {system: [cell for cell in every if cell.features <= features[system]] for system in plan.systems}
 
 
-def _write(state: GridState, places: Iterable[str]) -> None:
+def _write(state: GridState, rediscovered: str, *, places: Iterable[str]) -> None:
     """Write the pages, without the folders in which the runs lay: servers write them into their logs."""
     page = _DOCS / "grids.md"
     said, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
@@ -70,13 +82,15 @@ def _write(state: GridState, places: Iterable[str]) -> None:
     for place in places:
         text, html = text.replace(place, ""), html.replace(place, "")
     page.write_text(
-        said + (mark or _MARK) + text.replace("\n# ", "\n## ").removeprefix("# Grid of schema changes\n\n"),
+        said
+        + (mark or _MARK)
+        + f"## The races of the catalogue\n\nNeither grid nor churn was told any of [these](bugs.md).\n\n{rediscovered}\n\n## The grid\n\n"
+        + text.replace("\n# ", "\n## ").removeprefix("# Grid of schema changes\n\n"),
         encoding="utf-8",
     )
     beside = _DOCS / "grids"
     beside.mkdir(exist_ok=True)
     (beside / "grid.html").write_text(html, encoding="utf-8")
-    write_table(beside / "cells.parquet", cells_table(state.cells))
 
 
 def _each(names: Iterable[str]) -> tuple[str, ...]:
@@ -93,4 +107,6 @@ def _anywhere(plan: GridPlan) -> str:
 
 
 if __name__ == "__main__":
-    publish([GridFolder(Path(name)) for name in sys.argv[1:]])
+    given = [Path(name) for name in sys.argv[1:]]
+    grids = [path for path in given if (path / "grid.json").exists()]
+    publish([GridFolder(path) for path in grids], [path for path in given if path not in grids])

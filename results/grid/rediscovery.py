@@ -29,7 +29,7 @@ from schemaquake.results.tables.meetings import tabulate_meetings
 from schemaquake.results.wording import counted
 from schemaquake.workloads.statements.meetings import meetings
 
-__all__ = ["BY_WORTH", "Answer", "KnownRace", "Rediscovered", "Rediscovery", "read_known_races", "rediscover"]
+__all__ = ["ANSWERS", "BY_WORTH", "Answer", "KnownRace", "Rediscovered", "Rediscovery", "read_known_races", "rediscover"]
 
 Answer: TypeAlias = Literal["found", "found in company", "broke otherwise", "undecided", "held", "met", "not met"]
 """`broke otherwise`: with none of the race's anomalies; `met`: in churn, with no finding about it."""
@@ -45,6 +45,9 @@ BY_WORTH: Final[Sequence[Answer]] = (
 )
 """All answers; of several about one race the first counts."""
 
+ANSWERS: Final = pa.schema(
+    [("race", pa.string()), ("source", pa.string()), ("answer", pa.string()), ("evidence", pa.list_(pa.string()))]
+)
 _CELLS: Final = pa.schema(
     [CELLS.field(name) for name in ("system", "mode", "cell", "first", "second", "state", "broken", "tried", "anomalies")]
 )
@@ -92,6 +95,26 @@ class Rediscovery:
         """Return the best answer of a source about a race."""
         answer = next((one for one in BY_WORTH if (race.name, source, one) in self._found), "not met")
         return Rediscovered(answer, tuple(dict.fromkeys(self._found.get((race.name, source, answer), ()))))
+
+    def to_table(self) -> pa.Table:
+        """Return one row a race and source (`ANSWERS`), with the best answer."""
+        rows = [
+            {"race": race.name, "source": source, "answer": found.answer, "evidence": list(found.evidence)}
+            for race in self.races
+            for source in self.sources
+            for found in [self.best(race, source)]
+        ]
+        return pa.Table.from_pylist(rows, schema=ANSWERS)
+
+    def add_table(self, answers: pa.Table) -> None:
+        """Add what `to_table` returned for other sources; races that are not on this list are left out."""
+        by_name = {race.name: race for race in self.races}
+        own = set(self.sources)
+        for row in answers.to_pylist():
+            if row["race"] in by_name and row["source"] not in own:
+                self.sources[row["source"]] = None
+                for evidence in row["evidence"]:
+                    self.add(by_name[row["race"]], row["source"], row["answer"], evidence)
 
     def lacking(self) -> list[KnownRace]:
         """List the races that no source has found."""

@@ -52,6 +52,19 @@ def test_a_cell_of_the_same_kinds_of_statements_is_the_race_if_it_broke_in_that_
     assert (found.lacking() == []) == (answer == "found")
 
 
+def test_answers_are_kept_beside_those_of_other_sources(tmp_path: Path) -> None:
+    kept = rediscover([DANGLES], [cells(tmp_path, "dangling-type")]).to_table()
+    fresh = rediscover([DANGLES], [])
+    fresh.add_table(kept)
+    assert fresh.best(DANGLES, f"grid of {OLD}").answer == "found"
+    newer = rediscover([DANGLES], [cells(tmp_path)])
+    newer.add_table(kept)
+    assert newer.best(DANGLES, f"grid of {OLD}").answer == "held", "an answer of the same source is not mixed with an older one"
+    other = rediscover([KnownRace(name="x", pairs=frozenset({("a", "b")}))], [])
+    other.add_table(kept)
+    assert list(other.sources) == []
+
+
 def test_other_kinds_of_statements_are_another_race(tmp_path: Path) -> None:
     other = KnownRace(name="other", pairs=frozenset({("create-type", "drop-type")}))
     found = rediscover([other, DANGLES], [cells(tmp_path, "dangling-type")])
