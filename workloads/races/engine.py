@@ -81,6 +81,7 @@ REFUSES: Final = 3
 
 _VIEW_BUILT_S: Final = 1.5
 """Pause after a view of the setup. A node of 5.0 that hears of the next change before its view is built was seen to apply none for minutes."""
+_BASES_BETWEEN_MEETINGS: Final = 4
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
 _SPREAD: Final = 0.8
@@ -270,9 +271,12 @@ def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator
         return
     with_views = [race for race in races if any(change.f == "create-view" for change in race.setup)]
     plain = [race for race in races if race not in with_views]
-    if stands_for_its_node(worker, context):
-        yield from _make_bases(plain[worker.index :: len(context.nodes)], context)
-    yield Meet("plain races set up")
+    nodes = len(context.nodes)
+    # A meeting waits for minutes, and not for as long as all of them take.
+    for number, some in enumerate(rounds_abreast(plain, nodes * _BASES_BETWEEN_MEETINGS)):
+        if stands_for_its_node(worker, context):
+            yield from _make_bases(some[worker.index :: nodes], context)
+        yield Meet(f"bases {number} made")
     yield from _make_bases(with_views if worker.index == 0 else (), context)
 
 
