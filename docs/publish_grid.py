@@ -29,7 +29,7 @@ _COMMAND_MOST = 300
 _MARK = "<!-- From here on written by docs/publish_grid.py. -->\n\n"
 
 
-def publish(folders: Sequence[GridFolder], runs: Sequence[Path]) -> None:
+def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
     """Write grids.md and grids/{grid.html,cells.parquet,batches.parquet,rediscovered.parquet}. Raises HistoryError for a folder that is no grid's or run's."""
     known = _DOCS / "grids" / "batches.parquet"
     earlier = read_batches(known) if known.exists() else []

@@ -35,7 +35,9 @@ def is_identifier(text: str) -> bool:
 
 def plain_name(name: str) -> str:
     """Return the name that an identifier stands for: without its quotes, or in lower case where it has none."""
-    return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') and len(name) > 1 else name.lower()
+    return (
+        name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') and len(name) > 1 else name.lower()
+    )
 
 
 def is_type(text: str) -> bool:

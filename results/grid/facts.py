@@ -31,7 +31,17 @@ from schemaquake.results.summary.cell import document_of
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.wording import shortened
 
-__all__ = ["LEAVES", "BatchFacts", "FoundCause", "RaceFacts", "Symptom", "facts_of", "refused", "seen_again", "without_consequences"]
+__all__ = [
+    "LEAVES",
+    "BatchFacts",
+    "FoundCause",
+    "RaceFacts",
+    "Symptom",
+    "facts_of",
+    "refused",
+    "seen_again",
+    "without_consequences",
+]
 
 _LAST_PHASE: Final = "final-restarted"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -29,7 +29,16 @@ from schemaquake.results.tables.meetings import tabulate_meetings
 from schemaquake.results.wording import counted
 from schemaquake.workloads.statements.meetings import meetings
 
-__all__ = ["ANSWERS", "BY_WORTH", "Answer", "KnownRace", "Rediscovered", "Rediscovery", "read_known_races", "rediscover"]
+__all__ = [
+    "ANSWERS",
+    "BY_WORTH",
+    "Answer",
+    "KnownRace",
+    "Rediscovered",
+    "Rediscovery",
+    "read_known_races",
+    "rediscover",
+]
 
 Answer: TypeAlias = Literal["found", "found in company", "broke otherwise", "undecided", "held", "met", "not met"]
 """`broke otherwise`: with none of the race's anomalies; `met`: in churn, with no finding about it."""
@@ -49,7 +58,10 @@ ANSWERS: Final = pa.schema(
     [("race", pa.string()), ("source", pa.string()), ("answer", pa.string()), ("evidence", pa.list_(pa.string()))]
 )
 _CELLS: Final = pa.schema(
-    [CELLS.field(name) for name in ("system", "mode", "cell", "first", "second", "state", "broken", "tried", "anomalies")]
+    [
+        CELLS.field(name)
+        for name in ("system", "mode", "cell", "first", "second", "state", "broken", "tried", "anomalies")
+    ]
 )
 _OF_STATES: Final[Mapping[State, Answer]] = {"unknown": "undecided", "held": "held", "refused": "held"}
 
@@ -73,7 +85,7 @@ class KnownRace:
 
 @dataclass(frozen=True, slots=True)
 class Rediscovered:
-    """What one source knows of a race: its best answer, and the cells, or the findings with their runs, that gave it."""
+    """The best answer of one source about a race, and the cells, or the findings with their runs, that gave it."""
 
     answer: Answer
     evidence: tuple[str, ...] = ()
@@ -93,7 +105,8 @@ class Rediscovery:
 
     def best(self, race: KnownRace, source: str) -> Rediscovered:
         """Return the best answer of a source about a race."""
-        answer = next((one for one in BY_WORTH if (race.name, source, one) in self._found), "not met")
+        known = (one for one in BY_WORTH if (race.name, source, one) in self._found)
+        answer: Answer = next(known, "not met")
         return Rediscovered(answer, tuple(dict.fromkeys(self._found.get((race.name, source, answer), ()))))
 
     def to_table(self) -> pa.Table:
@@ -158,7 +171,11 @@ def _cell(found: Rediscovered) -> str:
 def read_known_races(path: Path | None = None) -> Sequence[KnownRace]:
     """Read a list of races; without a path the project's own, `known_races.toml`. Raises PlanError for a file that is none."""
     try:
-        text = files(__package__).joinpath("known_races.toml").read_text("utf-8") if path is None else path.read_text("utf-8")
+        text = (
+            files(__package__).joinpath("known_races.toml").read_text("utf-8")
+            if path is None
+            else path.read_text("utf-8")
+        )
         return [_read_entry(entry) for entry in tomllib.loads(text)["race"]]
     except OSError as error:
         raise PlanError(f"cannot read the list of races {path}: {error.strerror}") from error
@@ -254,4 +271,3 @@ def _read_entry(entry: Mapping[str, Any]) -> KnownRace:
         pairs=frozenset(_pair(first, second) for first, second in entry["pairs"]),
         anomalies=frozenset(entry.get("anomalies", ())),
     )
-

@@ -36,7 +36,9 @@ Place = tuple[str, Mode]
 class GridSchedule:
     """The races that are known, running, and wanted next."""
 
-    def __init__(self, plan: GridPlan, cells: Mapping[str, Sequence[str]], risks: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, plan: GridPlan, cells: Mapping[str, Sequence[str]], risks: Mapping[str, float] | None = None
+    ) -> None:
         """Begin with nothing known. `cells` maps each system to the names of the cells that it can be raced by.
 
         `risks` maps names of cells to how likely their statements suggest that they poison a cluster, from 0 to 1.

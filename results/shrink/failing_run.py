@@ -92,7 +92,8 @@ def requires_of(races: tuple[Race, ...]) -> frozenset[str]:
 def _races(plan: Plan, noted: Sequence[RaceSummary]) -> Mapping[str, Race]:
     """Map each keyspace to its race, in the order in which they began."""
     context = plan.context(features_of(plan))
-    listing = {Scenario.name: Scenario(), Grid.name: Grid()}.get(", ".join(plan.workloads))
+    listings: Mapping[str, Scenario | Grid] = {Scenario.name: Scenario(), Grid.name: Grid()}
+    listing = listings.get(", ".join(plan.workloads))
     if listing is not None:
         made = {race.keyspace: race for race in listing.races(context)}
     else:

@@ -474,9 +474,7 @@ def _statements(sides: Iterable[Sequence[Invoke | Wait]]) -> list[Invoke]:
     return [step for side in sides for step in side if isinstance(step, Invoke)]
 
 
-def _note(
-    race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]], *, head: Race | None = None
-) -> Note:
+def _note(race: Race, context: Context, sides: Sequence[Sequence[Invoke | Wait]], *, head: Race | None = None) -> Note:
     """Return the note that describes the next race; `sides` in the order in which they begin.
 
     `head` is the first race of its round, whose canary is that of all of them; None if it is released alone.

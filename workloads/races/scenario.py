@@ -37,7 +37,16 @@ from schemaquake.harness.model.options import configured, option
 from schemaquake.harness.model.protocols import Context, FaultRequest, Phase, Worker
 from schemaquake.harness.model.steps import Invoke, Step, Wait
 from schemaquake.workloads.races.cut import requested_cuts
-from schemaquake.workloads.races.engine import Lookup, Race, RowPhase, RowProbe, crew, race_keyspace, race_numbers, steps
+from schemaquake.workloads.races.engine import (
+    Lookup,
+    Race,
+    RowPhase,
+    RowProbe,
+    crew,
+    race_keyspace,
+    race_numbers,
+    steps,
+)
 from schemaquake.workloads.races.options import RacingOptions
 
 __all__ = ["Scenario", "ScenarioFile", "race_from_json", "race_to_json"]
@@ -175,7 +184,9 @@ _TYPES: Final = frozenset({"returns", "state_type"})
 """Parts of a definition that are types."""
 _FUNCTIONS: Final = frozenset({"state_function", "final_function"})
 """Parts of a definition that name a function, perhaps with its keyspace."""
-_WORD: Final = re.compile(r"""'(?:[^']|'')*'|(?P<dot>\.\s*)?(?P<name>"(?:[^"]|"")+"|[A-Za-z]\w*)(?=(?P<qualifies>\s*\.)?)""")
+_WORD: Final = re.compile(
+    r"""'(?:[^']|'')*'|(?P<dot>\.\s*)?(?P<name>"(?:[^"]|"")+"|[A-Za-z]\w*)(?=(?P<qualifies>\s*\.)?)"""
+)
 """A name in a type or before a function, or a literal, which is no name."""
 
 
@@ -240,7 +251,9 @@ def _refuse_vain_probes(race: Race) -> None:
     for change in changes:
         made.add(change.f, cast("Mapping[str, Any]", change.value))
     for probe in race.tables:
-        where = f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload}) can never be written"
+        where = (
+            f"the rows of {race.keyspace}.{probe.table} (race {race.number} of {race.workload}) can never be written"
+        )
         name = plain_name(probe.table)
         name = made.bases.get(name, name)
         if name not in made.columns:
@@ -270,7 +283,9 @@ class _Made:
         name = plain_name(str(definition.get("name", "")))
         match f:
             case "create-table":
-                columns = [(plain_name(str(column)), kind, cql_type) for column, cql_type, kind in definition["columns"]]
+                columns = [
+                    (plain_name(str(column)), kind, cql_type) for column, cql_type, kind in definition["columns"]
+                ]
                 self.columns.setdefault(name, set()).update(column for column, _, _ in columns)
                 if not any(cql_type == "counter" for _, _, cql_type in columns):
                     key = {column for column, kind, _ in columns if kind in {"partition_key", "clustering"}}

@@ -18,7 +18,17 @@ from itertools import combinations_with_replacement, product
 from typing import Final, Literal, TypeAlias
 
 from schemaquake.harness.model.steps import Invoke
-from schemaquake.workloads.statements.description import DATA, SCHEMA, STATIC, Kind, Names, Slot, Statement, create
+from schemaquake.workloads.statements.description import (
+    DATA,
+    SCHEMA,
+    STATIC,
+    Kind,
+    Names,
+    Role,
+    Slot,
+    Statement,
+    create,
+)
 
 __all__ = ["Meeting", "Relation", "meetings"]
 
@@ -104,10 +114,12 @@ class Meeting:
             return 1.0
         return 0.5 if any(each.kind == "view" for each in self.objects) else 0.0
 
-    def _contested(self, shared: Object) -> set[str]:
+    def _contested(self, shared: Object) -> set[Role]:
         """Return the roles that an object of both sides has, if a side makes or removes it."""
         nodes = set(shared.nodes)
-        roles = {slot.role for side, one in enumerate(self.statements) for slot in one.slots if (side, slot.name) in nodes}
+        roles: set[Role] = {
+            slot.role for side, one in enumerate(self.statements) for slot in one.slots if (side, slot.name) in nodes
+        }
         both = {side for side, _ in nodes} >= {0, 1}
         return roles if both and roles & {"makes", "removes"} else set()
 

@@ -151,7 +151,7 @@ def test_under_a_cut_a_later_race_may_have_brought_it() -> None:
 
 
 def test_of_races_in_rounds_one_of_the_same_round_or_an_earlier_one_may_have_brought_it() -> None:
-    spread, poison = race(TABLE, "memory-disk-divergence", "vanished-object"), race(TYPE, "dangling-type")
+    spread, poison = race(TABLE, "vanished-object"), race(TYPE, "dangling-type")
     doubted = [bool(one.doubts) for one in without_consequences([spread, spread, spread, poison, spread], at_once=2)]
     assert doubted == [False, False, True, False, True]
 

@@ -65,7 +65,11 @@ def test_only_the_worst_explanation_of_a_race_is_kept(tmp_path: Path) -> None:
 
 def test_batches_that_two_grids_have_are_there_once() -> None:
     again = distinct([*some(), *some(), finished(batch(0, cells=CELLS[:2]))])
-    assert [(one.unit.number, one.unit.system, len(one.unit.cells)) for one in again] == [(0, OLD, 3), (1, NEW, 1), (2, OLD, 2)]
+    assert [(one.unit.number, one.unit.system, len(one.unit.cells)) for one in again] == [
+        (0, OLD, 3),
+        (1, NEW, 1),
+        (2, OLD, 2),
+    ]
 
 
 def test_what_holds_no_batches_is_refused(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import orjson
 import pyarrow.parquet as pq
 import pytest
 from grids import NEW, OLD, finished, grid_plan
-from simulated_runs import simulate
+from simulated_runs import carry_out, plan_of
 
 from schemaquake.checkers.findings.catalogue import CATALOGUE
 from schemaquake.harness.cli.command_line import _run
@@ -17,9 +18,12 @@ from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.results.grid.plan import Batch
 from schemaquake.results.grid.rediscovery import BY_WORTH, KnownRace, read_known_races, rediscover
 from schemaquake.results.grid.tally import cells_table, tally
+from schemaquake.results.runs.execution import conclude
 from schemaquake.workloads.statements.meetings import meetings
 
-DANGLES = KnownRace(name="dangles", pairs=frozenset({("create-table", "drop-type")}), anomalies=frozenset({"dangling-type"}))
+DANGLES = KnownRace(
+    name="dangles", pairs=frozenset({("create-table", "drop-type")}), anomalies=frozenset({"dangling-type"})
+)
 CELL = "create-table-of-type/drop-type/names-type"
 
 
@@ -59,7 +63,9 @@ def test_answers_are_kept_beside_those_of_other_sources(tmp_path: Path) -> None:
     assert fresh.best(DANGLES, f"grid of {OLD}").answer == "found"
     newer = rediscover([DANGLES], [cells(tmp_path)])
     newer.add_table(kept)
-    assert newer.best(DANGLES, f"grid of {OLD}").answer == "held", "an answer of the same source is not mixed with an older one"
+    assert newer.best(DANGLES, f"grid of {OLD}").answer == "held", (
+        "an answer of the same source is not mixed with an older one"
+    )
     other = rediscover([KnownRace(name="x", pairs=frozenset({("a", "b")}))], [])
     other.add_table(kept)
     assert list(other.sources) == []
@@ -81,12 +87,13 @@ def test_a_cell_that_was_not_raced_answers_nothing(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def churn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("churn") / "run"
-    simulate(folder, "schema-churn", seed=1, time_limit_s=8)
+    conclude(carry_out(plan_of("schema-churn", seed=1, time_limit_s=4), folder), engine="local")
     return folder
 
 
 def test_a_run_of_churn_tells_what_met_and_what_its_findings_blame(churn: Path) -> None:
-    met = KnownRace(name="met", pairs=frozenset({("add-column", "drop-table")}))
+    pairs = combinations_with_replacement(sorted(SCHEMA_CHANGES), 2)
+    met = KnownRace(name="met", pairs=frozenset(pairs))
     never = KnownRace(name="never", pairs=frozenset({("insert", "truncate")}))
     found = rediscover([met, never], [churn])
     (source,) = found.sources
@@ -117,7 +124,9 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         read_known_races(path)
 
 
-def test_the_command_compares_with_a_list_of_one_s_own(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_the_command_compares_with_a_list_of_one_s_own(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('[[race]]\nname = "mine"\npairs = [["drop-type", "create-table"]]\n')
     table = cells(tmp_path, "lost-rows")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -96,12 +97,10 @@ def test_a_view_is_built_while_nothing_else_is_made() -> None:
     assert views
     assert {one.worker.index for one in views} == {0}
     plain = max(
-        one.ended
-        for one in made
-        if one.step.value["keyspace"] not in {each.step.value["keyspace"] for each in views}
+        one.ended for one in made if one.step.value["keyspace"] not in {each.step.value["keyspace"] for each in views}
     )
     assert all(view.begun >= plain for view in views)
-    for view, following in zip(views, views[1:], strict=False):
+    for view, following in pairwise(views):
         assert following.begun - view.ended > 1
 
 
