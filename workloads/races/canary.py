@@ -41,9 +41,10 @@ def set_up_canaries(context: Context) -> Iterator[Step]:
     )
 
 
-def canary(name: str, coordinator: int, worker: Worker, context: Context) -> Iterator[Step]:
+def canary(name: str, coordinator: int, worker: Worker, context: Context, *, races: int = 1) -> Iterator[Step]:
     """Yield one worker's part: the coordinator of that index creates the table, then every worker writes a row of its own.
 
+    `races` were released at once before it: each may have a change that a node has to apply first.
     Not before every coordinator knows the table: rows must not meet a replica that has not heard of it. Workers of further lanes wait.
     """
     if not stands_for_its_node(worker, context):
@@ -51,13 +52,14 @@ def canary(name: str, coordinator: int, worker: Worker, context: Context) -> Ite
         yield Meet(f"{canary_keyspace(context)}.{name} known")
         return
     keyspace = canary_keyspace(context)
+    limit_s = _LIMIT_S * races
     if worker.index == coordinator:
-        yield Require(plain_table(keyspace, name), _LIMIT_S)
+        yield Require(plain_table(keyspace, name), limit_s)
     yield Meet(f"{keyspace}.{name} made")
-    yield Require(know_table(keyspace, name), _LIMIT_S)
+    yield Require(know_table(keyspace, name), limit_s)
     yield Meet(f"{keyspace}.{name} known")
     row = {"k": worker.index, **dict(_ROW)}
-    yield Require(insert(keyspace, name, row, consistency="ONE", phase="racing"), _LIMIT_S)
+    yield Require(insert(keyspace, name, row, consistency="ONE", phase="racing"), limit_s)
 
 
 def read_canaries(names: Sequence[str], worker: Worker, context: Context, *, phase: str) -> Iterator[Step]:

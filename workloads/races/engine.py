@@ -81,7 +81,6 @@ REFUSES: Final = 3
 
 _VIEW_BUILT_S: Final = 1.5
 """Pause after a view of the setup. A node of 5.0 that hears of the next change before its view is built was seen to apply none for minutes."""
-_BASES_BETWEEN_MEETINGS: Final = 4
 _KEYSPACE_NAME_LENGTH_MAX: Final = 48
 _SIDES_MAX: Final = 8
 _SPREAD: Final = 0.8
@@ -242,10 +241,7 @@ def crew(races: Sequence[Race], context: Context) -> Sequence[Worker]:
 
 
 def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context, *, phase_label: str) -> Iterator[Step]:
-    """Return one worker's steps in one phase of these races.
-
-    Barriers are in `main`, and in the setup of races that are released several at a time; every worker waits at all of them.
-    """
+    """Return one worker's steps in one phase of these races. Only `main` has barriers, and every worker waits at all of them."""
     match phase:
         case "setup":
             return _set_up(races, worker, context)
@@ -260,28 +256,14 @@ def steps(races: Sequence[Race], phase: Phase, worker: Worker, context: Context,
 
 
 def _set_up(races: Sequence[Race], worker: Worker, context: Context) -> Iterator[Step]:
-    """Create the keyspaces and base objects of every race: by the first worker alone, or of several lanes by one worker a node.
+    """Create the keyspaces and base objects of every race, by the first worker alone.
 
-    No two races share a keyspace. Races with views then come last, through one coordinator: no other change may meet their builds.
+    Changes of different keyspaces through three coordinators at once were seen to leave schema versions apart for minutes (5.0.9).
     """
-    if worker.index == 0 and _has_canaries(context):
-        yield from set_up_canaries(context)
-    if lanes_abreast(context, len(races)) == 1:
-        yield from _make_bases(races if worker.index == 0 else (), context)
+    if worker.index != 0:
         return
-    with_views = [race for race in races if any(change.f == "create-view" for change in race.setup)]
-    plain = [race for race in races if race not in with_views]
-    nodes = len(context.nodes)
-    # A meeting waits for minutes, and not for as long as all of them take.
-    for number, some in enumerate(rounds_abreast(plain, nodes * _BASES_BETWEEN_MEETINGS)):
-        if stands_for_its_node(worker, context):
-            yield from _make_bases(some[worker.index :: nodes], context)
-        yield Meet(f"bases {number} made")
-    yield from _make_bases(with_views if worker.index == 0 else (), context)
-
-
-def _make_bases(races: Iterable[Race], context: Context) -> Iterator[Step]:
-    """Create the keyspaces and base objects of these races in order."""
+    if _has_canaries(context):
+        yield from set_up_canaries(context)
     for race in races:
         base = [create_keyspace(race.keyspace, replication_factor=context.replication_factor)]
         for change in (*(base if race.keyspace_exists else ()), *race.setup):
@@ -378,7 +360,8 @@ def _race_at_once(races: Sequence[Race], worker: Worker, context: Context) -> It
         if pause_s:
             yield Wait(pause_s)
         if until_poisoned:
-            yield from canary(_canary_name(some[0], context), number % len(context.nodes), worker, context)
+            name = _canary_name(some[0], context)
+            yield from canary(name, number % len(context.nodes), worker, context, races=lanes)
         mine = some[lane] if lane < len(some) else None
         # Before the meeting: nothing may delay what follows it.
         place = _racers(mine, context).index(node) if mine is not None else 0

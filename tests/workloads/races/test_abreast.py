@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -75,33 +74,11 @@ def test_a_round_has_one_canary_and_its_table_is_the_only_one_that_is_read() -> 
     assert [note.value["canary"].partition(".")[2] for note in notes] == [name for name in made for _ in range(4)][:10]
 
 
-def test_bases_are_made_through_every_coordinator_and_views_after_all_others() -> None:
+def test_one_coordinator_makes_all_bases() -> None:
     done = carry_out(DropType(), "setup", context())
-    by_keyspace = defaultdict(set)
-    for one in done:
-        if isinstance(one.step, Invoke):
-            by_keyspace[one.step.value["keyspace"]].add(one.worker.node)
-    mine = {keyspace: nodes for keyspace, nodes in by_keyspace.items() if "canary" not in keyspace}
-    assert len(mine) == RACES
-    assert all(len(nodes) == 1 for nodes in mine.values())
-    assert set().union(*mine.values()) == set(NODES)
-
-
-def test_a_view_is_built_while_nothing_else_is_made() -> None:
-    from schemaquake.workloads.races.grid import Grid  # noqa: PLC0415 - its cells are generated
-
-    cells = "drop-view/*/same-view,create-type/create-type/same-type,drop-table/drop-table/same-table"
-    given = context(races=1, options={"cells": cells}, features=FEATURES | {"cql"})
-    made = [one for one in carry_out(Grid(), "setup", given) if isinstance(one.step, Invoke)]
-    views = [one for one in made if one.step.f == "create-view"]
-    assert views
-    assert {one.worker.index for one in views} == {0}
-    plain = max(
-        one.ended for one in made if one.step.value["keyspace"] not in {each.step.value["keyspace"] for each in views}
-    )
-    assert all(view.begun >= plain for view in views)
-    for view, following in pairwise(views):
-        assert following.begun - view.ended > 1
+    assert {one.worker.index for one in done} == {0}
+    alone = carry_out(DropType(), "setup", context(lanes=None))
+    assert [one.step for one in done] == [one.step for one in alone]
 
 
 @pytest.mark.parametrize(
