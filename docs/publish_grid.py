@@ -51,7 +51,8 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
         batches=len(done),
         machine=folders[0].machine(),
     )
-    write_table(_DOCS / "grids" / "cells.parquet", cells_table(state.cells))
+    known.parent.mkdir(exist_ok=True)
+    write_table(known.with_name("cells.parquet"), cells_table(state.cells))
     write_batches(known, done)
     _write(state, _rediscovered(runs), places=[f"{folder.path.resolve()}/" for folder in folders])
 
@@ -89,7 +90,6 @@ def _write(state: GridState, rediscovered: str, *, places: Iterable[str]) -> Non
         encoding="utf-8",
     )
     beside = _DOCS / "grids"
-    beside.mkdir(exist_ok=True)
     (beside / "grid.html").write_text(html, encoding="utf-8")
 
 
