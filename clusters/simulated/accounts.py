@@ -81,6 +81,11 @@ class _ByCql:
 
     def read_schema(self, node: Node, *, complete: bool) -> Iterator[Shown]:
         query = partial(node.model.answer, node)
+        if complete and self._dialect.ring is not None:
+            yield Shown("ring", None, None, None, self._dialect.ring.read_ring(query))
+            entries = self._dialect.ring.read_epochs(query)
+            if entries is not None:
+                yield Shown("epochs", None, None, None, entries)
         log = self._dialect.schema.read_log(query) if complete else None
         if log is not None:
             yield Shown("log", None, None, None, log)

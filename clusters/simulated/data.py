@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from schemaquake.clusters.simulated.disk import RowKey
 from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
-from schemaquake.clusters.simulated.ring import Ring, token_of
+from schemaquake.clusters.simulated.ring import Ring, RingView, token_of
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Table
 
@@ -39,6 +39,8 @@ class RowWrite(NamedTuple):
     key: RowKey
     cells: Mapping[str, tuple[int, Any]]
     deleted_us: int = 0
+    version: int = 0
+    """The version of the topology by which its coordinator chose replicas; 0 in designs without."""
 
 
 class RowRead(NamedTuple):
@@ -46,25 +48,36 @@ class RowRead(NamedTuple):
 
     table_id: str
     partition: tuple[Any, ...] | None
+    version: int = 0
 
 
 class DataPath:
-    """Reads and writes on the replicas that the ring names."""
+    """Reads and writes on the replicas that the coordinator's view of the ring names (`Server.ring`, else the founders' ring)."""
 
     kinds: Final = frozenset({"write", "read"})
 
     def __init__(
-        self, ring: Ring, *, late_cells_break: bool = False, knows_columns: bool = True, says_why: bool = True
+        self,
+        ring: Ring,
+        *,
+        late_cells_break: bool = False,
+        knows_columns: bool = True,
+        says_why: bool = True,
+        rechecks: bool = True,
+        writes_pending: bool = True,
     ) -> None:
         """Set the habits of a design.
 
         With `late_cells_break` a cell newer than the drop of its column makes its row unreadable. Without `knows_columns`
         rows take any column, declared or not (Thrift). Without `says_why` a replica that does not know a table or a column
-        does not answer (up to 3.11).
+        does not answer (up to 3.11). With `rechecks` a coordinator whose ring has changed meanwhile counts answers by the new one.
+        With `writes_pending` rows are written to replicas that are to come, too.
         """
         self.ring = ring
         self.knows_columns = knows_columns
         self._says_why = says_why
+        self._rechecks = rechecks
+        self._writes_pending = writes_pending
         self._late_cells_break = late_cells_break
 
     # ── coordinators ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,39 +118,60 @@ class DataPath:
 
     def mutate(self, node: Node, write: RowWrite, factor: int, consistency: str) -> Steps:
         """Send one write to its replicas and wait for them. Raises ServerSaid."""
-        replicas = self.ring.replicas(self.ring.place(token_of(write.key[0])), factor)
-        need = _block_for(consistency, len(replicas))
         server = node.server
         assert server is not None
+        ring = server.ring or self.ring
+        token = token_of(write.key[0])
+        place = ring.place(token)
+        readers = ring.replicas(place, factor)
+        replicas = ring.writes(place, factor) if self._writes_pending else readers
+        need = _block_for(consistency, len(readers))
+        if replicas is not readers:
+            need = min(need + sum(name not in readers for name in replicas), len(replicas))
+        if ring.version:
+            write = RowWrite(write.table_id, write.key, write.cells, write.deleted_us, ring.version)
         alive = [name for name in replicas if server.gossip.alive(name)]
         if len(alive) < need:
             raise _unavailable(consistency, need, len(alive))
         answers: Answers = yield server.ask(alive, "write", write, need=need, limit_ns=_WRITE_LIMIT_NS)
         if not answers.enough:
             raise _short(answers, "Write", consistency)
+        now = server.ring
+        if self._rechecks and now is not None and now is not ring:
+            place = now.place(token)
+            replicas, readers = now.writes(place, factor), now.replicas(place, factor)
+            need = _block_for(consistency, len(readers)) + sum(name not in readers for name in replicas)
+            if sum(name in replicas for name in answers.answers) < min(need, len(replicas)):
+                raise _changed_meanwhile(answers)
 
     def read(self, node: Node, keyspace: str, name: str, where: Mapping[str, Any] | None, consistency: str) -> Steps:
         """Return the rows of a partition or of the whole table as (table, key, cells that live). Raises ServerSaid."""
         table, factor = self.find(node, keyspace, name)
         partition = None if where is None else _key_of(table, where, partial_key=True)[0]
-        places = range(len(self.ring.tokens)) if partition is None else (self.ring.place(token_of(partition)),)
-        chosen: dict[int, list[str]] = {}
-        for place in places:
-            replicas = self.ring.replicas(place, factor)
-            chosen[place] = self._closest(node, replicas, _block_for(consistency, len(replicas)), consistency)
-        contacts = list(dict.fromkeys(name for names in chosen.values() for name in names))
         server = node.server
         assert server is not None
+        ring = server.ring or self.ring
+        places = range(len(ring.tokens)) if partition is None else (ring.place(token_of(partition)),)
+        chosen: dict[int, list[str]] = {}
+        for place in places:
+            replicas = ring.replicas(place, factor)
+            chosen[place] = self._closest(node, replicas, _block_for(consistency, len(replicas)), consistency)
+        contacts = list(dict.fromkeys(name for names in chosen.values() for name in names))
         answers: Answers = yield server.ask(
-            contacts, "read", RowRead(table.id, partition), need=len(contacts), limit_ns=_READ_LIMIT_NS
+            contacts, "read", RowRead(table.id, partition, ring.version), need=len(contacts), limit_ns=_READ_LIMIT_NS
         )
         if not answers.enough:
             raise _short(answers, "Read", consistency)
+        now = server.ring
+        if self._rechecks and now is not None and now is not ring:
+            ends = (*now.tokens, *ring.tokens) if partition is None else (token_of(partition),)
+            if not _still_reads(ring, now, chosen, factor, ends):
+                raise _changed_meanwhile(answers)
         merged = None if partition is None else _agreed(table, answers.answers.values())
         if merged is None:
-            merged = self._merge(table, answers.answers, chosen)
+            merged = self._merge(ring, table, answers.answers, chosen)
             if len(contacts) > 1:
-                yield from self._repair(node, table, merged, answers.answers, chosen)
+                yield from self._repair(node, ring, table, merged, answers.answers, chosen)
         ordered = merged.items() if len(merged) < 2 else sorted(merged.items(), key=repr)
         living = ((key, _living(table, *row, undeclared=not self.knows_columns)) for key, row in ordered)
         return [(table, key, cells) for key, cells in living if cells]
@@ -153,12 +187,14 @@ class DataPath:
             alive.insert(0, node.name)
         return alive[:need]
 
-    def _merge(self, table: Table, answers: Mapping[str, _Rows], chosen: Mapping[int, Sequence[str]]) -> _Rows:
+    def _merge(
+        self, ring: RingView, table: Table, answers: Mapping[str, _Rows], chosen: Mapping[int, Sequence[str]]
+    ) -> _Rows:
         merged: _Rows = {}
         for name, rows in answers.items():
             for key, (deleted_us, cells) in rows.items():
                 _refuse_other_arity(table, key)
-                if name not in chosen.get(self.ring.place(token_of(key[0])), ()):
+                if name not in chosen.get(ring.place(token_of(key[0])), ()):
                     continue
                 held = merged.get(key)
                 merged[key] = (deleted_us, dict(cells)) if held is None else _reconcile(held, (deleted_us, cells))
@@ -167,6 +203,7 @@ class DataPath:
     def _repair(
         self,
         node: Node,
+        ring: RingView,
         table: Table,
         merged: _Rows,
         answers: Mapping[str, _Rows],
@@ -176,10 +213,10 @@ class DataPath:
         server = node.server
         assert server is not None
         for key, (deleted_us, cells) in merged.items():
-            names = chosen[self.ring.place(token_of(key[0]))]
+            names = chosen[ring.place(token_of(key[0]))]
             behind = [name for name in names if answers[name].get(key) != (deleted_us, cells)]
             if behind:
-                write = RowWrite(table.id, key, cells, deleted_us)
+                write = RowWrite(table.id, key, cells, deleted_us, ring.version)
                 repaired: Answers = yield server.ask(behind, "write", write, need=len(behind), limit_ns=_WRITE_LIMIT_NS)
                 if not repaired.enough:
                     raise _short(repaired, "Read", "repair")
@@ -270,6 +307,26 @@ def _unavailable(consistency: str, need: int, alive: int) -> ServerSaid:
         "Unavailable",
         f'Error from server: code=1000 [Unavailable exception] message="Cannot achieve consistency level {consistency}" '
         f"info={{'consistency': '{consistency}', 'required_replicas': {need}, 'alive_replicas': {alive}}}",
+    )
+
+
+def _still_reads(
+    ring: RingView, now: RingView, chosen: Mapping[int, Sequence[str]], factor: int, tokens: Sequence[int]
+) -> bool:
+    """Return whether all who were asked for these tokens are readers of them by the ring that is known now, too."""
+    for token in tokens:
+        readers = now.replicas(now.place(token), factor)
+        if not all(name in readers for name in chosen[ring.place(token)]):
+            return False
+    return True
+
+
+def _changed_meanwhile(answers: Answers) -> ServerSaid:
+    """Return the error of a request whose answers do not count by the ring that its coordinator knows now."""
+    return ServerSaid(
+        "ServerError",
+        "java.lang.IllegalStateException: During operation execution, the ring has changed in a way that would make "
+        f"responses violate the consistency level. Received responses from: [{', '.join(answers.answers)}]",
     )
 
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Final
@@ -204,9 +205,9 @@ class Design:
 
     def state(self) -> Hashable:
         """Return what each node has, and what is held."""
-        return tuple(
-            (name, repr(node.serving.memory) if node.serving else None) for name, node in self.nodes.items()
-        ), tuple(self._held)
+        memories = [repr(node.serving.memory) if node.serving else "" for node in self.nodes.values()]
+        held = sorted(map(repr, self._held))
+        return blake2b("\n".join((*memories, *held)).encode(), digest_size=16).digest()
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -308,7 +309,13 @@ def _names(schema: Schema) -> Hashable:
 
 
 def explore_design(
-    system: str, scope: Scope, *, crash: bool = False, most: int = 2_000, options: Mapping[str, str] | None = None
+    system: str,
+    scope: Scope,
+    *,
+    crash: bool = False,
+    most: int = 2_000,
+    options: Mapping[str, str] | None = None,
+    reduces: bool = True,
 ) -> Iterator[tuple[tuple[str, ...], str | None, Explored]]:
     """Explore a design: yields the order of clocks, the node that crashes, and what was found, for each of both.
 
@@ -318,4 +325,4 @@ def explore_design(
     for ahead in permutations(coordinators):
         for node in ("n1", "n2", "n3") if crash else (None,):
             design = Design(system, scope, ahead=ahead, crash=node, options=options or {})
-            yield ahead, node, explore(design, design.judge, most=most, deepest=_DEEPEST)
+            yield ahead, node, explore(design, design.judge, most=most, deepest=_DEEPEST, reduces=reduces)

@@ -60,7 +60,7 @@ class TableFiles:
 class Disk:
     """The durable state of one node."""
 
-    __slots__ = ("schema", "shows_ids", "state", "tables")
+    __slots__ = ("ring", "schema", "shows_ids", "state", "tables")
 
     def __init__(self) -> None:
         self.schema = SchemaRows()
@@ -68,6 +68,8 @@ class Disk:
         """By id, every table that the node ever had."""
         self.shows_ids = True
         """False in designs that name a table's files without its id."""
+        self.ring: Any = None
+        """The members that the node has heard of, in designs that gossip them."""
         self.state: Any = None
         """The rest of a model's own."""
 

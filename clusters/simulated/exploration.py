@@ -65,6 +65,8 @@ class Explored:
     """Whose events did not come again, and that were given up."""
     transitions: int = 0
     """Events taken, those of replays among them."""
+    states: int = 0
+    """Different states that were seen, at ends and on the way to them."""
     depth: int = 0
     complete: bool = True
     """False if a limit ended it."""
@@ -87,15 +89,20 @@ class _Frame:
         """The event that was taken from here."""
 
 
-def explore(world: World, judge: Callable[[], Hashable], *, most: int = 100_000, deepest: int = 1_000) -> Explored:
+def explore(
+    world: World, judge: Callable[[], Hashable], *, most: int = 100_000, deepest: int = 1_000, reduces: bool = True
+) -> Explored:
     """Explore the orders of a world's events; `judge` is called at the end of each execution.
 
-    At most so many executions, none of more than `deepest` events: what is cut so is not complete.
+    At most so many executions, none of more than `deepest` events: what is cut so is not complete. Without `reduces` every
+    order is an execution of its own, independent events or not: the ends are the same, and that is how the reduction is tested.
     """
     out = Explored()
     frames: list[_Frame] = []
+    seen: set[Hashable] = set()
     while True:
-        how = _carry_out(world, frames, out, deepest)
+        how = _carry_out(world, frames, out, deepest, seen, reduces=reduces)
+        out.states = len(seen)
         if how == "blocked":
             out.blocked += 1
         elif how == "cut":
@@ -119,8 +126,8 @@ def explore(world: World, judge: Callable[[], Hashable], *, most: int = 100_000,
             return out
 
 
-def _carry_out(
-    world: World, frames: list[_Frame], out: Explored, deepest: int
+def _carry_out(  # noqa: C901 - replay and going on share their limits
+    world: World, frames: list[_Frame], out: Explored, deepest: int, seen: set[Hashable], *, reduces: bool
 ) -> Literal["ended", "blocked", "cut", "lost"]:
     """Replay the events of the frames, and go on to the end, until all that is left sleeps, or to the greatest depth."""
     world.begin()
@@ -133,11 +140,13 @@ def _carry_out(
             return "lost"
         out.transitions += 1
     if frames:
-        _race(frames)
+        seen.add(world.state())
+        if reduces:
+            _race(frames)
     while True:
         before = frames[-1] if frames else None
         sleep: dict[EventId, frozenset[str]] = {}
-        if before is not None:
+        if before is not None and reduces:
             sleep = {name: touched for name, touched in before.sleep.items() if not touched & before.touched}
         frame = _Frame(world.pending(), sleep)
         if not frame.pending:
@@ -147,12 +156,14 @@ def _carry_out(
         awake = next((event for name, event in frame.pending.items() if name not in sleep), None)
         if awake is None:
             return "blocked"
-        frame.backtrack[awake.id] = None
+        frame.backtrack = {awake.id: None} if reduces else dict.fromkeys(frame.pending)
         frame.event = awake
         frames.append(frame)
         frame.touched = world.take(awake)
         out.transitions += 1
-        _race(frames)
+        seen.add(world.state())
+        if reduces:
+            _race(frames)
 
 
 def _back(frames: list[_Frame]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from uuid import UUID
 
 from schemaquake.clusters.simulated.clock import NodeClock
@@ -15,9 +15,23 @@ from schemaquake.clusters.simulated.schema.definitions import Schema, Table
 from schemaquake.clusters.simulated.server_log import ServerLog
 
 if TYPE_CHECKING:
+    from schemaquake.clusters.simulated.ring import RingView
     from schemaquake.harness.model.steps import Invoke
+    from schemaquake.harness.model.topology import TopologyVerb
 
-__all__ = ["Answers", "CatchingUp", "Effect", "Gossiping", "Model", "Node", "Process", "Server", "Steps"]
+__all__ = [
+    "Answers",
+    "CatchingUp",
+    "ChangingRing",
+    "Effect",
+    "Gossiping",
+    "Joining",
+    "Model",
+    "Node",
+    "Process",
+    "Server",
+    "Steps",
+]
 
 
 class Effect(Protocol):
@@ -92,13 +106,23 @@ class Gossiping(Protocol):
         """Send the present state to every peer now."""
         ...
 
+    def listen(self) -> None:
+        """Begin to listen to others, and send nothing yet: they take this server for dead."""
+        ...
+
+    def end(self) -> None:
+        """Say good-bye to all, and send no more."""
+        ...
+
 
 class Server(Protocol):
     """One life of a node: all of it is gone when it is killed."""
 
-    phase: Literal["booting", "serving"]
+    phase: Literal["booting", "serving", "left"]
     memory: Schema
     """The schema that it serves."""
+    ring: RingView | None
+    """Its view of the ring; None: the founders' ring, which does not change."""
     epoch: int
     """The epoch of what it serves, sent with every message; 0 in designs without."""
     version: UUID | None
@@ -153,12 +177,28 @@ class Server(Protocol):
         ...
 
 
+class Joining(NamedTuple):
+    """The place that a new node takes."""
+
+    token: int
+    replaces: str | None = None
+    """The dead node whose tokens it takes, which may be the node itself, with an empty disk."""
+
+
 class Node(Protocol):
     """A simulated node."""
 
     name: str
     peers: tuple[str, ...]
-    """The other nodes, in order."""
+    """The other nodes, in order, spares among them."""
+    founders: tuple[str, ...]
+    """The nodes that are members from the start, in order."""
+    addresses: dict[str, str]
+    """By name the address of every node."""
+    host_ids: dict[str, str]
+    """By name the id of every node, as text."""
+    joins: Joining | None
+    """The place that a node takes which is no founder, or which takes a dead one's place; None: it is a founder."""
     kernel: Kernel
     clock: NodeClock
     disk: Disk
@@ -226,6 +266,25 @@ class Model(Protocol):
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer a statement by which a client reads the node's own account of its schema."""
+        ...
+
+
+@runtime_checkable
+class ChangingRing(Protocol):
+    """A design whose ring can be changed."""
+
+    @property
+    def verbs(self) -> frozenset[TopologyVerb]:
+        """The changes that a node can be asked for."""
+        ...
+
+    @property
+    def takes_own_place(self) -> bool:
+        """True if a node with an empty disk can take its own place."""
+        ...
+
+    def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
+        """Carry out a change that an operator asked this node for; `about` is the node it concerns. Raises ServerSaid."""
         ...
 
 

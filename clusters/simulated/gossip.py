@@ -20,7 +20,7 @@ _DEAD_AFTER_NS: Final = 8 * _BEAT_NS
 class Gossip:
     """One server's knowledge of the others."""
 
-    __slots__ = ("_beats", "_node", "_server", "has_begun", "heard_ns", "states", "up")
+    __slots__ = ("_beats", "_has_ended", "_node", "_server", "has_begun", "heard_ns", "states", "up")
 
     def __init__(self, node: Node, server: Server) -> None:
         self._node = node
@@ -29,6 +29,7 @@ class Gossip:
         self.heard_ns: dict[str, int] = {}
         self.states: dict[str, Mapping[str, Any]] = {}
         self.up: dict[str, bool] = {}
+        self._has_ended = False
         self.has_begun = False
         """False while the server reads its disk: it does not listen yet, and what is sent to it is lost."""
 
@@ -36,6 +37,16 @@ class Gossip:
         """Begin to send beats, the first at once; from now on the server listens to others."""
         self.has_begun = True
         self._beat(_BEAT_NS + self._beats.below(_BEAT_NS // 10))
+
+    def listen(self) -> None:
+        """Begin to listen to others, and send nothing yet: they take this server for dead."""
+        self.has_begun = True
+
+    def end(self) -> None:
+        """Say good-bye to all, and send no more."""
+        self._has_ended = True
+        for name in self._node.peers:
+            self._server.send(name, "gossip", {"shutdown": True})
 
     def alive(self, name: str) -> bool:
         """Return whether this server takes that node for alive."""
@@ -71,6 +82,8 @@ class Gossip:
         self.heard_ns = dict.fromkeys(self.heard_ns, now_ns)
 
     def _beat(self, every_ns: int) -> None:
+        if self._has_ended:
+            return
         now_ns = self._node.kernel.heap.now_ns
         for name, heard_ns in self.heard_ns.items():
             if self.up[name] and now_ns - heard_ns > _DEAD_AFTER_NS:

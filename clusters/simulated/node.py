@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from schemaquake.clusters.simulated.clock import NodeClock
 from schemaquake.clusters.simulated.disk import Disk
-from schemaquake.clusters.simulated.faces import Model
+from schemaquake.clusters.simulated.faces import Joining, Model
 from schemaquake.clusters.simulated.kernel import Kernel
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.network import Network
@@ -42,6 +42,9 @@ class SimulatedNode:
         """All nodes of the cluster."""
         self.peers = tuple(peer for peer in names if peer != name)
         self.addresses: dict[str, str] = {}
+        self.founders = self.names
+        self.host_ids: dict[str, str] = {}
+        self.joins: Joining | None = None
         self.clock = NodeClock(kernel.heap)
         self.disk = Disk()
         self.console = ServerLog(self.clock)
@@ -77,6 +80,11 @@ class SimulatedNode:
         self._started_ns = self.kernel.heap.now_ns
         server = self.server = Server(self, self)
         server.begin("boot", self.model.boot(self), partial(self._boot_done, server))
+
+    def wipe(self) -> None:
+        """Give the node an empty disk. It must not run."""
+        assert self.server is None
+        self.disk = Disk()
 
     def _boot_done(self, server: Server, _result: Any, said: ServerSaid | None) -> None:
         if said is not None:

@@ -11,6 +11,7 @@ from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.faces import Model
 from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.models.commit_rules import parse_rules
 from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.merged_rows import MergedRows, Release
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
@@ -20,6 +21,7 @@ from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of, promises_of
 from schemaquake.clusters.systems.system import parse_system
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
@@ -28,23 +30,31 @@ from schemaquake.harness.run.simulated_runtime import SimulatedRuntime
 
 __all__ = ["OPTIONS", "SimulatedProvider", "list_steps"]
 
-_Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint], Model]
+_Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint, Mapping[str, str]], Model]
 
 OPTIONS: Final[Mapping[str, str]] = {
     "bugs": "the flaws that are switched on: `default`, `none`, or names with + or -, with commas",
     "bug": "one flaw alone, switched on in a design that has no other",
     "kill.at": "a step at which a server is killed, and started again 3 s later: 4.0/apply/e5, or 4.0/apply/e5@2 for its second passage",
     "pause.at": "a step at which a server is frozen for 3 s",
+    "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
+    "cms.refuse": "commits that are refused (6.0)",
+    "cms.delay": "commits that the other nodes are sent 4 s later (6.0)",
+    "cms.drop": "commits that the other nodes are not sent, and whose answer is lost (6.0)",
+    "cms.double": "commits that the other nodes are sent twice (6.0)",
+    "cms.reorder": "commits that the other nodes are sent after the next one (6.0)",
 }
 
 _MODELS: Final[Mapping[str, _Build]] = {
-    "raft-group": lambda ring, flaws, _blueprint: Group0(ring, flaws),
-    "merged-schema-rows": lambda ring, flaws, blueprint: MergedRows(
+    "raft-group": lambda ring, flaws, _blueprint, _options: Group0(ring, flaws),
+    "merged-schema-rows": lambda ring, flaws, blueprint, _options: MergedRows(
         ring, flaws, Release(**blueprint.release), pull_delay_s=blueprint.pull_delay_s
     ),
-    "metadata-log": lambda ring, flaws, _blueprint: MetadataLog(ring, flaws),
-    "ordered-migrations": lambda ring, flaws, _blueprint: Migrations(ring, flaws),
-    "rows": lambda ring, flaws, blueprint: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
+    "metadata-log": lambda ring, flaws, _blueprint, options: MetadataLog(
+        ring, flaws, parse_rules(options, SCHEMA_CHANGES)
+    ),
+    "ordered-migrations": lambda ring, flaws, _blueprint, _options: Migrations(ring, flaws),
+    "rows": lambda ring, flaws, blueprint, _options: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
 """Models by the name that a blueprint gives."""
 
@@ -63,6 +73,7 @@ class SimulatedProvider:
 
     name = "simulated"
     takes_options = OPTIONS
+    prepares_spares = True
 
     def __init__(self) -> None:
         self._runtime: SimulatedRuntime | None = None
@@ -92,7 +103,9 @@ class SimulatedProvider:
         assert self._runtime is not None
         blueprint = blueprint_of(plan.system)
         kernel = Kernel(self._runtime.heap, Draws(plan.seed))
-        model = _MODELS[blueprint.model](Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint)
+        model = _MODELS[blueprint.model](
+            Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint, plan.options
+        )
         aims = list(_aims(model, plan.options))
 
         def aim() -> None:
@@ -109,6 +122,7 @@ class SimulatedProvider:
             folder=folder,
             start_timeout_s=plan.start_timeout_s,
             started=aim,
+            spares=plan.spare_names,
         )
         return cluster
 

@@ -13,6 +13,7 @@ from schemaquake.clusters.simulated.faces import Steps
 from schemaquake.clusters.simulated.gossip import Gossip
 from schemaquake.clusters.simulated.messages import Failure, Message, message_of
 from schemaquake.clusters.simulated.processes import Lock, Process
+from schemaquake.clusters.simulated.ring import RingView
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.definitions import Schema, Table
 from schemaquake.harness.run.event_heap import Event
@@ -39,7 +40,7 @@ class Server:
         self.node = node
         self._post = post
         self.started_ns = node.kernel.heap.now_ns
-        self.phase: Literal["booting", "serving"] = "booting"
+        self.phase: Literal["booting", "serving", "left"] = "booting"
         self.processes: dict[Process, None] = {}
         self._stages: dict[str, deque[faces.Process]] = {}
         self.requests: dict[Callable[[Any, ServerSaid | None], None], None] = {}
@@ -47,6 +48,8 @@ class Server:
         self.gossip = Gossip(node, self)
         self.version: UUID | None = None
         """The schema version that it tells others."""
+        self.ring: RingView | None = None
+        """Its view of the ring; None: the founders' ring, which does not change."""
         self.epoch = 0
         """The epoch of what it serves; 0 in designs without."""
         self.state: Any = None

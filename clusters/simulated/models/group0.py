@@ -31,14 +31,14 @@ on every node, one command after the other:
 The **data path** needs no leader: a replica without a table or a column that a coordinator ahead of it writes to fetches
 the definition from there. Without a majority no schema changes, and rows are written and read as before.
 
-Topology (the coordinator on the leader, joining with tokens, replace, the fence) and the recovery from a lost majority by
-hand are not modelled yet: all nodes are there from the start, and hold their ranges.
+Changes of the ring are `schemaquake.clusters.simulated.models.topology_coordinator`; founders hold their ranges from the start.
+The recovery from a lost majority by hand is not modelled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -48,8 +48,11 @@ from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.raft import Log, Machine, Member, Raft, Role
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.tables import answer_from_tables, founding_topology
+from schemaquake.clusters.simulated.models.topology_coordinator import Board, Coordinator, after_order
+from schemaquake.clusters.simulated.models.topology_coordinator import Order as TopologyOrder
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -58,9 +61,11 @@ from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
 from schemaquake.harness.ddl.cql import statement
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
+    from schemaquake.harness.model.topology import TopologyVerb
 
 __all__ = ["Group0"]
 
@@ -78,6 +83,7 @@ D1, D2, D3, D4, D5 = numbered("group0/start", "d1", "d2", "d3", "d4", "d5")
 G1, G2, G3, G4, G5, G6, G8 = numbered("group0/change", "g1", "g2", "g3", "g4", "g5", "g6", "g8")
 G7, G7A, G7B = numbered("group0/apply", "g7", "g7a", "g7b")
 
+_TOPOLOGY_COLUMNS: Final = ("host_id", "node_state", "version", "fence_version", "transition_state")
 _EMPTY: Final = UUID(int=0)
 """The version of a schema without a change."""
 _WRITING: Final = Writing(keyspace_row=False, whole_row=False)
@@ -108,6 +114,7 @@ class _Image(NamedTuple):
 
     rows: list[RowChange]
     history: dict[str, _State]
+    board: Board | None
 
 
 @dataclass(slots=True)
@@ -121,6 +128,8 @@ class _Kept:
     history: dict[str, _State] = field(default_factory=dict)
     """By id, oldest first."""
     last_us: int = 0
+    board: Board | None = None
+    """The topology; None: none was looked at yet."""
     image: _Image | None = None
     """What a snapshot of a design with `short-snapshot` has."""
 
@@ -131,17 +140,27 @@ class _Life:
 
     role: Role
     applying: bool = False
+    flights: dict[int, int] = field(default_factory=dict)
+    """By version of the topology the number of requests for rows that the node coordinates now."""
 
 
 class Group0:
     """The design of ScyllaDB from 5.2 on."""
 
     describes_memory: bool = True
-    steps = tuple(step.name for step in (D1, D2, D3, D4, D5, G1, G2, G3, G4, G5, G6, G8, G7, G7A, G7B)) + Raft.steps
+    steps = (
+        tuple(step.name for step in (D1, D2, D3, D4, D5, G1, G2, G3, G4, G5, G6, G8, G7, G7A, G7B))
+        + Raft.steps
+        + Coordinator.steps
+    )
+    verbs = Coordinator.verbs
+    takes_own_place = False
 
     def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
         self.flaws = flaws
-        self._requests = Requests(ring, self.change)
+        # Not counted anew by another ring: barriers wait for requests of an earlier version.
+        self._requests = Requests(ring, self.change, rechecks=False, writes_pending="old-replica-only" not in flaws)
+        self._coordinator = Coordinator(self, flaws)
         self._raft = Raft(
             Machine(role=_role, committed=self._committed, image=self._image, take_over=self._take_over), flaws
         )
@@ -150,7 +169,19 @@ class Group0:
 
     def serve(self, node: Node, request: Invoke) -> Steps:
         """Carry out a client's request."""
-        return self._requests.serve(node, request)
+        if request.f in SCHEMA_CHANGES:
+            return self._requests.serve(node, request)
+        return self._counted(node, self._requests.serve(node, request))
+
+    def _counted(self, node: Node, steps: Steps) -> Steps:
+        """Carry out a request for rows, which barriers wait for."""
+        ring, flights = server_of(node).ring, _life(node).flights
+        version = 0 if ring is None else ring.version
+        flights[version] = flights.get(version, 0) + 1
+        try:
+            return (yield from steps)
+        finally:
+            flights[version] -= 1
 
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
@@ -252,11 +283,16 @@ class Group0:
             if isinstance(entry.command, Command):
                 yield G7
                 yield from self._carry_out(node, entry.command)
+            elif isinstance(entry.command, TopologyOrder) and entry.number > self.board(node).at:
+                yield G7
+                yield Sync()
+                self._pin(node, after_order(self.board(node), entry.command, entry.number))
             role.applied = max(role.applied, entry.number)  # a snapshot may have come meanwhile
             role.moved.notify()
             if role.applied - role.log.index > _SNAPSHOT_EVERY + _TRAILING:
                 self._take_snapshot(node, role)
         life.applying = False
+        self._coordinator.look(node)
 
     def _carry_out(self, node: Node, command: Command) -> Steps:
         kept = _kept(node)
@@ -303,7 +339,7 @@ class Group0:
         role.log.forget(index)
 
     def _present(self, node: Node) -> _Image:
-        return _Image(node.disk.schema.changes(), dict(_kept(node).history))
+        return _Image(node.disk.schema.changes(), dict(_kept(node).history), _kept(node).board)
 
     def _image(self, node: Node) -> _Image:
         """Return the node's present tables; in a design with `short-snapshot` those of its first snapshot."""
@@ -319,6 +355,71 @@ class Group0:
             kept.last_us = states[-1].new_us
             self._load(node, Command(0, 0, states[-1].id, tuple(image.rows), ""))
             server_of(node).epoch = kept.last_us
+        if image.board is not None and image.board.at > self.board(node).at:
+            self._pin(node, image.board)
+
+    # ── the topology ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
+        """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
+        yield from self._coordinator.reshape(node, verb, about=about, argument=argument)
+        if verb == "decommission":
+            role = _role(node)
+            ends_ns = node.kernel.heap.now_ns + _CHANGE_LIMIT_NS
+            while any(member.name == node.name for member in role.members.now) and node.kernel.heap.now_ns < ends_ns:
+                yield Sleep(100 * _MS)
+            self._raft.resign(node)
+            server_of(node).phase = "left"
+            server_of(node).gossip.end()
+
+    def board(self, node: Node) -> Board:
+        """Return the topology that a node has; that of the founders at first."""
+        kept = _kept(node)
+        if kept.board is None:
+            kept.board = Board(replace(founding_topology(node), version=1))
+        return kept.board
+
+    def _pin(self, node: Node, board: Board) -> None:
+        _kept(node).board = board
+        server_of(node).ring = board.topology
+
+    def is_leader(self, node: Node) -> bool:
+        """Return whether a node leads."""
+        return _role(node).is_leader
+
+    def hears(self, node: Node, name: str) -> bool:
+        """Return whether a node takes another for alive."""
+        return self._raft.hears(node, name)
+
+    def append(self, node: Node, order: TopologyOrder) -> Steps:
+        """Append an order on the leader and carry it out there; returns whether that was done."""
+        role = _role(node)
+        at = yield from self._raft.propose(node, order)
+        while at is not None and role.is_leader and self.board(node).at < at[1]:
+            yield role.moved.within(200 * _MS)
+        return at is not None and self.board(node).at >= at[1]
+
+    def send(self, node: Node, order: TopologyOrder) -> Steps:
+        """Have the leader append an order, from any node; returns whether a leader took it."""
+        return (yield from self._propose(node, order)) is not None
+
+    def dismiss(self, node: Node, name: str) -> Steps:
+        """Have the group go on without a member, on the leader; returns whether it does."""
+        role = _role(node)
+        for _ in range(_TRIES):
+            others = tuple(member for member in role.members.now if member.name != name)
+            if len(others) == len(role.members.now) or not role.is_leader:
+                return True
+            if role.members.before or role.named_at > role.commit:
+                yield Sleep(100 * _MS)
+                continue
+            if (yield from self._raft.propose_members(node, others)) is not None:
+                return True
+        return False
+
+    def flights(self, node: Node) -> Mapping[int, int]:
+        """Return how many requests of each version of the topology a node coordinates now."""
+        return _life(node).flights
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -338,6 +439,11 @@ class Group0:
             case "definition":
                 server_of(node).answer(message, server_of(node).table(message.body))
                 return None
+        if message.kind in Coordinator.kinds:
+            return self._coordinator.receive(node, message)
+        if message.body.version < self.board(node).fence and "no-fence" not in self.flaws:
+            server_of(node).answer(message, Failure("stale topology exception"))
+            return None
         if message.epoch > server_of(node).epoch and self._lacks(node, message.body):
             return self._fetch_first(node, message)
         self._requests.data.receive(node, message)
@@ -394,10 +500,18 @@ class Group0:
         serve_schema(node, schema)
         server.epoch = kept.last_us
         server.version = UUID(hex=max(kept.history.values()).id) if kept.history else _EMPTY
+        server.ring = self.board(node).topology
         server.gossip.begin()
         self._raft.begin(node)
         while not kept.log.group:
             yield from self._discover(node)
+        seat = self.board(node).topology.seats.get(node.name)
+        if node.joins is not None and (seat is None or seat.state != "normal"):
+            yield from self._become_a_member(node, votes=False)
+            try:
+                yield from self._coordinator.join(node)
+            except ServerSaid as said:
+                raise Died(said.stack) from None
         yield from self._become_a_member(node)
 
     def _discover(self, node: Node) -> Steps:
@@ -440,13 +554,13 @@ class Group0:
         for name, server_id in known.items():
             kept.known[name] = server_id or kept.known.get(name, "")
 
-    def _become_a_member(self, node: Node) -> Steps:
+    def _become_a_member(self, node: Node, *, votes: bool = True) -> Steps:
         """Ask the leader to be a member, then for the vote; at later starts a node is one already."""
         role = _role(node)
         asked = dict.fromkeys((role.leader, *_kept(node).known))
-        while not role.members.votes(node.name):
+        while not (role.members.votes(node.name) if votes else node.name in role.members.names):
             yield D5
-            member = Member(node.name, _kept(node).server_id, votes=node.name in role.members.names)
+            member = Member(node.name, _kept(node).server_id, votes=votes and node.name in role.members.names)
             for name in [role.leader] if role.leader else [each for each in asked if each not in {"", node.name}]:
                 yield server_of(node).ask([name], "member", member, need=1, limit_ns=_ASK_NS)
             yield role.moved.within(node.kernel.cost_ns(100 * _MS, 200 * _MS))
@@ -477,10 +591,24 @@ class Group0:
             return [{"key": key, "value": value} for key, value in facts.items()]
         if "system.raft_state" in text:
             return [
-                {"disposition": "CURRENT", "server_id": UUID(hex=member.id), "can_vote": member.votes}
+                {"disposition": "CURRENT", "server_id": UUID(node.host_ids[member.name]), "can_vote": member.votes}
                 for member in role.members.now
             ]
-        return answer_from_disk(node, text)
+        if "table_name = 'topology'" in text:
+            return [{"column_name": name} for name in _TOPOLOGY_COLUMNS]
+        board = self.board(node)
+        if "FROM system.topology" in text:
+            return [
+                {
+                    "host_id": seat.host_id,
+                    "node_state": seat.state,
+                    "version": board.topology.version,
+                    "fence_version": board.fence,
+                    "transition_state": board.transition,
+                }
+                for seat in board.topology.seats.values()
+            ]
+        return answer_from_tables(node, text, board.topology)
 
 
 def _warn(node: Node, text: str) -> None:

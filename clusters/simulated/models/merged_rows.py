@@ -43,8 +43,9 @@ from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TR
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.old_schema_tables import answer_from_old_tables
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -278,7 +279,7 @@ class MergedRows:
         """Answer a statement by which the node's schema is read."""
         if self._release.old_tables and "system.schema_" in text:
             return answer_from_old_tables(node.disk.schema, text, shows_ids=self._release.shows_ids)
-        return answer_from_disk(node, text)
+        return answer_from_tables(node, text)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -36,25 +36,30 @@ not at all; an entry left so may still be completed by a later proposer. (Paxos 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.commit_rules import CommitRules
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema
+from schemaquake.clusters.simulated.models.sequences import ADVANCE, CANCEL, PREPARE, Sequences, after_sequence
+from schemaquake.clusters.simulated.models.serving import serve_schema
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
-from schemaquake.clusters.simulated.ring import Ring
+from schemaquake.clusters.simulated.ring import Ring, even_tokens, token_of
 from schemaquake.clusters.simulated.said import ServerSaid
 from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
+from schemaquake.clusters.simulated.topology import Topology
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
+    from schemaquake.harness.model.topology import TopologyVerb
 
 __all__ = ["MetadataLog"]
 
@@ -65,7 +70,13 @@ _MEMBER_LIMIT_NS: Final = 3 * _S
 _APPEND_LIMIT_NS: Final = 2 * _S
 _TRIES: Final = 10
 _SNAPSHOT_EVERY: Final = 100
-_REGISTER: Final = "register"
+_REGISTER: Final = "REGISTER"
+_RECONFIGURE: Final = "RECONFIGURE_CMS"
+_PAUSED_NS: Final = 4 * _S
+"""The time of a pause or a delay that a rule asks for."""
+_NEXT: Final = {"PREPARE": "START", "START": "MID", "MID": "FINISH"}
+_SEQUENCE: Final = frozenset({PREPARE, ADVANCE, CANCEL})
+_SERVING: Final = frozenset({"normal", "leaving", "moving"})
 
 T1, T3, T4 = numbered("6.0/commit", "t1", "t3", "t4")
 K1, K3, K4, K5, K6, K7, K8 = numbered("6.0/commit", "k1", "k3", "k4", "k5", "k6", "k7", "k8")
@@ -86,7 +97,7 @@ class Entry(NamedTuple):
     id: tuple[str, int]
     """The node that asked for it, and the number of its request."""
     f: str
-    """A schema change's, or `register`."""
+    """A schema change's, or that of a change of the topology."""
     value: Any
     now_us: int
     """The coordinator's wall clock, which a dropped column remembers."""
@@ -101,16 +112,30 @@ class Metadata:
     registered: tuple[str, ...] = ()
     changed: Mapping[str, int] = field(default_factory=dict)
     """By table id the epoch of its last change."""
+    topology: Topology = field(default_factory=Topology)
+    members_most: int = 3
+    """The number of members that the metadata service is to have."""
+    has_locks: bool = True
+    """False in a design in which sequences may overlap."""
 
     @property
     def cms(self) -> tuple[str, ...]:
-        """The members of the metadata service."""
-        return self.registered[:3]
+        """The members of the metadata service: the first who registered and are still there."""
+        seats = self.topology.seats
+        return tuple(name for name in self.registered if seats[name].state in _SERVING)[: self.members_most]
 
     def after(self, entry: Entry) -> Metadata:
         """Return the metadata after an entry. Raises ServerSaid for one that is refused."""
         if entry.f == _REGISTER:
-            return replace(self, epoch=entry.epoch, registered=(*self.registered, entry.value))
+            return self._after_registration(entry)
+        if entry.f == _RECONFIGURE:
+            return replace(self, epoch=entry.epoch, members_most=entry.value)
+        if entry.f in _SEQUENCE:
+            topology = after_sequence(self.topology, entry.epoch, entry.f, entry.value, has_locks=self.has_locks)
+            return replace(self, epoch=entry.epoch, topology=topology)
+        if entry.f == "alter-keyspace" and self.topology.moves:
+            # No check whether the replication changes: the model alters nothing else of a keyspace.
+            raise ServerSaid("ConfigurationException", "Can't alter replication while the ring is changing")
         made = 0
 
         def new_id(_keyspace: str, _name: str) -> str:
@@ -125,12 +150,23 @@ class Metadata:
             self, epoch=entry.epoch, schema=schema, changed={**self.changed, **changed} if changed else self.changed
         )
 
+    def _after_registration(self, entry: Entry) -> Metadata:
+        """Return the metadata with a further node; a founder takes its tokens at once."""
+        name, host_id, tokens = entry.value
+        known = self.topology
+        topology = (
+            known.settled(entry.epoch, name, host_id, tokens)
+            if tokens
+            else known.registered(entry.epoch, name, host_id)
+        )
+        return replace(self, epoch=entry.epoch, registered=(*self.registered, name), topology=topology)
+
 
 @dataclass(slots=True)
 class _Life:
     """The part of one life of a node that has to do with the log."""
 
-    metadata: Metadata = field(default_factory=Metadata)
+    metadata: Metadata
     buffer: dict[int, Entry] = field(default_factory=dict)
     snapshot: Metadata | None = None
     """A snapshot that was received and not yet taken over."""
@@ -183,14 +219,31 @@ class MetadataLog:
     """The design of 6.0."""
 
     describes_memory: bool = True
-    steps = tuple(
-        step.name for step in (T1, T3, T4, K1, K3, K4, K5, K6, K7, K8, L1, L2, L3, L4, L5, L6, L7, L8, B1, B2, B3)
+    steps = (
+        tuple(
+            step.name for step in (T1, T3, T4, K1, K3, K4, K5, K6, K7, K8, L1, L2, L3, L4, L5, L6, L7, L8, B1, B2, B3)
+        )
+        + Sequences.steps
     )
+    verbs: Final = Sequences.verbs | {"reconfigure"}
+    takes_own_place = True
 
-    def __init__(self, ring: Ring, flaws: frozenset[str]) -> None:
+    def __init__(self, ring: Ring, flaws: frozenset[str], rules: CommitRules | None = None) -> None:
+        """`rules` say which commits are paused, refused and so on."""
         self.flaws = flaws
-        self._requests = Requests(ring, self.change, late_cells_break="write-meets-drop" in flaws)
+        self._rules = rules or CommitRules()
+        self._held: list[Entry] = []
+        """Entries that are sent after the next one."""
+        self._requests = Requests(
+            ring,
+            self.change,
+            late_cells_break="write-meets-drop" in flaws,
+            rechecks=not flaws & {"no-recheck", "old-replica-only"},
+            writes_pending="old-replica-only" not in flaws,
+        )
         self._register = _Register()
+        self._sequences = Sequences(self, flaws)
+        self._none = Metadata(has_locks="no-lock" not in flaws)
 
     @property
     def shared_uses(self) -> int:
@@ -222,6 +275,38 @@ class MetadataLog:
             raise ServerSaid("InvalidRequest", "Timed out while waiting for the follower to enact the epoch")
         return True
 
+    # ── changes of the ring ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
+        """Carry out a change of the ring, or of the metadata service, that an operator asked this node for. Raises ServerSaid."""
+        if verb == "reconfigure":
+            return self.commit(node, _RECONFIGURE, int(argument or 3), limit_ns=_DDL_LIMIT_NS)
+        return self._sequences.reshape(node, verb, about=about, argument=argument)
+
+    def topology(self, node: Node) -> Topology:
+        """Return the topology that a node knows."""
+        return _life(node).metadata.topology
+
+    def epoch(self, node: Node) -> int:
+        """Return the epoch that a node has enacted."""
+        return _life(node).metadata.epoch
+
+    def commit(self, node: Node, f: str, value: Any, *, limit_ns: int) -> Steps:
+        """Commit an entry that is no schema change, and enact it on the node. Raises ServerSaid."""
+        life, kept = _life(node), _kept(node)
+        kept.requests += 1
+        entry = Entry(0, (node.name, kept.requests), f, value, 0)
+        committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + limit_ns)
+        while life.metadata.epoch < committed:
+            yield from self._catch_up(node, life.metadata.cms)
+            yield Sleep(100 * _MS)
+
+    def know(self, node: Node, epoch: int, sender: str) -> Steps:
+        """Enact all up to an epoch that a node told of, if it can be had."""
+        life = _life(node)
+        if life.metadata.epoch < epoch:
+            yield from self._catch_up(node, (sender, *life.metadata.cms))
+
     def _commit(self, node: Node, entry: Entry, deadline_ns: int) -> Steps:
         """Have the CMS commit an entry, and enact what it answers; returns the entry's epoch. Raises ServerSaid."""
         life = _life(node)
@@ -250,7 +335,7 @@ class MetadataLog:
             yield Sleep(node.kernel.cost_ns(50 * _MS, 500 * _MS))
         raise ServerSaid("InvalidRequest", f"Could not perform commit after {attempts} attempts. Time remaining: 0ms")
 
-    def _commit_here(self, node: Node, entry: Entry) -> Steps:
+    def _commit_here(self, node: Node, entry: Entry) -> Steps:  # noqa: C901 - the steps k1 to k7, in their order
         """Commit an entry on a member; returns its epoch, None if the CMS has no majority. Raises ServerSaid."""
         life = _life(node)
         for _ in range(_TRIES):
@@ -270,6 +355,11 @@ class MetadataLog:
                 if life.metadata.epoch == before:
                     raise
                 continue
+            acts = self._rules.acts(self._kind(life.metadata, entry), entry.id)
+            if "refuse" in acts:
+                raise ServerSaid("InvalidRequest", "Commits are paused, not trying to commit")
+            if "pause" in acts:
+                yield Sleep(_PAUSED_NS)
             yield K5
             if not (yield from self._reach_majority(node)):
                 self._leave(node, numbered_entry)
@@ -282,11 +372,35 @@ class MetadataLog:
             yield K6
             yield from self._follow(node, [numbered_entry], None)
             yield K7
-            server = _server(node)
-            for name in server.gossip.peers_alive():
-                server.send(name, "replicate", [numbered_entry])
+            if "delay" in acts:
+                yield Sleep(_PAUSED_NS)
+            self._replicate(node, numbered_entry, acts)
+            if "drop" in acts:
+                yield Sleep(node.kernel.cost_ns(_DDL_LIMIT_NS, 2 * _DDL_LIMIT_NS))
             return numbered_entry.epoch
         return None
+
+    def _kind(self, metadata: Metadata, entry: Entry) -> str:
+        """Return the kind of an entry as rules name it."""
+        if entry.f == PREPARE:
+            return f"PREPARE_{entry.value[0].upper()}"
+        if entry.f in _SEQUENCE:
+            move = metadata.topology.move_of(entry.value[0])
+            step = "CANCEL" if entry.f == CANCEL else _NEXT.get(entry.value[1], "")
+            return "" if move is None else f"{step}_{move.change.upper()}"
+        return entry.f
+
+    def _replicate(self, node: Node, entry: Entry, acts: Collection[str]) -> None:
+        """Send an entry to all who live, unless a rule says otherwise."""
+        if "reorder" in acts:
+            self._held.append(entry)
+            return
+        batches = [] if "drop" in acts else [entry, entry] if "double" in acts else [entry]
+        held, self._held = self._held, []
+        server = _server(node)
+        for each in (*batches, *held):
+            for name in server.gossip.peers_alive():
+                server.send(name, "replicate", [each])
 
     def _reach_majority(self, node: Node) -> Steps:
         """Ask the members for their vote; returns whether a majority answered."""
@@ -317,6 +431,8 @@ class MetadataLog:
             case "fetch":
                 server.answer(message, self._entries_since(node, message.body))
                 return None
+        if message.kind in Sequences.kinds:
+            return self._sequences.receive(node, message)
         return self._check_epoch(node, message)
 
     def _serve_commit(self, node: Node, message: Message) -> Steps:
@@ -343,11 +459,22 @@ class MetadataLog:
         if metadata.changed.get(table_id, 0) > message.epoch:
             _server(node).answer(message, Failure("COORDINATOR_BEHIND"))
             return None
-        self._requests.data.receive(node, message)
+        self._check_placement(node, message)
         return None
 
     def _catch_up_first(self, node: Node, message: Message) -> Steps:
         yield from self._catch_up(node, (message.sender, *_life(node).metadata.cms))
+        self._check_placement(node, message)
+
+    def _check_placement(self, node: Node, message: Message) -> None:
+        """Refuse a row operation whose coordinator chose its replicas by placements that have changed since."""
+        topology = _life(node).metadata.topology
+        version = message.body.version
+        if version < topology.version and "no-epoch-check" not in self.flaws:
+            partition = message.body.key[0] if message.kind == "write" else message.body.partition
+            if topology.changed_since(version, None if partition is None else token_of(partition)):
+                _server(node).answer(message, Failure("COORDINATOR_BEHIND"))
+                return
         self._requests.data.receive(node, message)
 
     def gossip(self, node: Node) -> Mapping[str, Any]:
@@ -409,6 +536,8 @@ class MetadataLog:
         while True:
             snapshot, life.snapshot = life.snapshot, None
             entry = life.buffer.pop(life.metadata.epoch + 1, None)
+            if entry is None and "epoch-skipped" in self.flaws and life.buffer:
+                entry = life.buffer.pop(min(life.buffer))
             if snapshot is not None and snapshot.epoch > life.metadata.epoch:
                 yield L2
                 yield Sync()
@@ -451,17 +580,24 @@ class MetadataLog:
         life.metadata = after
         server.epoch = after.epoch
         server.version = UUID(int=after.epoch)
+        if after.topology is not server.ring:
+            server.ring = self._view(node, after.topology)
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer a statement by which the node's schema is read."""
-        return answer_from_disk(node, text)
+        if "FROM system.local_metadata_log" in text:
+            return [
+                {"epoch": entry.epoch, "kind": entry.f, "entry_id": f"{entry.id[0]}-{entry.id[1]}"}
+                for entry in _kept(node).entries
+            ]
+        return answer_from_tables(node, text, _life(node).metadata.topology)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def boot(self, node: Node) -> Steps:
         """Replay the log on disk, join gossip, register if this is the first start, and ask for what was missed."""
         server = _server(node)
-        life = server.state = _Life()
+        life = server.state = _Life(self._none)
         if node.disk.state is None:
             node.disk.state = _Kept()
         kept = _kept(node)
@@ -471,7 +607,7 @@ class MetadataLog:
         if kept.unreleased and "replay-refused" in self.flaws:
             raise Died(_REFUSED.format(table=kept.unreleased))
         kept.unreleased = ""
-        metadata = kept.base
+        metadata = kept.base if kept.base.epoch else self._none
         self._replay(node, Metadata(), metadata)
         for entry in kept.entries:
             after = metadata.after(entry)
@@ -480,17 +616,30 @@ class MetadataLog:
         life.metadata = metadata
         self._publish(node, metadata)
         yield B2
-        server.gossip.begin()
+        takes_own_place = node.joins is not None and node.joins.replaces == node.name
+        if takes_own_place:
+            # To others it is dead until it has its rows; it has to know who lives before it can ask.
+            server.gossip.listen()
+        else:
+            server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(1_200 * _MS, 1_400 * _MS))
         yield from self._catch_up(node, life.metadata.cms or self._founders(node))
         yield B3
-        if node.name not in life.metadata.registered:
-            kept.requests += 1
-            entry = Entry(0, (node.name, kept.requests), _REGISTER, node.name, 0)
-            committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + 6 * _DDL_LIMIT_NS)
-            while life.metadata.epoch < committed:
-                yield from self._catch_up(node, life.metadata.cms)
-                yield Sleep(100 * _MS)
+        if node.name not in life.metadata.registered and not takes_own_place:
+            place = node.founders.index(node.name) if node.name in node.founders else None
+            tokens = () if place is None else (even_tokens(len(node.founders))[place],)
+            value = (node.name, node.host_ids[node.name], tokens)
+            yield from self.commit(node, _REGISTER, value, limit_ns=6 * _DDL_LIMIT_NS)
+        yield from self._sequences.join(node)
+        if takes_own_place:
+            server.gossip.begin()
+
+    def _view(self, node: Node, topology: Topology) -> Topology:
+        """Return the ring by which a node coordinates."""
+        before = _server(node).ring
+        if "other-placements" in self.flaws and node.name == max(topology.members) and isinstance(before, Topology):
+            return before if len(before.moves) > len(topology.moves) else topology
+        return topology
 
     def _replay(self, node: Node, before: Metadata, after: Metadata) -> None:
         """Copy what a crash between l4 and l5 left uncopied."""

@@ -47,8 +47,9 @@ from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.definitions_sent_back import ROUND_TRIP_NS, Sent, definition_of, sent_in
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.serving import answer_from_disk, serve_schema, server_of, time_id
+from schemaquake.clusters.simulated.models.serving import serve_schema, server_of, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -297,7 +298,7 @@ class Migrations:
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer from `system.local` alone: definitions are records that no client can read."""
-        return answer_from_disk(node, text)
+        return answer_from_tables(node, text)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

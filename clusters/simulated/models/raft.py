@@ -523,6 +523,10 @@ class Raft:
             steps = self.propose_members(node, role.members.now)
             server_of(node).begin("members", steps)
 
+    def resign(self, node: Node) -> None:
+        """Lead no more, as a node that has left the group."""
+        self._follow(node, self._role(node), "")
+
     def propose_members(self, node: Node, members: tuple[Member, ...]) -> Steps:
         """Append the first or, while the members change, the second step of a change; returns its (term, index) or None."""
         return server_of(node).staged("raft", self._change_members(node, members))

@@ -34,9 +34,18 @@ class Requests:
         late_cells_break: bool = False,
         knows_columns: bool = True,
         says_why: bool = True,
+        rechecks: bool = True,
+        writes_pending: bool = True,
     ) -> None:
         """Take the habits of `schemaquake.clusters.simulated.data.DataPath`."""
-        self.data = DataPath(ring, late_cells_break=late_cells_break, knows_columns=knows_columns, says_why=says_why)
+        self.data = DataPath(
+            ring,
+            late_cells_break=late_cells_break,
+            knows_columns=knows_columns,
+            says_why=says_why,
+            rechecks=rechecks,
+            writes_pending=writes_pending,
+        )
         self._change = change
 
     def serve(self, node: Node, request: Invoke) -> Steps:

@@ -41,10 +41,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from schemaquake.clusters.simulated.faces import Node, Steps
 from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.merging import Order, Pulls, id_of_its_past, log_failed_merge, recheck
 from schemaquake.clusters.simulated.models.requests import Requests
-from schemaquake.clusters.simulated.models.serving import answer_from_disk, drop_files, serve_schema, time_id
+from schemaquake.clusters.simulated.models.serving import drop_files, serve_schema, time_id
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.tables import answer_from_tables
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.simulated.said import ServerSaid
@@ -52,9 +54,11 @@ from schemaquake.clusters.simulated.schema.changes import Making, carry_out
 from schemaquake.clusters.simulated.schema.loading import load_keyspaces
 from schemaquake.clusters.simulated.schema.mutations import Writing, difference
 from schemaquake.clusters.simulated.schema.rows import RowChange
+from schemaquake.clusters.simulated.topology import Topology
 
 if TYPE_CHECKING:
     from schemaquake.harness.model.steps import Invoke
+    from schemaquake.harness.model.topology import TopologyVerb
 
 __all__ = ["Rows"]
 
@@ -72,11 +76,22 @@ class Rows:
     """The design of 4.0 to 5.0."""
 
     describes_memory: bool = True
-    steps = tuple(step.name for step in (E1, E2, E3, E4, E5, E6, E7, E8, P1, P2, P3, P4, P5, P6, B1, B2, B3))
+    steps = (
+        tuple(step.name for step in (E1, E2, E3, E4, E5, E6, E7, E8, P1, P2, P3, P4, P5, P6, B1, B2, B3))
+        + GossipedRing.steps
+    )
+    verbs = GossipedRing.verbs
+    takes_own_place = True
 
     def __init__(self, ring: Ring, flaws: frozenset[str], *, pull_delay_s: float = 1.0) -> None:
         self.flaws = flaws
-        self._requests = Requests(ring, self.change)
+        self._requests = Requests(
+            ring,
+            self.change,
+            rechecks="gossip-pending" not in flaws,
+            writes_pending="old-replica-only" not in flaws,
+        )
+        self._ring = GossipedRing(flaws)
         self._order = None if "no-order" in flaws else Order()
         self._writing = Writing(
             keyspace_row="keyspace-row" in flaws, whole_row="whole-row" in flaws, rows_unite="row-union" in flaws
@@ -145,6 +160,8 @@ class Rows:
             case "pull":
                 server.answer(message, node.disk.schema.changes())
                 return None
+        if message.kind in GossipedRing.kinds:
+            return self._ring.receive(node, message)
         self._requests.data.receive(node, message)
         return None
 
@@ -189,14 +206,15 @@ class Rows:
     # ── gossip, pulls ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def gossip(self, node: Node) -> Mapping[str, Any]:
-        """Return the node's schema version."""
+        """Return the node's schema version, and the members that it knows."""
         assert node.server is not None
-        return {"version": str(node.server.version)}
+        return {"version": str(node.server.version), "ring": self._ring.told(node)}
 
     def heard(self, node: Node, name: str, state: Mapping[str, Any]) -> None:
-        """Pull from a node whose version differs."""
+        """Take over members, and pull from a node whose version differs."""
         server = node.server
         assert server is not None
+        self._ring.heard(node, state["ring"])
         version = state["version"]
         if self._order is not None or server.phase == "booting" or version == str(server.version):
             return
@@ -205,7 +223,12 @@ class Rows:
 
     def answer(self, node: Node, text: str) -> Iterable[Mapping[str, Any]]:
         """Answer a statement by which the node's schema is read."""
-        return answer_from_disk(node, text)
+        ring = None if node.server is None else node.server.ring
+        return answer_from_tables(node, text, ring if isinstance(ring, Topology) else None)
+
+    def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
+        """Carry out a change of the ring that an operator asked this node for. Raises ServerSaid."""
+        return self._ring.reshape(node, verb, about=about, argument=argument)
 
     # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -228,9 +251,18 @@ class Rows:
         server.version = node.disk.schema.version()
         if self._order is not None:
             self._order.catch_up(node)
+        self._ring.begin(node)
         yield B3
-        server.gossip.begin()
+        takes_own_place = node.joins is not None and node.joins.replaces == node.name
+        if takes_own_place:
+            # To others it is dead until it has its rows; it has to hear them before it can ask.
+            server.gossip.listen()
+        else:
+            server.gossip.begin()
         yield Sleep(node.kernel.cost_ns(200 * _MS, 400 * _MS))
+        yield from self._ring.join(node)
+        if takes_own_place:
+            server.gossip.begin()
 
 
 def _warn(node: Node, text: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from schemaquake.clusters.simulated.faces import Node, Server
 from schemaquake.clusters.simulated.schema.definitions import Schema, tables_of
 
-__all__ = ["answer_from_disk", "drop_files", "serve_schema", "server_of", "time_id"]
+__all__ = ["drop_files", "serve_schema", "server_of", "time_id"]
 
 _GREGORIAN_HUNDREDS_NS: Final = 122_192_928_000_000_000
 """From the beginning of the Gregorian calendar, from which time UUIDs count, to 1970."""
@@ -36,14 +35,6 @@ def drop_files(node: Node, schema: Schema) -> None:
         now = None if keyspace is None else keyspace.relation(table.name)
         if (now is None or now.id != table.id) and (files := node.disk.tables.get(table.id)) is not None:
             files.drop(f"dropped-{node.clock.wall_ns() // _MS}-{table.name}")
-
-
-def answer_from_disk(node: Node, text: str) -> Iterable[Mapping[str, Any]]:
-    """Answer a statement by which a node's schema is read, from `system.local` and `system_schema`."""
-    if "system.local" in text:
-        return [{"schema_version": server_of(node).version, "release_version": "simulated"}]
-    table = text.partition(" FROM system_schema.")[2].partition(" ")[0]
-    return node.disk.schema.table(table)
 
 
 def time_id(node: Node, at_us: int | None = None) -> str:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final, Literal
 
+from schemaquake.clusters.systems.cassandra.ring import PeersRing
 from schemaquake.clusters.systems.system import System, parse_system
 from schemaquake.harness.errors import PlanError
 
@@ -89,8 +90,12 @@ class Simulated:
         """Make the system of `simulated:cassandra-5.0`. Raises PlanError."""
         blueprint = blueprint_of(text)
         real = parse_system(blueprint.like)
+        cql = real.cql
+        if cql is not None and cql.ring is None:
+            cql = replace(cql, ring=PeersRing())  # where clients of the real system do not ask, simulated nodes answer
         return replace(
             real,
+            cql=cql,
             product=_PRODUCT,
             version=blueprint.name,
             features=real.features - _NOT_MODELLED - frozenset(blueprint.without),

@@ -87,6 +87,7 @@ def _row(name: str, system: str, *, crash: bool, most: int, options: dict[str, s
         "asleep": sum(explored.blocked for _, _, explored in found),
         "too deep": sum(explored.cut for _, _, explored in found),
         "not repeated": sum(explored.lost for _, _, explored in found),
+        "states": sum(explored.states for _, _, explored in found),
         "transitions": sum(explored.transitions for _, _, explored in found),
         "depth": max(explored.depth for _, _, explored in found),
         "complete": all(explored.complete for _, _, explored in found),
@@ -108,7 +109,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         broke = ", ".join(f"{name} {count}" for name, count in row["anomalies"].items()) or "none"
         text = (
             f"{row['scope']} on {row['system']}: {row['bad']:,} of {row['executions']:,} orders are bad ({broke}); {whole}; "
-            f"{row['asleep']:,} asleep, {row['transitions']:,} transitions, depth {row['depth']}, {row['seconds']} s"
+            f"{row['asleep']:,} asleep, {row['states']:,} states, {row['transitions']:,} transitions, depth {row['depth']}, {row['seconds']} s"
         )
         stderr().print(text, markup=False, soft_wrap=True)
     for row in rows:

@@ -106,6 +106,7 @@ def test_help_is_an_answer(schemaquake, argv):
 COMMANDS = [
     *("bundle", "verify"),
     *("crash-table", "doctor", "explore", "fetch", "grid", "rediscovered", "image", "list", "heal", "matrix"),
+    "model-against-server",
     *("quorums", "placements"),
     *("demo", "run", "check", "report", "recover", "findings", "shrink", "simulate", "publish", "serve", "swarm"),
 ]

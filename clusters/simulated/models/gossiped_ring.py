@@ -1,0 +1,307 @@
+"""Gossiped ring: up to 5.0 every node tells its state and its tokens, and each computes the ring from what it has heard.
+
+A **change** of a node, its own or that of a dead one, on the node that is asked for it:
+
+- c1 BOOT, LEAVING or MOVING is told; whoever hears it writes to the replicas to come, too
+- c2 the ring delay passes, in which all should have heard it
+- c3 rows are streamed to the replicas to come
+- c4 NORMAL or LEFT is told; whoever hears it reads from the new replicas, and writes to no others
+
+Nothing waits for those who did not hear (`gossip-pending`). Without that flaw a state that is told is known to all living nodes at
+once, and a coordinator whose ring has changed meanwhile counts answers by the new one. A node that joins and is taken for dead is
+forgotten by the others. Up to 5.0 nothing is cancelled: a node that is started again is what it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from schemaquake.clusters.simulated.faces import Node, Server, Steps
+from schemaquake.clusters.simulated.messages import Message
+from schemaquake.clusters.simulated.models.serving import server_of
+from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
+from schemaquake.clusters.simulated.ring import SPACE, even_tokens
+from schemaquake.clusters.simulated.said import ServerSaid
+from schemaquake.clusters.simulated.streaming import Streams
+from schemaquake.clusters.simulated.topology import Moving, Seat, SeatState, Topology
+from schemaquake.harness.model.topology import TopologyVerb
+from schemaquake.harness.placements.changes import Change
+from schemaquake.harness.placements.ring import Ring
+
+__all__ = ["GossipedRing"]
+
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+_RING_DELAY_NS: Final = 5 * _S
+_AGREES_NS: Final = 30 * _S
+_SYSTEM_FACTOR: Final = 3
+
+C1, C2, C3, C4 = numbered("ring/change", "c1", "c2", "c3", "c4")
+
+_Word: TypeAlias = Literal["BOOT", "NORMAL", "LEAVING", "MOVING", "LEFT", "REPLACED"]
+_STATES: Final[Mapping[_Word, SeatState]] = {
+    "BOOT": "joining",
+    "NORMAL": "normal",
+    "LEAVING": "leaving",
+    "MOVING": "moving",
+    "LEFT": "left",
+    "REPLACED": "replaced",
+}
+
+
+class Status(NamedTuple):
+    """What is told of one node."""
+
+    stamp: int
+    """The later one counts; equal ones are one."""
+    word: _Word
+    host_id: str
+    tokens: tuple[int, ...] = ()
+    """Its tokens; of a node that joins those that it is to have."""
+    goal: tuple[int, ...] = ()
+    """The tokens that a node moves to."""
+    replaces: str = ""
+    is_dead: bool = False
+    """True for a node that is removed by others."""
+
+
+class GossipedRing:
+    """The ring of designs up to 5.0."""
+
+    steps: Final = tuple(step.name for step in (C1, C2, C3, C4)) + Streams.steps
+    kinds: Final = Streams.kinds
+    verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move"})
+
+    def __init__(self, flaws: frozenset[str]) -> None:
+        self._streams = Streams(flaws)
+        self._at_once: dict[str, Node] | None = None if "gossip-pending" in flaws else {}
+        """In designs without that flaw, all nodes, which know at once what is told."""
+        self._stamp = 1
+
+    # ── what nodes know ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def told(self, node: Node) -> Mapping[str, Status]:
+        """Return what a node knows of all, which it tells the others."""
+        return _known(node)
+
+    def heard(self, node: Node, statuses: Mapping[str, Status]) -> None:
+        """Take over what another node knows better, and forget joining nodes that are dead."""
+        known = _known(node)
+        newer = {name: each for name, each in statuses.items() if name not in known or each.stamp > known[name].stamp}
+        gossip = server_of(node).gossip
+        lost = [
+            name
+            for name, each in known.items()
+            if each.word == "BOOT" and name != node.name and name in gossip.states and not gossip.alive(name)
+        ]
+        if newer or lost:
+            self._learn(node, newer)
+            for name in lost:
+                self._tell(node, name, known[name]._replace(word="LEFT", tokens=()))
+
+    def _learn(self, node: Node, statuses: Mapping[str, Status]) -> None:
+        node.disk.ring = {**_known(node), **statuses}
+        server_of(node).ring = _topology(node.disk.ring)
+
+    def _tell(self, node: Node, name: str, status: Status) -> None:
+        """Tell of a node, this one or a dead one: to all at once, or by gossip."""
+        self._stamp += 1
+        told = {name: status._replace(stamp=self._stamp)}
+        self._learn(node, told)
+        for other in (self._at_once or {}).values():
+            if other is not node and other.server is not None:
+                self._learn(other, told)
+        server_of(node).gossip.tell()
+
+    # ── a start ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, node: Node) -> None:
+        """Have a booting node know what is on its disk; a founder has its tokens from its first start on. Raises Died."""
+        if self._at_once is not None:
+            for other in self._at_once.values():
+                if other.server is not None and other is not node:
+                    known = _known(node)
+                    better = {n: s for n, s in _known(other).items() if n not in known or s.stamp > known[n].stamp}
+                    node.disk.ring = {**known, **better}
+            self._at_once[node.name] = node
+        known = _known(node)
+        own = known.get(node.name)
+        if own is not None and own.word in {"LEFT", "REPLACED"} and node.joins is None:
+            raise Died(
+                "org.apache.cassandra.exceptions.ConfigurationException: This node was decommissioned and will not "
+                "rejoin the ring unless cassandra.override_decommission=true has been set"
+            )
+        if own is None and node.joins is None:
+            token = even_tokens(len(node.founders))[node.founders.index(node.name)]
+            own = Status(1, "NORMAL", node.host_ids[node.name], (token,))
+            self._learn(node, {node.name: own})
+        else:
+            server_of(node).ring = _topology(known)
+        if own is not None and own.word in {"LEAVING", "MOVING"}:
+            self._tell(node, node.name, own._replace(word="NORMAL", goal=(), is_dead=False))
+
+    def join(self, node: Node) -> Steps:
+        """Have a booting node take the place that it is to have; at once if it has it. Raises Died."""
+        joins = node.joins
+        own = _known(node).get(node.name)
+        if joins is None or (own is not None and own.word == "NORMAL" and joins.replaces != node.name):
+            return
+        server = server_of(node)
+        yield Sleep(2 * _S)
+        yield from self._await_schema(node)
+        if joins.replaces == node.name:
+            yield from self._take_own_place(node)
+            return
+        dead = _known(node).get(joins.replaces or "")
+        tokens = (joins.token,) if dead is None else dead.tokens
+        yield C1
+        own = Status(0, "BOOT", node.host_ids[node.name], tokens, replaces=joins.replaces or "")
+        self._tell(node, node.name, own)
+        yield C2
+        yield Sleep(_RING_DELAY_NS)
+        yield from self._stream(node, node.name)
+        yield C4
+        yield Sync()
+        now = _known(node).get(node.name)
+        if self._at_once is not None and (now is None or now.word != "BOOT"):
+            raise Died("java.lang.IllegalStateException: the others have forgotten this node while it joined")
+        self._tell(node, node.name, own._replace(word="NORMAL", replaces=""))
+        if joins.replaces is not None and dead is not None:
+            self._tell(node, joins.replaces, dead._replace(word="REPLACED", tokens=()))
+        assert server.ring is not None
+
+    def _await_schema(self, node: Node) -> Steps:
+        """Wait until the node has the schema of all others that live, or the limit has passed."""
+        server = server_of(node)
+        ends_ns = node.kernel.heap.now_ns + _AGREES_NS
+        while node.kernel.heap.now_ns < ends_ns:
+            versions = {
+                server.gossip.states[name].get("version")
+                for name in server.gossip.peers_alive()
+                if name in server.gossip.states
+            }
+            if versions == {str(server.version)}:
+                return
+            yield Sleep(500 * _MS)
+
+    def _take_own_place(self, node: Node) -> Steps:
+        """Stream all that a node with an empty disk should have; to others it is dead meanwhile."""
+        yield C3
+        topology = server_of(node).ring
+        assert isinstance(topology, Topology)
+        for factor in _factors(server_of(node)):
+            transfers = list(topology.own_transfers(node.name, factor))
+            while not (yield from self._streams.take_over(node, transfers, None)):
+                yield Sleep(500 * _MS)
+        node.joins = None
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reshape(self, node: Node, verb: TopologyVerb, *, about: str | None, argument: str | None) -> Steps:
+        """Carry out a change that an operator asked this node for. Raises ServerSaid."""
+        subject = about or node.name
+        own = _known(node)[subject]
+        server = server_of(node)
+        if any(each.word in {"BOOT", "LEAVING", "MOVING"} for name, each in _known(node).items() if name != subject):
+            raise ServerSaid("ServerError", "Other bootstrapping/leaving/moving nodes detected, cannot begin")
+        match verb:
+            case "decommission":
+                self._refuse_too_few(node)
+                status = own._replace(word="LEAVING")
+            case "remove":
+                if server.gossip.alive(subject):
+                    raise ServerSaid("ServerError", f"Node {subject} is alive and owns this ID")
+                status = own._replace(word="LEAVING", is_dead=True)
+            case _:
+                token = int(argument or 0) + (SPACE >> 1)
+                if any(token in each.tokens for each in _known(node).values()):
+                    raise ServerSaid("ServerError", "the token is another node's")
+                status = own._replace(word="MOVING", goal=(token,))
+        is_again = own.word in {"LEAVING", "MOVING"}
+        yield C1
+        self._tell(node, subject, status)
+        yield C2
+        yield Sleep(_RING_DELAY_NS)
+        yield from self._stream(node, subject, again=is_again)
+        yield C4
+        yield Sync()
+        if verb == "move":
+            self._tell(node, subject, status._replace(word="NORMAL", tokens=status.goal, goal=()))
+            return
+        self._tell(node, subject, status._replace(word="LEFT", tokens=()))
+        if verb == "decommission":
+            yield Sleep(2 * _S)  # so that the others hear it from this node
+            server.phase = "left"
+            server.gossip.end()
+
+    def _refuse_too_few(self, node: Node) -> None:
+        factors = [keyspace.replication_factor for keyspace in server_of(node).memory.values()]
+        factor = max([_SYSTEM_FACTOR, *factors])
+        if sum(each.word == "NORMAL" for each in _known(node).values()) - 1 < factor:
+            raise ServerSaid("ServerError", f"Not enough live nodes to maintain replication factor (RF = {factor})")
+
+    def _stream(self, node: Node, subject: str, *, again: bool = False) -> Steps:
+        """Have all who come to ranges take over their rows; tried again until it is done. Raises ServerSaid."""
+        yield C3
+        topology = server_of(node).ring
+        assert isinstance(topology, Topology)
+        move = topology.move_of(subject)
+        if move is None:
+            raise ServerSaid("ServerError", f"the change of {subject} is not known any more")
+        while not (yield from self._streams.move(node, topology, move, None, again=again)):
+            yield Sleep(500 * _MS)
+
+    def receive(self, node: Node, message: Message) -> Steps:
+        """Handle a stream."""
+        return self._streams.receive(node, message)
+
+
+def _known(node: Node) -> dict[str, Status]:
+    return node.disk.ring or {}
+
+
+def _factors(server: Server) -> list[int]:
+    return sorted({keyspace.replication_factor for keyspace in server.memory.values()})
+
+
+def _topology(statuses: Mapping[str, Status]) -> Topology:
+    """Compute the ring from what was heard: every change under way is one whose replicas to come are written to."""
+    in_order = dict(sorted(statuses.items()))
+    seats = {name: Seat(_STATES[each.word], each.host_id, each.tokens) for name, each in in_order.items()}
+    owners = {name: each.tokens for name, each in in_order.items() if each.word in {"NORMAL", "LEAVING", "MOVING"}}
+    taken: dict[int, str] = {}
+    for name, tokens in owners.items():
+        for token in tokens:
+            # Of two who say that they have a token, the one that was told later has it.
+            if token not in taken or in_order[taken[token]].stamp < in_order[name].stamp:
+                taken[token] = name
+    ring = Ring.of({name: [t for t in tokens if taken[t] == name] for name, tokens in owners.items()})
+    return Topology(0, seats, ring, tuple(_moves(in_order, ring)))
+
+
+def _moves(statuses: Mapping[str, Status], ring: Ring) -> Iterator[Moving]:
+    for name, each in statuses.items():
+        change: Change
+        values: dict[str, Any] = {}
+        match each.word:
+            case "BOOT" if each.replaces:
+                if each.replaces not in ring.locations or name in ring.locations:
+                    continue
+                change, values = "replace", {"replaced": each.replaces}
+            case "BOOT":
+                if set(each.tokens) & set(ring.tokens):
+                    continue
+                change, values = "join", {"tokens": each.tokens}
+            case "LEAVING":
+                if len(ring.locations) < 2:
+                    continue
+                change, values = "leave", {"removed": each.is_dead}
+            case "MOVING":
+                if set(each.goal) & set(ring.tokens):
+                    continue
+                change, values = "move", {"tokens": each.goal}
+            case _:
+                continue
+        yield Moving(change, name, ring, done=2, **values)

@@ -1,0 +1,163 @@
+"""Streaming: a node takes over the rows of ranges that it is about to be read from, range by range.
+
+- s1 the target asks a source for one range
+- s2 what came, to disk; a kill before it leaves the range to be streamed again
+
+A source answers with the rows that it has, last write wins merges them into those of the target. Rows of tables that the target
+does not know (any more) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from schemaquake.clusters.simulated.disk import RowKey
+from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
+from schemaquake.clusters.simulated.messages import Failure, Message
+from schemaquake.clusters.simulated.models.serving import server_of
+from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.processes import Sleep, Sync
+from schemaquake.clusters.simulated.ring import token_of
+from schemaquake.clusters.simulated.topology import FACTORS, Moving, Topology, Transfer
+
+__all__ = ["Streams"]
+
+_MS: Final = 1_000_000
+_S: Final = 1_000_000_000
+_RANGE_LIMIT_NS: Final = 10 * _S
+_ALL_LIMIT_NS: Final = 60 * _S
+
+S1, S2 = numbered("stream", "s1", "s2")
+
+
+class _Row(NamedTuple):
+    table_id: str
+    keyspace: str
+    name: str
+    key: RowKey
+    cells: dict[str, tuple[int, Any]]
+    deleted_us: int
+
+
+class Streams:
+    """The streams of a design."""
+
+    steps: Final = (S1.name, S2.name)
+    kinds: Final = frozenset({"stream", "take-over"})
+
+    def __init__(
+        self,
+        flaws: frozenset[str],
+        *,
+        heed: Callable[[Node, Message], Steps] | None = None,
+        is_open: Callable[[Node, Any], bool] = lambda _node, _session: True,
+    ) -> None:
+        """`heed` has a source know what the target knew when it asked; `is_open` says if a session goes on on this node."""
+        self._flaws = flaws
+        self._heed = heed
+        self._is_open = is_open
+
+    def move(self, node: Node, topology: Topology, moving: Moving, session: Any, *, again: bool = False) -> Steps:
+        """Have all targets of a change take over what they need; returns whether all did. `node` asks them.
+
+        `again`: the change was tried before.
+        """
+        targets: dict[str, list[Transfer]] = {}
+        for factor in FACTORS:
+            for transfer in topology.transfers(moving, factor):
+                targets.setdefault(transfer.target, []).append(transfer)
+        for target, transfers in sorted(targets.items()):
+            left = transfers[1::2] if again and "skip-streamed" in self._flaws else transfers
+            if target == node.name:
+                done = yield from self.take_over(node, left, session)
+            else:
+                answers: Answers = yield server_of(node).ask(
+                    [target], "take-over", (left, session), need=1, limit_ns=_ALL_LIMIT_NS
+                )
+                done = answers.enough
+            if not done:
+                return False
+        return True
+
+    def take_over(self, node: Node, transfers: Sequence[Transfer], session: Any) -> Steps:
+        """Take over rows of these ranges on the node itself; returns whether all were streamed."""
+        server = server_of(node)
+        for transfer in transfers:
+            keyspaces = _keyspaces(server, transfer.factor)
+            if not keyspaces:
+                continue
+            sources = self._sources(node, transfer)
+            if not sources:
+                return False
+            for source in sources:
+                yield S1
+                answers: Answers = yield server.ask(
+                    [source], "stream", (transfer.span, keyspaces), need=1, limit_ns=_RANGE_LIMIT_NS
+                )
+                if not answers.enough:
+                    return False
+                yield S2
+                yield Sync()
+                if not self._is_open(node, session):
+                    return False
+                self._write(node, server, answers.answers[source])
+        return True
+
+    def _sources(self, node: Node, transfer: Transfer) -> Sequence[str]:
+        """Return whom a range is streamed from: its loser, or where that is dead so many readers that one has every quorum's rows.
+
+        Empty: too few of them live.
+        """
+        alive = server_of(node).gossip.alive
+        sources = transfer.sources
+        if "stream-any" in self._flaws or ("replaced-from-one" in self._flaws and not transfer.is_strict):
+            # The closest replica, whoever loses the range.
+            return [name for name in sorted(sources, reverse=True) if alive(name)][:1] or sources[:1]
+        if transfer.is_strict:
+            return sources
+        living = [name for name in sources if alive(name)]
+        replicas = len(sources) + 1
+        return living if len(living) > replicas - (replicas // 2 + 1) or replicas < transfer.factor else ()
+
+    def _write(self, node: Node, server: Server, rows: Sequence[_Row]) -> None:
+        for row in rows[: -1 if "unstreamed" in self._flaws else None]:
+            if server.table(row.table_id) is not None:
+                node.disk.files(row.keyspace, row.name, row.table_id).write(row.key, row.cells, row.deleted_us)
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive(self, node: Node, message: Message) -> Steps:
+        """Answer a target with rows, or take over what a node that leaves or moves hands over."""
+        if message.kind == "stream":
+            return self._send(node, message)
+        return self._take_over(node, message)
+
+    def _send(self, node: Node, message: Message) -> Steps:
+        if self._heed is not None:
+            yield from self._heed(node, message)
+        yield Sleep(node.kernel.cost_ns(5 * _MS, 40 * _MS))
+        span, keyspaces = message.body
+        rows = []
+        for table_id, files in sorted(node.disk.tables.items()):
+            if files.keyspace not in keyspaces:
+                continue
+            for partition, found in files.partitions.items():
+                if span.has(token_of(partition)):
+                    rows += [
+                        _Row(table_id, files.keyspace, files.name, key, dict(cells), files.deleted_us.get(key, 0))
+                        for key, cells in found.items()
+                    ]
+        server_of(node).answer(message, rows)
+
+    def _take_over(self, node: Node, message: Message) -> Steps:
+        if self._heed is not None:
+            yield from self._heed(node, message)
+        transfers, session = message.body
+        done = yield from self.take_over(node, transfers, session)
+        server_of(node).answer(message, True if done else Failure("not streamed"))
+
+
+def _keyspaces(server: Server, factor: int) -> tuple[str, ...]:
+    """Return the keyspaces whose rows are placed by a replication factor."""
+    return tuple(name for name, keyspace in server.memory.items() if keyspace.replication_factor == factor)

@@ -1,0 +1,343 @@
+"""Topology: the members of a simulated cluster, their tokens, and the changes of the ring under way, as one value.
+
+A change goes through the steps of CEP-21 (`schemaquake.harness.placements.changes`): PREPARE, START, MID and FINISH. Each makes a
+value with other placements; a node that has not heard of it goes by the one before. Which node knows which value, and what is waited
+for between two steps, is the affair of the models.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from schemaquake.clusters.simulated.ring import SPACE, even_tokens
+from schemaquake.harness.placements.changes import (
+    STEPS,
+    Change,
+    Plan,
+    StepName,
+    plan_join,
+    plan_leave,
+    plan_move,
+    plan_replace,
+)
+from schemaquake.harness.placements.ring import Location, Ring, TokenRange
+from schemaquake.harness.placements.strategies import Factor, Simple
+
+__all__ = [
+    "FACTORS",
+    "Moving",
+    "Seat",
+    "SeatState",
+    "Topology",
+    "Transfer",
+    "even_topology",
+    "shown_token",
+    "spare_token",
+]
+
+SeatState: TypeAlias = Literal["registered", "joining", "normal", "leaving", "moving", "left", "replaced"]
+
+FACTORS: Final = (1, 2, 3, 4, 5)
+"""The replication factors whose ranges a change locks."""
+_HISTORY: Final = 24
+"""How many changes of placements a value remembers."""
+
+
+class Seat(NamedTuple):
+    """A node that is, or was, a member."""
+
+    state: SeatState
+    host_id: str
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A change under way."""
+
+    change: Change
+    node: str
+    base: Ring
+    """The ring when it was prepared."""
+    tokens: tuple[int, ...] = ()
+    """The tokens that the node comes to, of a join or a move."""
+    replaced: str | None = None
+    done: int = 1
+    """Steps that were taken."""
+    removed: bool = False
+    """True if the node that leaves is dead."""
+    _plans: dict[int, Plan] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def step(self) -> StepName:
+        """The step that was taken last."""
+        return STEPS[self.done - 1]
+
+    @property
+    def dead(self) -> str | None:
+        """The node that cannot hand its rows over; None if all can."""
+        return self.replaced if self.change == "replace" else self.node if self.removed else None
+
+    def plan(self, factor: int) -> Plan:
+        """Return its steps for keyspaces of that replication factor."""
+        plan = self._plans.get(factor)
+        if plan is None:
+            strategy = Simple(Factor(factor))
+            match self.change:
+                case "join":
+                    plan = plan_join(self.base, strategy, self.node, self.tokens, Location())
+                case "leave":
+                    plan = plan_leave(self.base, strategy, self.node)
+                case "move":
+                    plan = plan_move(self.base, strategy, self.node, self.tokens)
+                case "replace":
+                    assert self.replaced is not None
+                    plan = plan_replace(self.base, strategy, self.replaced, self.node)
+            self._plans[factor] = plan
+        return plan
+
+    def locked(self, factors: Sequence[int] = FACTORS) -> tuple[TokenRange, ...]:
+        """Return the ranges that it changes."""
+        return tuple(span for factor in factors for span in self.plan(factor).locked)
+
+
+class Transfer(NamedTuple):
+    """Rows of one range that a node needs before it is read from."""
+
+    factor: int
+    span: TokenRange
+    target: str
+    sources: tuple[str, ...]
+    """The node that loses the range; where it is dead, or nobody loses it, all who are read from."""
+    is_strict: bool
+    """True if the source is the node that loses the range."""
+
+
+class _Groups(NamedTuple):
+    reads: tuple[tuple[str, ...], ...]
+    writes: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The members at one version (a `RingView`)."""
+
+    version: int = 0
+    seats: Mapping[str, Seat] = field(default_factory=dict)
+    ring: Ring = field(default_factory=lambda: Ring((), (), {}))
+    """The tokens of those who are read from, without the changes under way."""
+    moves: tuple[Moving, ...] = ()
+    history: tuple[tuple[int, tuple[TokenRange, ...]], ...] = ()
+    """Versions with the ranges whose placement each changed, oldest first."""
+
+    # ── what the data path asks ──────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def tokens(self) -> tuple[int, ...]:
+        """The ends of the ranges, those to come among them."""
+        found = dict.fromkeys(self.ring.tokens)
+        for move in self.moves:
+            found |= dict.fromkeys(move.tokens)
+        return tuple(sorted(found))
+
+    def place(self, token: int) -> int:
+        """Return the number of the range that a token lies in."""
+        return bisect_left(self.tokens, token) % len(self.tokens)
+
+    def replicas(self, place: int, factor: int) -> tuple[str, ...]:
+        """Return the replicas of a range that are read from."""
+        return self._groups(factor).reads[place]
+
+    def writes(self, place: int, factor: int) -> tuple[str, ...]:
+        """Return the replicas of a range that are written to."""
+        return self._groups(factor).writes[place]
+
+    @cached_property
+    def _known(self) -> dict[int, _Groups]:
+        return {}
+
+    def _groups(self, factor: int) -> _Groups:
+        groups = self._known.get(factor)
+        if groups is None:
+            rest = Simple(Factor(factor)).replicate(self.ring)
+            reads, writes = [], []
+            for end in self.tokens:
+                read = [replica.node for replica in rest.at(end)]
+                write = list(read)
+                for move in self.moves:
+                    removed, added = _regrouped(move.plan(factor), end)
+                    if move.done >= 2:
+                        write += [name for name in added if name not in write]
+                    if move.done >= 3:
+                        read = [name for name in read if name not in removed]
+                        read += [name for name in added if name not in read]
+                reads.append(tuple(read))
+                writes.append(tuple(write))
+            groups = self._known[factor] = _Groups(tuple(reads), tuple(writes))
+        return groups
+
+    def changed_since(self, version: int, token: int | None) -> bool:
+        """Return whether the placement of a token, or (None) of any, has changed after a version."""
+        return any(
+            changed > version and (token is None or any(span.has(token) for span in spans))
+            for changed, spans in self.history
+        )
+
+    # ── members ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The nodes that own ranges, and those that are to."""
+        return tuple(name for name, seat in self.seats.items() if seat.state in _MEMBERS)
+
+    def move_of(self, node: str) -> Moving | None:
+        """Return the change under way that a node is the subject of, or whose place is taken."""
+        return next((move for move in self.moves if node in {move.node, move.replaced}), None)
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def registered(self, version: int, node: str, host_id: str) -> Topology:
+        """Return the value with a node that has an id and no tokens."""
+        return replace(self, version=version, seats={**self.seats, node: Seat("registered", host_id)})
+
+    def settled(self, version: int, node: str, host_id: str, tokens: tuple[int, ...]) -> Topology:
+        """Return the value with a founder, which takes its tokens at once."""
+        seats = {**self.seats, node: Seat("normal", host_id, tokens)}
+        return replace(self, version=version, seats=seats, ring=self.ring.with_node(node, tokens, Location()))
+
+    def obstacle(self, move: Moving, *, has_locks: bool = True) -> str | None:
+        """Return why a change cannot begin: the node is not there, or its ranges are another one's. None if it can."""
+        if self.move_of(move.node) is not None:
+            return f"{move.node} is changing already"
+        taken = self.ring.tokens
+        if any(token in taken for token in move.tokens):
+            return "the token is another node's"
+        if move.change in {"leave", "move"} and move.node not in self.ring.locations:
+            return f"{move.node} is not in the ring"
+        if move.change == "replace" and move.replaced not in self.ring.locations:
+            return f"{move.replaced} is not in the ring"
+        mine = move.locked() if has_locks else ()
+        for other in self.moves:
+            if any(_overlap(one, its) for one in mine for its in other.locked()):
+                return "it interacts with a range locked by another change"
+        return None
+
+    def prepare(self, version: int, move: Moving) -> Topology:
+        """Return the value with a change under way: its ranges are locked, and nothing else is changed."""
+        seats = {**self.seats, move.node: self.seats[move.node]._replace(state=_UNDER_WAY[move.change])}
+        return replace(self, version=version, seats=seats, moves=(*self.moves, move))
+
+    def advance(self, version: int, node: str) -> Topology:
+        """Return the value after the next step of the change that a node is the subject of."""
+        move = next(each for each in self.moves if each.node == node)
+        others = tuple(each for each in self.moves if each is not move)
+        history = (*self.history, (version, move.locked()))[-_HISTORY:]
+        if move.done < len(STEPS) - 1:
+            moves = tuple(replace(each, done=each.done + 1) if each is move else each for each in self.moves)
+            return replace(self, version=version, moves=moves, history=history)
+        seats = dict(self.seats)
+        ring = self.ring
+        match move.change:
+            case "join":
+                seats[node] = seats[node]._replace(state="normal", tokens=move.tokens)
+                ring = ring.with_node(node, move.tokens, Location())
+            case "leave":
+                seats[node] = seats[node]._replace(state="left", tokens=())
+                ring = ring.without_node(node)
+            case "move":
+                seats[node] = seats[node]._replace(state="normal", tokens=move.tokens)
+                ring = ring.with_tokens(node, move.tokens)
+            case "replace":
+                assert move.replaced is not None
+                gone = seats[move.replaced]
+                seats[node] = seats[node]._replace(state="normal", tokens=gone.tokens)
+                seats[move.replaced] = gone._replace(state="replaced", tokens=())
+                ring = ring.with_replacement(move.replaced, node)
+        return replace(self, version=version, seats=seats, ring=ring, moves=others, history=history)
+
+    def cancel(self, version: int, node: str) -> Topology:
+        """Return the value without a change: its placements are those of before."""
+        move = next(each for each in self.moves if each.node == node)
+        seat = self.seats[node]
+        state: SeatState = "registered" if move.change in {"join", "replace"} else "normal"
+        return replace(
+            self,
+            version=version,
+            seats={**self.seats, node: seat._replace(state=state)},
+            moves=tuple(each for each in self.moves if each is not move),
+            history=(*self.history, (version, move.locked()))[-_HISTORY:],
+        )
+
+    def transfers(self, move: Moving, factor: int) -> Iterator[Transfer]:
+        """Yield what has to be streamed between START and MID."""
+        plan = move.plan(factor)
+        mid = {each.end: each for each in plan.steps[2].reads}
+        for regrouping in plan.steps[1].writes:
+            losing = [r.node for r in sorted(mid[regrouping.end].removed)] if regrouping.end in mid else []
+            span = _range_to(plan, regrouping.end)
+            is_strict = len(losing) == 1 and losing[0] != move.dead
+            read = self.replicas(self.place(regrouping.end), factor)
+            sources = tuple(losing) if is_strict else tuple(name for name in read if name != move.dead)
+            for target in sorted(replica.node for replica in regrouping.added):
+                yield Transfer(factor, span, target, tuple(n for n in sources if n != target), is_strict)
+
+    def own_transfers(self, node: str, factor: int) -> Iterator[Transfer]:
+        """Yield what a node that is read from has to have, if it has lost its disk."""
+        for place, end in enumerate(self.tokens):
+            read = self.replicas(place, factor)
+            if node in read:
+                others = tuple(name for name in read if name != node)
+                yield Transfer(factor, TokenRange(self.tokens[place - 1], end), node, others, is_strict=False)
+
+
+_UNDER_WAY: Final[Mapping[Change, SeatState]] = {
+    "join": "joining",
+    "replace": "joining",
+    "leave": "leaving",
+    "move": "moving",
+}
+_MEMBERS: Final = frozenset({"joining", "normal", "leaving", "moving"})
+
+
+def even_topology(names: Sequence[str], host_ids: Mapping[str, str], *, version: int = 0) -> Topology:
+    """Return the topology of founders that divide the ring evenly."""
+    tokens = even_tokens(len(names))
+    seats = {name: Seat("normal", host_ids[name], (token,)) for name, token in zip(names, tokens, strict=True)}
+    return Topology(version, seats, Ring.of({name: seat.tokens for name, seat in seats.items()}))
+
+
+def spare_token(founders: int, number: int) -> int:
+    """Return the token of the spare of that number, from 0: in the middle of a founder's range, or of a half of it."""
+    lap, place = divmod(number, founders)
+    return SPACE * place // founders + (SPACE // founders >> (lap + 1))
+
+
+def shown_token(token: int) -> str:
+    """Return a token as servers with Murmur3 show it: from -2^63 on."""
+    return str(token - (SPACE >> 1))
+
+
+def _regrouped(plan: Plan, end: int) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return who is no more read from, and who is, of the range that a token ends."""
+    ends = sorted({*plan.ring.tokens, *plan.steps[3].merged})
+    whole = ends[bisect_left(ends, end) % len(ends)]
+    for regrouping in plan.steps[2].reads:
+        if regrouping.end == whole:
+            return (
+                frozenset(replica.node for replica in regrouping.removed),
+                tuple(sorted(replica.node for replica in regrouping.added)),
+            )
+    return frozenset(), ()
+
+
+def _range_to(plan: Plan, end: int) -> TokenRange:
+    """Return the range of the plan that ends there."""
+    return next(span for span in plan.locked if span.end == end)
+
+
+def _overlap(one: TokenRange, other: TokenRange) -> bool:
+    return one.has(other.end) or other.has(one.end)

@@ -1,0 +1,1 @@
+"""Fidelity: a simulated system against the recorded grid of the real one."""

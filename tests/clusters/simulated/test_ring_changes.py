@@ -1,0 +1,132 @@
+"""Changes of the ring of simulated clusters: the steps as values, and runs in which nodes come and go."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from simulated_runs import simulate
+
+from schemaquake.clusters.simulated.ring import SPACE
+from schemaquake.clusters.simulated.topology import Moving, even_topology, shown_token, spare_token
+from schemaquake.harness.placements.strategies import Factor, Simple
+
+NAMES = ("n1", "n2", "n3", "n4")
+TOKENS = [SPACE * number // 37 for number in range(37)]
+
+
+def started(change, node, **named):
+    topology = even_topology(NAMES, dict.fromkeys(NAMES, "id"), version=1)
+    if node not in topology.seats:
+        topology = topology.registered(2, node, "id")
+    return topology.prepare(3, Moving(change, node, topology.ring, **named))
+
+
+CHANGES = [
+    ("join", "n5", {"tokens": (spare_token(4, 0),)}),
+    ("leave", "n3", {}),
+    ("leave", "n3", {"removed": True}),
+    ("move", "n2", {"tokens": (spare_token(4, 2),)}),
+    ("replace", "n5", {"replaced": "n2"}),
+]
+
+
+@pytest.mark.parametrize(("change", "node", "named"), CHANGES)
+@pytest.mark.parametrize("factor", [1, 2, 3, 5])
+def test_steps_lead_to_the_placement_of_the_ring_afresh(change, node, named, factor):
+    before = even_topology(NAMES, dict.fromkeys(NAMES, "id"))
+    prepared = started(change, node, **named)
+    start = prepared.advance(4, node)
+    mid = start.advance(5, node)
+    finish = mid.advance(6, node)
+    afresh = Simple(Factor(factor)).replicate(finish.ring)
+    for token in TOKENS:
+        old = set(before.replicas(before.place(token), factor))
+        new = {replica.node for replica in afresh.at(token)}
+        assert set(prepared.replicas(prepared.place(token), factor)) == old
+        assert set(prepared.writes(prepared.place(token), factor)) == old
+        assert set(start.replicas(start.place(token), factor)) == old
+        assert set(start.writes(start.place(token), factor)) == old | new
+        assert set(mid.replicas(mid.place(token), factor)) == new
+        assert set(mid.writes(mid.place(token), factor)) == old | new
+        assert set(finish.replicas(finish.place(token), factor)) == new
+        assert set(finish.writes(finish.place(token), factor)) == new
+    assert not finish.moves
+
+
+@pytest.mark.parametrize(("change", "node", "named"), CHANGES)
+def test_what_is_cancelled_is_as_before(change, node, named):
+    before = even_topology(NAMES, dict.fromkeys(NAMES, "id"))
+    topology = started(change, node, **named)
+    for version in (4, 5):
+        topology = topology.advance(version, node)
+    cancelled = topology.cancel(9, node)
+    for token in TOKENS:
+        for of in (cancelled.replicas, cancelled.writes):
+            assert set(of(cancelled.place(token), 3)) == set(before.replicas(before.place(token), 3))
+
+
+@pytest.mark.parametrize(("change", "node", "named"), CHANGES)
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_whoever_comes_to_a_range_is_sent_its_rows_by_who_loses_it(change, node, named, factor):
+    before = even_topology(NAMES, dict.fromkeys(NAMES, "id"))
+    start = started(change, node, **named).advance(4, node)
+    after = start.advance(5, node)
+    transfers = list(start.transfers(start.moves[0], factor))
+    dead = start.moves[0].dead
+    for token in TOKENS:
+        old = before.replicas(before.place(token), factor)
+        new = after.replicas(after.place(token), factor)
+        mine = [each for each in transfers if each.span.has(token)]
+        assert {each.target for each in mine} == set(new) - set(old)
+        for each in mine:
+            assert set(each.sources) <= set(old) - {dead}
+            if each.is_strict:
+                assert set(each.sources) <= set(old) - set(new)
+        assert all(each.is_strict for each in mine) or dead is not None
+
+
+def test_ranges_of_a_change_are_locked():
+    topology = started("join", "n5", tokens=(spare_token(4, 0),))
+    assert "locked" in (topology.obstacle(Moving("leave", "n1", topology.ring)) or "")
+    assert topology.obstacle(Moving("leave", "n1", topology.ring), has_locks=False) is None
+    assert "already" in (topology.obstacle(Moving("leave", "n5", topology.ring)) or "")
+    assert topology.cancel(4, "n5").obstacle(Moving("leave", "n1", topology.ring)) is None
+
+
+def test_a_placement_that_has_changed_since_is_known_by_its_range():
+    topology = started("join", "n5", tokens=(spare_token(4, 0),))
+    assert not topology.changed_since(1, None)  # PREPARE changes nothing
+    start = topology.advance(4, "n5")
+    assert start.changed_since(3, None)
+    assert not start.changed_since(4, None)
+    locked = start.moves[0].locked()
+    assert start.changed_since(3, locked[0].end)
+
+
+def test_spares_have_tokens_of_their_own():
+    tokens = {*(SPACE * place // 3 for place in range(3)), *(spare_token(3, number) for number in range(9))}
+    assert len(tokens) == 12
+    assert shown_token(0) == str(-(1 << 63))
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+OPERATIONS = {
+    "bootstrap": {"nodes": 3, "spares": 1},
+    "decommission": {"nodes": 4},
+    "removenode": {"nodes": 4},
+    "replace": {"nodes": 3, "spares": 1},
+    "move": {"nodes": 4},
+}
+
+
+def changed(folder, system, nemesis, *, seed=1, bugs=None, workload="quorum", **named):
+    values = {"rate": 20, "time_limit_s": 40} | OPERATIONS[nemesis.split(",")[0]] | named
+    return simulate(
+        folder, workload, *nemesis.split(","), system=system, seed=seed, options=bugs or {"bugs": "none"}, **values
+    )
+
+
+def outcomes(run, f):
+    lines = (run.folder / "journals" / "events-conductor.jsonl").read_bytes().splitlines()
+    return [event["type"] for event in map(orjson.loads, lines) if event["f"] == f]
