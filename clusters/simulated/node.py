@@ -25,6 +25,7 @@ __all__ = ["SimulatedNode"]
 
 _S: Final = 1_000_000_000
 _EXIT_OF_A_FAILED_START: Final = 3
+_EXIT_OF_A_KILL: Final = 137
 
 
 class SimulatedNode:
@@ -122,6 +123,8 @@ class SimulatedNode:
 
     def kill(self) -> None:
         """End the server at once."""
+        if self.server is not None:
+            self.exit_code = _EXIT_OF_A_KILL
         self._end("kill")
 
     def die(self, stack: str) -> None:

@@ -16,8 +16,7 @@ from schemaquake.clusters.simulated.disk import RowKey
 from schemaquake.clusters.simulated.faces import Answers, Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.serving import server_of
-from schemaquake.clusters.simulated.models.steps import numbered
-from schemaquake.clusters.simulated.processes import Sleep, Sync
+from schemaquake.clusters.simulated.processes import Sleep, Step, Sync
 from schemaquake.clusters.simulated.ring import token_of
 from schemaquake.clusters.simulated.topology import FACTORS, Moving, Topology, Transfer
 
@@ -27,8 +26,6 @@ _MS: Final = 1_000_000
 _S: Final = 1_000_000_000
 _RANGE_LIMIT_NS: Final = 10 * _S
 _ALL_LIMIT_NS: Final = 60 * _S
-
-S1, S2 = numbered("stream", "s1", "s2")
 
 
 class _Row(NamedTuple):
@@ -43,18 +40,19 @@ class _Row(NamedTuple):
 class Streams:
     """The streams of a design."""
 
-    steps: Final = (S1.name, S2.name)
     kinds: Final = frozenset({"stream", "take-over"})
 
     def __init__(
         self,
         flaws: frozenset[str],
+        steps: Sequence[Step],
         *,
         heed: Callable[[Node, Message], Steps] | None = None,
         is_open: Callable[[Node, Any], bool] = lambda _node, _session: True,
     ) -> None:
-        """`heed` has a source know what the target knew when it asked; `is_open` says if a session goes on on this node."""
+        """`steps` are s1 and s2 of the design. `heed` has a source know what the target knew when it asked; `is_open` says if a session goes on on this node."""
         self._flaws = flaws
+        self._asks, self._writes = steps
         self._heed = heed
         self._is_open = is_open
 
@@ -91,13 +89,13 @@ class Streams:
             if not sources:
                 return False
             for source in sources:
-                yield S1
+                yield self._asks
                 answers: Answers = yield server.ask(
                     [source], "stream", (transfer.span, keyspaces), need=1, limit_ns=_RANGE_LIMIT_NS
                 )
                 if not answers.enough:
                     return False
-                yield S2
+                yield self._writes
                 yield Sync()
                 if not self._is_open(node, session):
                     return False

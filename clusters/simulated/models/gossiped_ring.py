@@ -39,6 +39,7 @@ _AGREES_NS: Final = 30 * _S
 _SYSTEM_FACTOR: Final = 3
 
 C1, C2, C3, C4 = numbered("ring/change", "c1", "c2", "c3", "c4")
+STREAM = numbered("ring/stream", "s1", "s2")
 
 _Word: TypeAlias = Literal["BOOT", "NORMAL", "LEAVING", "MOVING", "LEFT", "REPLACED"]
 _STATES: Final[Mapping[_Word, SeatState]] = {
@@ -70,12 +71,12 @@ class Status(NamedTuple):
 class GossipedRing:
     """The ring of designs up to 5.0."""
 
-    steps: Final = tuple(step.name for step in (C1, C2, C3, C4)) + Streams.steps
+    steps: Final = tuple(step.name for step in (C1, C2, C3, C4, *STREAM))
     kinds: Final = Streams.kinds
     verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move"})
 
     def __init__(self, flaws: frozenset[str]) -> None:
-        self._streams = Streams(flaws)
+        self._streams = Streams(flaws, STREAM)
         self._at_once: dict[str, Node] | None = None if "gossip-pending" in flaws else {}
         """In designs without that flaw, all nodes, which know at once what is told."""
         self._stamp = 1

@@ -43,6 +43,7 @@ ADVANCE: Final = "ADVANCE"
 CANCEL: Final = "CANCEL_SEQUENCE"
 
 Q1, Q2, Q3, Q4, Q5, Q6, Q7 = numbered("6.0/sequence", "q1", "q2", "q3", "q4", "q5", "q6", "q7")
+STREAM = numbered("6.0/stream", "s1", "s2")
 
 
 class Log(Protocol):
@@ -84,7 +85,7 @@ def after_sequence(topology: Topology, epoch: int, f: str, value: Any, *, has_lo
 class Sequences:
     """The sequences of a cluster."""
 
-    steps: Final = tuple(step.name for step in (Q1, Q2, Q3, Q4, Q5, Q6, Q7)) + Streams.steps
+    steps: Final = tuple(step.name for step in (Q1, Q2, Q3, Q4, Q5, Q6, Q7, *STREAM))
     kinds: Final = frozenset({"progress-barrier"}) | Streams.kinds
     verbs: Final[frozenset[TopologyVerb]] = frozenset(
         {"decommission", "remove", "move", "abort-join", "abort-leave", "abort-move", "abort-remove"}
@@ -95,6 +96,7 @@ class Sequences:
         self._flaws = flaws
         self._streams = Streams(
             flaws,
+            STREAM,
             heed=lambda node, message: log.know(node, message.epoch, message.sender),
             is_open=lambda node, session: session is None or log.topology(node).move_of(session) is not None,
         )

@@ -41,6 +41,7 @@ _ENDED_MOST: Final = 32
 _TRANSITIONS: Final = {2: "write both read old", 3: "write both read new"}
 
 O1, O2, O3, O4, O5, O6 = numbered("group0/topology", "o1", "o2", "o3", "o4", "o5", "o6")
+STREAM = numbered("group0/stream", "s1", "s2")
 
 RequestId: TypeAlias = tuple[str, int]
 
@@ -163,14 +164,14 @@ class Group(Protocol):
 class Coordinator:
     """Changes of the ring in group 0."""
 
-    steps: Final = tuple(step.name for step in (O1, O2, O3, O4, O5, O6)) + Streams.steps
+    steps: Final = tuple(step.name for step in (O1, O2, O3, O4, O5, O6, *STREAM))
     kinds: Final = frozenset({"topology-barrier"}) | Streams.kinds
     verbs: Final[frozenset[TopologyVerb]] = frozenset({"decommission", "remove", "move"})
 
     def __init__(self, group: Group, flaws: frozenset[str]) -> None:
         self._group = group
         self._flaws = flaws
-        self._streams = Streams(flaws, is_open=self._is_open)
+        self._streams = Streams(flaws, STREAM, is_open=self._is_open)
         self._working: dict[str, object] = {}
         """By node the server on which a coordinator is at work."""
         self._requests = 0

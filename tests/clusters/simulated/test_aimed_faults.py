@@ -5,18 +5,24 @@ from __future__ import annotations
 import pytest
 from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate
 
+from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
 from schemaquake.clusters.simulated.models.migrations import Migrations
 from schemaquake.clusters.simulated.models.rows import Rows
+from schemaquake.clusters.simulated.models.sequences import Sequences
+from schemaquake.clusters.simulated.models.topology_coordinator import Coordinator
 from schemaquake.clusters.simulated.provider import SimulatedProvider, list_steps
 from schemaquake.harness.errors import PlanError
 
 QUICK = {"6.0/commit/k4", "4.0/apply/e1", "group0/apply/g7b"}
+RING = {*Sequences.steps, *GossipedRing.steps, *Coordinator.steps}
+"""Steps that a change of the ring comes to (`test_ring_changes`)."""
 CASES = [
     pytest.param(system, step, id=step, marks=() if step in QUICK else pytest.mark.long)
     for system, model in ((FIVE, Rows), (SIX, MetadataLog), (SCYLLA, Group0), ("simulated:cassandra-0.7", Migrations))
     for step in model.steps
+    if step not in RING
 ]
 
 

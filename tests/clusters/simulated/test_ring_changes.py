@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from simulated_runs import simulate
+from simulated_runs import FIVE, SCYLLA, SIX, simulate
 
+from schemaquake.clusters.simulated.models.commit_rules import parse_rules
+from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
+from schemaquake.clusters.simulated.models.sequences import Sequences
+from schemaquake.clusters.simulated.models.topology_coordinator import Coordinator
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.topology import Moving, even_topology, shown_token, spare_token
+from schemaquake.harness.errors import PlanError
 from schemaquake.harness.placements.strategies import Factor, Simple
 
 NAMES = ("n1", "n2", "n3", "n4")
@@ -130,3 +135,81 @@ def changed(folder, system, nemesis, *, seed=1, bugs=None, workload="quorum", **
 def outcomes(run, f):
     lines = (run.folder / "journals" / "events-conductor.jsonl").read_bytes().splitlines()
     return [event["type"] for event in map(orjson.loads, lines) if event["f"] == f]
+
+
+CHANGED = [(system, nemesis) for system in (FIVE, SIX, SCYLLA) for nemesis in OPERATIONS]
+QUICK = {(SIX, "bootstrap"), (SCYLLA, "decommission"), (FIVE, "move")}
+
+
+@pytest.mark.parametrize(
+    ("system", "nemesis"),
+    [
+        pytest.param(
+            *case, id=f"{case[0].partition(':')[2]} {case[1]}", marks=() if case in QUICK else pytest.mark.long
+        )
+        for case in CHANGED
+        if case != (SCYLLA, "move")  # there is no such command
+    ],
+)
+def test_quorums_meet_while_the_ring_changes(tmp_path, system, nemesis):
+    run = changed(tmp_path, system, nemesis, seed=2)
+    assert dict(run.types) == {}
+    assert run.verdict.valid is True
+    expected = "fail" if (system, nemesis) == (SCYLLA, "replace") else "ok"
+    assert outcomes(run, nemesis)[-1] in {expected, "ok"}
+
+
+CRASHES = [
+    (system, step, nemesis)
+    for system, design in ((FIVE, GossipedRing), (SIX, Sequences), (SCYLLA, Coordinator))
+    for step in design.steps
+    for nemesis in ("bootstrap", "decommission")
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("system", "step", "nemesis"), CRASHES)
+@pytest.mark.parametrize("fault", ["kill.at", "pause.at"])
+def test_a_fault_at_a_step_of_a_change_loses_nothing(tmp_path, system, step, nemesis, fault):
+    run = changed(tmp_path, system, nemesis, seed=3, bugs={"bugs": "none", fault: step})
+    assert dict(run.types) == {}
+
+
+def test_a_node_that_is_killed_while_it_leaves_is_a_member_until_it_is_asked_again(tmp_path):
+    options = {"bugs": "none", "kill.at": "6.0/sequence/q5", "decommission.after-failure": "retry"}
+    run = changed(tmp_path, SIX, "decommission", seed=3, bugs=options)
+    assert ["6.0/sequence/q5", "kill", 1] in run.books["crashes"]
+    assert dict(run.types) == {}
+    assert outcomes(run, "decommission") == ["invoke", "ok"]
+
+
+def test_the_same_seed_changes_the_ring_in_the_same_way(tmp_path):
+    journals = []
+    for name in ("one", "two"):
+        run = changed(tmp_path / name, SIX, "bootstrap", seed=5, time_limit_s=20)
+        files = sorted((run.folder / "journals").iterdir())
+        journals.append([(path.name, path.read_bytes()) for path in files])
+    assert journals[0] == journals[1]
+
+
+@pytest.mark.parametrize("act", ["pause", "refuse", "delay", "drop", "double", "reorder"])
+def test_a_service_that_mistreats_a_commit_loses_nothing(tmp_path, act):
+    marked = changed(tmp_path, SIX, "bootstrap", seed=4, bugs={"bugs": "none", f"cms.{act}": "MID_JOIN"})
+    assert dict(marked.types) == {}
+
+
+def test_a_commit_that_is_refused_is_tried_again_by_the_nemesis(tmp_path):
+    options = {"bugs": "none", "cms.refuse": "PREPARE_LEAVE", "decommission.after-failure": "retry"}
+    run = changed(tmp_path, SIX, "decommission", seed=4, bugs=options)
+    assert dict(run.types) == {}
+
+
+def test_rules_of_commits_are_checked():
+    with pytest.raises(PlanError, match="no such entry"):
+        parse_rules({"cms.pause": "FINISH_JION"}, ["create-table"])
+    rules = parse_rules({"cms.pause": "create-table@2,START_JOIN"}, ["create-table"])
+    assert rules.acts("create-table", ("n1", 1)) == frozenset()
+    assert rules.acts("create-table", ("n1", 2)) == {"pause"}
+    assert rules.acts("create-table", ("n1", 2)) == {"pause"}  # the same one, tried again
+    assert rules.acts("START_JOIN", ("n1", 3)) == {"pause"}
+    assert parse_rules({}, []).acts("create-table", ("n1", 1)) == frozenset()
