@@ -21,10 +21,10 @@ from schemaquake.clusters.simulated.faces import Node, Server, Steps
 from schemaquake.clusters.simulated.messages import Message
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.streaming import Streams
 from schemaquake.clusters.simulated.processes import Died, Sleep, Sync
 from schemaquake.clusters.simulated.ring import SPACE, even_tokens
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.streaming import Streams
 from schemaquake.clusters.simulated.topology import Moving, Seat, SeatState, Topology
 from schemaquake.harness.model.topology import TopologyVerb
 from schemaquake.harness.placements.changes import Change

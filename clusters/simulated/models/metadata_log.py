@@ -546,7 +546,7 @@ class MetadataLog:
             elif entry is not None:
                 yield L2
                 yield L3
-                after = life.metadata.after(entry)
+                after = self._carried_out(life.metadata, entry)
                 yield L4
                 yield Sync()
                 kept.entries.append(entry)
@@ -566,6 +566,15 @@ class MetadataLog:
             if after.epoch % _SNAPSHOT_EVERY == 0:
                 yield L7
                 kept.base, kept.entries = after, []
+
+    def _carried_out(self, metadata: Metadata, entry: Entry) -> Metadata:
+        """Return the metadata after an entry that was committed; where epochs are skipped, one may not fit any more."""
+        try:
+            return metadata.after(entry)
+        except ServerSaid:
+            if "epoch-skipped" not in self.flaws:
+                raise
+            return replace(metadata, epoch=entry.epoch)
 
     def _copy(self, node: Node, before: Metadata, after: Metadata) -> None:
         """Write the difference into the node's `system_schema`, which is a copy for clients."""
@@ -610,7 +619,7 @@ class MetadataLog:
         metadata = kept.base if kept.base.epoch else self._none
         self._replay(node, Metadata(), metadata)
         for entry in kept.entries:
-            after = metadata.after(entry)
+            after = self._carried_out(metadata, entry)
             self._replay(node, metadata, after)
             metadata = after
         life.metadata = metadata

@@ -22,10 +22,10 @@ from schemaquake.clusters.simulated.faces import Answers, Node, Steps
 from schemaquake.clusters.simulated.messages import Failure, Message
 from schemaquake.clusters.simulated.models.serving import server_of
 from schemaquake.clusters.simulated.models.steps import numbered
+from schemaquake.clusters.simulated.models.streaming import Streams
 from schemaquake.clusters.simulated.processes import Died, Sleep
 from schemaquake.clusters.simulated.ring import SPACE
 from schemaquake.clusters.simulated.said import ServerSaid
-from schemaquake.clusters.simulated.streaming import Streams
 from schemaquake.clusters.simulated.topology import FACTORS, Moving, Topology
 from schemaquake.harness.model.topology import TopologyVerb
 
