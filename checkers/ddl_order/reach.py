@@ -5,6 +5,8 @@ proven, but it explains no more than the schema model says of it (`schemaquake.c
 
 - the facts that it changes: a column, an option, an object with all its parts; and only a value that it leads to;
 - from its invocation on, until every process that may have known of it has ended (the conductor's notes of starts);
+- not before a final reading in which all nodes show that it has not taken effect, and not after one in which all show that it
+  has, if no other change of the object was open then;
 - on nodes that served meanwhile.
 
 A statement in free text is not modelled, and reaches everything in the keyspaces that it may concern. What is within
@@ -14,7 +16,7 @@ reach is in doubt; it is never passed over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -24,11 +26,11 @@ from schemaquake.checkers.ddl_order.variables import ABSENT, UNSET, ColumnValue,
 from schemaquake.checkers.ddl_order.vocabulary import Vocabulary, read_vocabulary
 from schemaquake.checkers.evidence.cql_types import canonical
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import Live
+from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.option_values import can_be
-from schemaquake.checkers.evidence.schema_changes import SchemaObject
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
 from schemaquake.checkers.evidence.statements import parse_statement
 from schemaquake.harness.model.operation import JSON
 
@@ -47,6 +49,8 @@ _WHOLE: Final = {
     "keyspace": "keyspace",
 }
 """The kind of variable that says whether an object is there."""
+_PARTS: Final = frozenset({"column", "option", "field", "replication"})
+"""The kinds of variables that are parts of an object."""
 _PRESENT: Final = "present"
 """A value that no statement leads to, in place of whatever was there."""
 
@@ -55,7 +59,8 @@ _PRESENT: Final = "present"
 class Reach:
     """One change of unknown outcome: what it changes, to what, and the time (ns) in which it may do so.
 
-    `ends` null: no note says that it ever ended. `everything`: its meaning is not known.
+    `ends` null: no note says that it ever ended. `everything`: its meaning is not known. `decided`: what the final
+    readings show, that it took effect (True), or that it had not before `begins` (False); null: they leave it open.
     """
 
     operation: PairedOperation
@@ -63,6 +68,7 @@ class Reach:
     ends: int | None
     results: Mapping[Variable, Value]
     everything: bool = False
+    decided: bool | None = None
 
     def during(self, begins: int, ends: int) -> bool:
         """Tell if the change may take effect within that interval (ns)."""
@@ -77,6 +83,18 @@ class Reach:
         """Tell if the change may create the object."""
         whole = Variable(_WHOLE[subject.kind], subject.keyspace, subject.name)
         return self.results.get(whole, ABSENT) != ABSENT
+
+    def changes_whole(self, subject: SchemaObject) -> bool:
+        """Tell if the change creates or removes the object, and does not only change parts of it."""
+        return Variable(_WHOLE[subject.kind], subject.keyspace, subject.name) in self.results
+
+    def parts_of(self, subject: SchemaObject) -> Sequence[tuple[str, str]]:
+        """Return the parts of the object that the change sets, as (kind, part)."""
+        return [
+            (variable.kind, variable.part)
+            for variable in self.results
+            if (variable.keyspace, variable.name) == (subject.keyspace, subject.name) and variable.kind in _PARTS
+        ]
 
     def leads_to(self, subject: SchemaObject, fact: tuple[str, str], value: JSON) -> bool:
         """Tell if the change may make a part of the object read as this value; None: as absent."""
@@ -104,7 +122,7 @@ class Reaches:
 
     def __init__(self, evidence: Evidence) -> None:
         """Model every change of unknown outcome. Raises HistoryError."""
-        self._everywhere: list[Reach] = []
+        self._evidence = evidence
         self._by_keyspace: dict[str, list[Reach]] = {}
         changes = evidence.changes
         possible: dict[str, list[PairedOperation]] = {}
@@ -118,13 +136,13 @@ class Reaches:
                     effects = [effect for one in change.alternatives for effect in one.effects]
                     results = {e.variable: r for e in effects if (r := _result(e.variable, e.becomes)) is not None}
                     results |= _in_views(results, vocabulary)
-                    self._add(
-                        keyspace, Reach(operation, operation.invoked, ends_of(operation, evidence.notes), results)
-                    )
-        self._evidence = evidence
+                    reach = Reach(operation, operation.invoked, ends_of(operation, evidence.notes), results)
+                    self._by_keyspace.setdefault(keyspace, []).append(_narrowed(reach, evidence))
 
-    def _add(self, keyspace: str, reach: Reach) -> None:
-        self._by_keyspace.setdefault(keyspace, []).append(reach)
+    def find(self, operation: PairedOperation) -> Reach | None:
+        """Find the reach of a change of unknown outcome; None for any other, and for free text."""
+        known = self._by_keyspace.get((operation.argument or {}).get("keyspace", ""), ())
+        return next((reach for reach in known if reach.operation is operation), None)
 
     def of(self, keyspace: str) -> Sequence[Reach]:
         """Return the changes that may have reached anything in this keyspace, those in free text last."""
@@ -185,6 +203,56 @@ def ends_of(operation: PairedOperation, notes: Notes) -> int | None:
             ended[death.node] = min(death.time, ended.get(death.node, death.time))
     nodes = {start.node for start in notes.starts} | {operation.node}
     return max(ended[str(node)] for node in nodes) if nodes <= ended.keys() else None
+
+
+def _narrowed(reach: Reach, evidence: Evidence) -> Reach:
+    """Bound the time of a change by the final readings that decide whether it had taken effect."""
+    subject = target(reach.operation)
+    for phase in evidence.readings.phases:
+        begins, ends = evidence.interval(phase)
+        unread = any(unread.phase == phase for unread in evidence.readings.unread)
+        if unread or _is_contested(reach, subject, evidence.changes, begins):
+            continue
+        shown = {_has_taken_effect(reach, subject, schema) for schema in evidence.readings.of(phase)}
+        if shown == {False}:
+            reach = replace(reach, begins=max(reach.begins, begins), decided=False)
+        elif shown == {True}:
+            return replace(reach, ends=ends if reach.ends is None else min(reach.ends, ends), decided=True)
+    return reach
+
+
+def _is_contested(reach: Reach, subject: SchemaObject, changes: SchemaChanges, time: int) -> bool:
+    """Tell if another change of the same, or free text, may have taken effect after that time (ns)."""
+    if changes.texts(subject.keyspace):
+        return True
+    others = [*changes.creates(subject), *changes.drops(subject)]
+    if not reach.changes_whole(subject):
+        others += changes.on(subject)
+    for create in changes.creates(subject) if subject.kind in {"index", "view"} else ():
+        on = create.argument.get("table") or create.argument["base"]  # its columns may take it along
+        others += changes.on(SchemaObject("table", subject.keyspace, on))
+    return any(
+        change is not reach.operation
+        and (change.type == "info" or change.completed is None or change.completed >= time)
+        for change in others
+    )
+
+
+def _has_taken_effect(reach: Reach, subject: SchemaObject, schema: NodeSchema) -> bool | None:
+    """Tell if a node shows that a change has taken effect; None: its reading does not tell."""
+    facts = facts_of_row(subject, schema.stored().get(subject))
+    whole = (_WHOLE[subject.kind], "")
+    if subject.kind == "index":
+        on = {name for table in schema.tables.values() if table.keyspace == subject.keyspace for name in table.indexes}
+        is_there: JSON = {"is": "there"} if subject.name in on else None
+        return reach.leads_to(subject, whole, is_there)
+    if reach.changes_whole(subject):
+        return reach.leads_to(subject, whole, None if facts is None else {"is": "there"})
+    parts = reach.parts_of(subject)
+    if facts is None or not parts:
+        return None
+    shown = {reach.leads_to(subject, part, facts.get(part)) for part in parts}
+    return shown.pop() if len(shown) == 1 else None
 
 
 def _in_views(results: Mapping[Variable, Value], vocabulary: Vocabulary) -> Mapping[Variable, Value]:

@@ -32,6 +32,7 @@ __all__ = [
     "Unread",
     "read_final_schemas",
     "read_sightings",
+    "read_table",
 ]
 
 PHASES: Final = ("settled", "restarted")
@@ -409,7 +410,8 @@ def _bare(name: str) -> str:
     return name[1:].split('"', 1)[0] if name.startswith('"') else name.split("(", 1)[0]
 
 
-def _table(key: tuple[str, str], table_id: str | None, definition: Mapping[str, Any]) -> Table:
+def read_table(key: tuple[str, str], table_id: str | None, definition: Mapping[str, Any]) -> Table:
+    """Read a table or a view from its definition as observed; `key` is (keyspace, name)."""
     columns = definition.get("columns") or {}
     return Table(
         keyspace=key[0],
@@ -457,8 +459,8 @@ def _keyspace(_key: tuple[str, str], _id: str | None, definition: Mapping[str, A
 
 _READERS: Final = {
     "keyspace": _keyspace,
-    "table": _table,
-    "view": _table,
+    "table": read_table,
+    "view": read_table,
     "type": _type,
     "function": _function,
     "aggregate": _aggregate,

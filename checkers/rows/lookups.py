@@ -5,8 +5,8 @@ phases at ALL against the reads of the table in the same phase. A row must be in
 
 - its INSERT was acknowledged, nothing else may have written its key, and nothing can have removed it or its cells;
 - a read of the table at ALL shows it with the values for which the lookup asks;
-- the CREATE of the index or view was acknowledged, and no possible change can have undone it: a DROP of it, of its table, or of
-  a column that it is on;
+- the CREATE of the index or view was acknowledged, and no acknowledged change can have undone it: a DROP of it, of its table, or of
+  a column that it is on; one of unknown outcome leaves a doubt, until a final reading decides it;
 - both had been acknowledged long enough ago: an index of a few rows is built within ten seconds, a view within thirty.
 
 Finds: `missing-from-index`, `missing-from-view`. A row that is missing earlier than that, and a lookup that was not answered, are doubts.
@@ -19,11 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import can_follow, certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import phase_text, seconds
+from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.rows.row_fates import TableRows, overlaps
 from schemaquake.checkers.rows.row_operations import (
@@ -66,7 +67,7 @@ def find_unlisted(rows: TableRows, operations: RowOperations, phases: Sequence[s
 
 
 def _certain_create(rows: TableRows, through: LookedUp, lookups: Sequence[PairedOperation]) -> PairedOperation | None:
-    """Return the CREATE by which the index or view is certainly there, as the lookups ask for it; None if there is none."""
+    """Return the CREATE by which the index or view is there, as the lookups ask for it, but for `_open_removals`; None if there is none."""
     changes = rows.evidence.changes
     creates = changes.creates(through.subject)
     certain = [create for create in creates if certainly_applied(create)]
@@ -74,12 +75,38 @@ def _certain_create(rows: TableRows, through: LookedUp, lookups: Sequence[Paired
         return None
     (create,) = certain
     on = create.argument.get("table", create.argument.get("base"))
-    named = {create.argument.get("column"), *create.argument.get("primary_key", ())} - {None}
-    if on != rows.table.name or any(set(lookup.argument.get("where") or {}) - named for lookup in lookups):
+    asked = any(set(lookup.argument.get("where") or {}) - _named(create) for lookup in lookups)
+    if on != rows.table.name or asked:
         return None
+    reaches = rows.evidence.derive(Reaches)
+    for removal in _removals(rows, through, create):
+        reach = reaches.find(removal)
+        if removal.type == "ok" or (reach is not None and reach.decided is True):
+            return None
+    return create
+
+
+def _named(create: PairedOperation) -> set[str]:
+    """Return the columns that an index or a view is on."""
+    return {create.argument.get("column"), *create.argument.get("primary_key", ())} - {None}
+
+
+def _removals(rows: TableRows, through: LookedUp, create: PairedOperation) -> Sequence[PairedOperation]:
+    """Return the possible changes that may have undone the CREATE of an index or a view."""
+    changes, named = rows.evidence.changes, _named(create)
     undoing = [*changes.drops(through.subject), *changes.drops(rows.table)]
     undoing += (c for c in rows.changes if c.f in {"drop-column", "rename-column"} and c.argument["column"] in named)
-    return None if any(can_follow(change, create) for change in undoing) else create
+    return [change for change in undoing if can_follow(change, create)]
+
+
+def _open_removals(
+    rows: TableRows, through: LookedUp, create: PairedOperation, lookup: PairedOperation
+) -> Sequence[PairedOperation]:
+    """Return the removals of unknown outcome that may have taken effect before the end of a lookup."""
+    reaches = rows.evidence.derive(Reaches)
+    ends = lookup.completed or lookup.invoked
+    found = {removal.index: removal for removal in _removals(rows, through, create)}
+    return [one for one in found.values() if (reach := reaches.find(one)) is None or reach.begins <= ends]
 
 
 def _judge(
@@ -94,8 +121,16 @@ def _judge(
     due = [insert for insert in rows.due(phase) if _writes_alone(rows, insert)]
     missing = [one for lookup in lookups if lookup.type == "ok" for one in _missing(rows, lookup, phase, due)]
     late = [one for one in missing if _since(create, one) >= _BUILT_WITHIN_S[kind] * _S]
-    if late:
-        yield _report(rows, through, phase, create, late)
+    proven = [one for one in late if not _open_removals(rows, through, create, one.lookup)]
+    if proven:
+        yield _report(rows, through, phase, create, proven)
+    elif late:
+        removals = listing(f"op {one.index}" for one in _open_removals(rows, through, create, late[0].lookup))
+        text = (
+            f"{phase_text(phase)} {kind} {through.subject.key} did not find {len(late)} rows, and {removals}, of unknown "
+            "outcome, may have removed it"
+        )
+        yield Doubt("undecided", text, (rows.table.key,))
     elif missing:
         text = (
             f"{phase_text(phase)} {kind} {through.subject.key} did not find {len(missing)} rows, "

@@ -20,6 +20,7 @@ from typing import Final, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.ddl_order.reach import Reaches
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import PHASES
 from schemaquake.checkers.evidence.notes import Notes
@@ -32,7 +33,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
 from schemaquake.checkers.rows.probe_errors import ProbeFault, classify_error, find_missing_column, shorten_error
 from schemaquake.checkers.rows.refused_statements import find_refused_statements
-from schemaquake.harness.model.records import Records, keyspace_of, plain
+from schemaquake.harness.model.records import Records, plain
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Stat, Verdict
 
 __all__ = ["Visibility"]
@@ -65,11 +66,15 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Ignorance:
-    """One answer of a coordinator that does not know what had been acknowledged; `lasted` in ns since it must begin to."""
+    """One answer of a coordinator that does not know what had been acknowledged; `lasted` in ns since it must begin to.
+
+    `removals` are changes of unknown outcome that may explain it.
+    """
 
     change: PairedOperation
     operation: PairedOperation
     lasted: int
+    removals: tuple[PairedOperation, ...] = ()
 
 
 class Visibility:
@@ -91,17 +96,17 @@ class Visibility:
         found: dict[_Subject, list[_Ignorance]] = {}
         for operation in refused:
             subject = _unknown_subject(operation)
-            change = None if subject is None else _certain_change(evidence.changes, subject, operation)
+            change = None if subject is None else _certain_change(evidence, subject, operation)
             if subject is not None and change is not None:
                 since = _began(evidence.notes, change, operation)
                 if since is not None:
                     lasted = operation.invoked - since
-                    found.setdefault(subject, []).append(_Ignorance(change, operation, lasted))
+                    open_ones = _open_removals(evidence, subject, operation)
+                    found.setdefault(subject, []).append(_Ignorance(change, operation, lasted, tuple(open_ones)))
         tally = Tally(self.name)
         for subject, answers in sorted(found.items()):
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
-        doubts = tuple(find_refused_statements(evidence, refused))
-        tally.doubt(*doubts)
+        tally.doubt(*find_refused_statements(evidence, refused))
         longest = {
             node: round(max(one.lasted for one in answers if one.operation.node == node) / _S, 3)
             for answers in [[one for several in found.values() for one in several]]
@@ -113,9 +118,7 @@ class Visibility:
             longest_unknown_s=Stat(longest, "s", "max"),
         )
         # Each doubt is about one table, and leaves the races of other keyspaces decided.
-        return replace(
-            verdict, undecided=tuple(sorted({str(keyspace_of(name)) for one in doubts for name in one.objects}))
-        )
+        return replace(verdict, undecided=tally.undecided_keyspaces())
 
 
 def _refused_operations(history: pa.Table) -> Sequence[PairedOperation]:
@@ -144,27 +147,50 @@ def _unknown_subject(operation: PairedOperation) -> _Subject | None:
     return None
 
 
-def _certain_change(changes: SchemaChanges, subject: _Subject, operation: PairedOperation) -> PairedOperation | None:
-    """Return the acknowledged change by which the subject was certainly there all the time of the operation."""
+def _certain_change(evidence: Evidence, subject: _Subject, operation: PairedOperation) -> PairedOperation | None:
+    """Return the acknowledged change by which the subject was there all the time of the operation, but for `_open_removals`."""
     assert operation.completed is not None
+    changes = evidence.changes
     creates = changes.creates(subject.table)
     makers: Iterable[PairedOperation] = creates
-    breakers = [*changes.drops(subject.table), *changes.texts(subject.table.keyspace)]
+    breakers = _removals(changes, subject)
     if subject.column is not None:
-        alterations = changes.on(subject.table)
         makers = [
             change
-            for change in alterations
+            for change in changes.on(subject.table)
             if (change.f == "add-column" and change.argument["column"][0] == subject.column)
             or (change.f == "create-table" and any(name == subject.column for name, *_ in change.argument["columns"]))
         ]
         # Of several CREATEs another one may be the table's.
-        breakers += [change for change in alterations if change.f in {"drop-column", "rename-column"}]
         breakers += creates if len(creates) > 1 else []
-    if any(change.invoked <= operation.completed for change in breakers):
-        return None
+    open_ones = _open_removals(evidence, subject, operation)
+    reaches = evidence.derive(Reaches)
+    for change in breakers:
+        reach = reaches.find(change)
+        if change not in open_ones and (change.invoked if reach is None else reach.begins) <= operation.completed:
+            return None
     known = [change for change in makers if change.acknowledged and change.entirely_before(operation)]
     return min(known, key=lambda change: change.completed or 0, default=None)
+
+
+def _removals(changes: SchemaChanges, subject: _Subject) -> list[PairedOperation]:
+    """Return the possible changes after which the subject may not be there."""
+    removals = [*changes.drops(subject.table), *changes.texts(subject.table.keyspace)]
+    if subject.column is not None:
+        removals += (change for change in changes.on(subject.table) if change.f in {"drop-column", "rename-column"})
+    return removals
+
+
+def _open_removals(evidence: Evidence, subject: _Subject, operation: PairedOperation) -> Sequence[PairedOperation]:
+    """Return the removals that may have taken effect by then, and of which no final reading shows whether they ever did."""
+    assert operation.completed is not None
+    reaches = evidence.derive(Reaches)
+    found = [(removal, reaches.find(removal)) for removal in _removals(evidence.changes, subject)]
+    return [
+        removal
+        for removal, reach in found
+        if reach is not None and reach.begins <= operation.completed and reach.decided is None
+    ]
 
 
 def _began(notes: Notes, change: PairedOperation, operation: PairedOperation) -> int | None:
@@ -191,6 +217,13 @@ def _judge_answers(
     late = [answer for answer in answers if answer.lasted > limit_s * _S]
     if not late:
         return None
+    proven = [answer for answer in late if not answer.removals]
+    if not proven:
+        first = late[0]
+        removals = listing(f"op {removal.index}" for removal in first.removals)
+        text = f"{first.operation.node} did not know it, and {removals}, of unknown outcome, may be why"
+        return Doubt("undecided", text, (subject.table.key,))
+    late = proven
     if pull_delay_s is None:
         text = "a coordinator did not know it, and the run does not say within which time its system makes it known"
         return Doubt("undecided", text, (subject.table.key,))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
@@ -92,7 +92,9 @@ class DataDirectories:
                 tally.judge(_divided(table, case.readings), _dropped(table))
         if not tally.judged and not tally.doubts:
             tally.doubt(Doubt("nothing-to-judge", "the history creates none of the tables on disk"))
-        return tally.verdict(tables=tally.judged, directories=sum(map(len, found.values())))
+        verdict = tally.verdict(tables=tally.judged, directories=sum(map(len, found.values())))
+        # A doubt about a table leaves the races of other keyspaces decided; a disk that was not read leaves none.
+        return verdict if verdict.judged_nothing else replace(verdict, undecided=tally.undecided_keyspaces())
 
 
 def _directories(case: Evidence) -> Mapping[tuple[str, str], Sequence[_Directory]]:

@@ -2,7 +2,8 @@
 
 A statement names some options, and the server gives the others their defaults. So two tables whose changes name neither of
 two values cannot have both: one of them was changed by a request that was refused, or by none. Judges the options of every
-table and view on each node's disk and in its memory, and the kinds of indexes.
+table and view on each node's disk and in its memory, and the kinds of indexes. Readings while the run goes on are compared with
+the final ones.
 Finds: `unasked-option`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
 
@@ -13,23 +14,24 @@ alike, because defaults depend on them. Options that follow from the columns of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
+from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table, read_table
 from schemaquake.checkers.evidence.option_values import stored_name
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
+from schemaquake.checkers.evidence.sights import Sight, read_sights
 from schemaquake.checkers.evidence.statements import parse_statement
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
-from schemaquake.checkers.findings.explanation import listing, where
+from schemaquake.checkers.findings.explanation import listing, seconds, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
-from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts
+from schemaquake.checkers.schema.possible_parts import DEFAULT, Part, PossibleParts, PossibleValue
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
@@ -90,14 +92,18 @@ def _find(case: Evidence) -> Findings:
     parts = PossibleParts(case.changes)
     found: dict[tuple[_Question, SchemaObject], dict[str, dict[str, tuple[str, str]]]] = {}
     questions: set[_Question] = set()
+    finals: dict[_Question, set[str]] = {}
     for schema in case.readings.schemas:
         for question, answers in _asked(schema, parts).items():
             questions.add(question)
+            finals.setdefault(question, set()).update(answers.shown)
             for subject, shown, usual in _apart(answers):
                 found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case)
+    yield from _find_on_the_way(case, parts, finals)
+    yield from _find_incomplete_on_the_way(case, parts)
     yield from [None] * len(questions - {question for question, _ in found})
 
 
@@ -128,6 +134,97 @@ def _find_incomplete(case: Evidence) -> Iterator[Doubt]:
         yield Doubt("unread", text, (subject.key,))
 
 
+# ── readings while the run goes on ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Question, set[str]]) -> Findings:
+    """Yield a finding for each default that a reading on the way shows, and no final reading under the same conditions."""
+    found: dict[tuple[_Question, SchemaObject, str], list[Sight]] = {}
+    for sight, keyspace in _relations_on_the_way(case, parts):
+        for question, text in _asked_on_the_way(case, sight, keyspace, parts):
+            if question in usual and text not in usual[question]:
+                found.setdefault((question, sight.subject, text), []).append(sight)
+    for (question, subject, text), sights in sorted(found.items()):
+        yield _anomaly_on_the_way(question, subject, text, sights, usual[question])
+
+
+def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
+    """Yield a doubt for each table of which a row lacks an option that every final row of its kind has: it was not read whole."""
+    rows: dict[str, list[frozenset[str]]] = {"table": [], "view": []}
+    for schema in case.readings.schemas:
+        for kind, relations in (("table", schema.tables), ("view", schema.views)):
+            rows[kind] += [frozenset(relation.options) for relation in relations.values() if relation.options]
+    whole = {kind: frozenset.intersection(*names) if names else frozenset[str]() for kind, names in rows.items()}
+    lacking: dict[SchemaObject, tuple[Sight, str]] = {}
+    for sight, _ in _relations_on_the_way(case, parts):
+        if sight.place.side == "disk" and sight.definition is not None:
+            for name in sorted(whole[sight.subject.kind] - sight.definition["options"].keys()):
+                lacking.setdefault(sight.subject, (sight, name))
+    for subject, (sight, name) in sorted(lacking.items()):
+        node = sight.place.node
+        text = f"at {seconds(sight.ends)} {node} showed no option {name} of it, which every other {subject.kind} has"
+        yield Doubt("unread", text, (subject.key,))
+
+
+def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[tuple[Sight, Mapping[str, Any] | None]]:
+    """Yield the tables and views of readings on the way that have options, each with its keyspace as the node showed it."""
+    keyspaces: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for sight in case.derive(read_sights):
+        subject, definition = sight.subject, sight.definition or {}
+        if subject.kind == "keyspace" and sight.place.side == "disk":
+            keyspaces[sight.place.node, subject.keyspace] = definition
+        if subject.kind in {"table", "view"} and definition.get("options") and parts.is_known(subject):
+            yield sight, keyspaces.get((sight.place.node, subject.keyspace))
+
+
+def _asked_on_the_way(
+    case: Evidence, sight: Sight, keyspace: Mapping[str, Any] | None, parts: PossibleParts
+) -> Iterator[tuple[_Question, str]]:
+    assert sight.definition is not None
+    options: Mapping[str, JSON] = sight.definition["options"]
+    columns = {  # the statement of a view gives its columns no types
+        name: {"type": "", "kind": "untold", "position": None, **column}
+        for name, column in (sight.definition.get("columns") or {}).items()
+    }
+    key = (sight.subject.keyspace, sight.subject.name)
+    table = read_table(key, None, {**sight.definition, "columns": columns})
+    side = "statement" if sight.place.side == "memory" else _source(case)
+    for option, value in _flat(options).items():
+        if _is_default(option, options, sight.subject, lambda part: parts.values_by(part, sight.ends)):
+            question = _Question(side, _conditions(keyspace, table, option, options), option)
+            yield question, orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _source(case: Evidence) -> str:
+    """Return the side that readings are of, where they say `disk`."""
+    return next((schema.source for schema in case.readings.schemas), "disk")
+
+
+def _anomaly_on_the_way(
+    question: _Question, subject: SchemaObject, shown: str, sights: Sequence[Sight], usual: Iterable[str]
+) -> Anomaly:
+    first = sights[0]
+    place = "in memory" if question.side in {"statement", "memory"} else "on disk"
+    return anomaly(
+        "unasked-option",
+        objects=[subject.key],
+        nodes=[sight.place.node for sight in sights],
+        evidence={
+            "option": question.option,
+            "place": place,
+            "shown": shown,
+            "others": sorted(usual),
+            "sightings": [{"node": sight.place.node, "time_ns": sight.ends} for sight in sights][: LIMITS.examples],
+        },
+        explanation=Argument(
+            (),
+            f"no change begun by then sets {question.option} of {subject.kind} {subject.key}, and all final readings of what "
+            f"was created alike, and not changed, have {listing(sorted(usual))}.",
+            f"at {seconds(first.ends)} {first.place.node} showed it as {shown} {place}.",
+        ),
+    )
+
+
 # ── options that no change set ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -139,9 +236,9 @@ def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answ
         for subject, table, options in relations:
             flat = _flat(options)
             for option in sorted(name for name in listed[subject.kind] if _has_place(name, options)):
-                if _is_default(option, options, subject, parts):
-                    question = _Question(side, _conditions(schema, subject, table, option, options), option)
-                    _answer(asked, question, subject, flat.get(option))
+                if _is_default(option, options, subject, parts.values):
+                    conditions = _conditions(schema.keyspaces.get(subject.keyspace), table, option, options)
+                    _answer(asked, _Question(side, conditions, option), subject, flat.get(option))
     for (keyspace, name), table in schema.tables.items():
         for index, definition in table.indexes.items():
             subject = SchemaObject("index", keyspace, index)
@@ -213,9 +310,7 @@ def _sides(schema: NodeSchema, subject: SchemaObject, table: Table) -> Iterator[
             yield "statement", statement.definition.get("options") or {}
 
 
-def _conditions(
-    schema: NodeSchema, subject: SchemaObject, table: Table, option: str, options: Mapping[str, JSON]
-) -> str:
+def _conditions(keyspace: Mapping[str, Any] | None, table: Table, option: str, options: Mapping[str, JSON]) -> str:
     """Render everything on which the default of an option may depend."""
     compaction = options.get("compaction") or options.get("compaction_strategy")
     strategy = compaction.get("class") if isinstance(compaction, Mapping) else compaction
@@ -224,7 +319,7 @@ def _conditions(
     own = options.get(option.partition(".")[0])
     # Other keys of a map have defaults that depend on its class.
     of_class = own.get("class") if isinstance(own, Mapping) and option.partition(".")[2] not in {"", "class"} else None
-    replication = (schema.keyspaces.get(subject.keyspace) or {}).get("replication")
+    replication = (keyspace or {}).get("replication")
     counts = any("counter" in column.type for column in table.columns.values())
     return orjson.dumps([strategy, of_class, replication, counts], option=orjson.OPT_SORT_KEYS).decode()
 
@@ -243,10 +338,15 @@ def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return flat
 
 
-def _is_default(option: str, options: Mapping[str, JSON], subject: SchemaObject, parts: PossibleParts) -> bool:
+def _is_default(
+    option: str,
+    options: Mapping[str, JSON],
+    subject: SchemaObject,
+    values_of: Callable[[Part], Sequence[PossibleValue]],
+) -> bool:
     """Tell if no change that may have been the last set this option of the object."""
     name, _, key = option.partition(".")
-    values = [value.value for value in parts.values(Part(subject, "option", name)) if value.value is not DEFAULT]
+    values = [value.value for value in values_of(Part(subject, "option", name)) if value.value is not DEFAULT]
     if not values:
         return True
     # Keys that a map does not name have defaults too, which depend on its class.

@@ -17,24 +17,32 @@ What is left open on purpose, because a false accusation is worse than a miss:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from schemaquake.checkers.evidence.cql_types import canonical, user_types
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import NodeSchema, Table
 from schemaquake.checkers.evidence.operations import PairedOperation
-from schemaquake.checkers.evidence.option_values import can_be
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, certainly_applied
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, where
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
+from schemaquake.checkers.schema.matching import (
+    find_faults_of_drop,
+    is_aggregate,
+    is_column,
+    is_function,
+    is_index,
+    is_replication,
+    is_type,
+    must_precede,
+)
 from schemaquake.checkers.schema.possible_parts import ABSENT, Part, PossibleParts, PossibleValue
 from schemaquake.checkers.schema.wall_clock import WallClock
 from schemaquake.harness.model.operation import JSON
@@ -42,9 +50,6 @@ from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
 __all__ = ["Definitions"]
-
-_SPREAD_MS: Final = 60_000
-"""How far the clocks of machines may be apart without being at fault."""
 
 
 class Definitions:
@@ -115,7 +120,7 @@ def _table(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, cloc
         wanted = [value for value in values if value.value != ABSENT]
         seen = {**described, "position": shown.position}
         if not any(
-            _is_column(seen, value.value, shows_places=shows_places, shows_frozen=shows_frozen) for value in wanted
+            is_column(seen, value.value, shows_places=shows_places, shows_frozen=shows_frozen) for value in wanted
         ):
             yield _Strange(f"column {name}", described, wanted)
     yield from _dropped_columns(schema, subject, table, parts, clock)
@@ -131,29 +136,6 @@ def _shows_frozen(schema: NodeSchema) -> bool:
     return any("frozen<" in column.type for table in schema.tables.values() for column in table.columns.values())
 
 
-def _is_column(shown: Mapping[str, Any], wanted: Any, *, shows_places: bool, shows_frozen: bool) -> bool:
-    if shown["kind"] in _COLUMN_KINDS and shown["kind"] != wanted["kind"]:
-        return False
-    if shows_places and shown["kind"] in _COLUMN_KINDS and shown["position"] != wanted["position"]:
-        return False
-    if shown.get("order", wanted.get("order")) != wanted.get("order"):
-        return False
-    is_key = wanted["kind"] in {"partition_key", "clustering"}
-    return _is_type(shown["type"], wanted["type"], frozen_counts=shows_frozen and not is_key)
-
-
-_COLUMN_KINDS: Final = frozenset({"partition_key", "clustering", "static", "regular"})
-
-
-def _is_type(shown: str, wanted: str, *, frozen_counts: bool = False) -> bool:
-    if not shown or "org.apache" in shown or shown.startswith("'"):
-        return True  # half of it is not known, or CQL has no word for it
-    if canonical(shown) != canonical(wanted):
-        return False
-    lost = wanted.lower().startswith("frozen<") and not shown.startswith("frozen<")
-    return not (frozen_counts and lost)
-
-
 def _dropped_columns(
     schema: NodeSchema, subject: SchemaObject, table: Table, parts: PossibleParts, clock: WallClock
 ) -> _Strangers:
@@ -163,7 +145,8 @@ def _dropped_columns(
             drops.setdefault(operation.argument["column"], []).append(operation)
     shown = table.definition.get("dropped_columns") or {}
     for name, dropped in shown.items():
-        for text in _dropped_column(subject, name, dropped, drops.get(name, ()), parts, clock):
+        declared = [one.value for one in parts.all_values(Part(subject, "column", name)) if one.value != ABSENT]
+        for text in find_faults_of_drop(dropped, drops.get(name, ()), declared, clock):
             yield _Strange(f"dropped column {name}", dropped, text=text)
         if _is_described(schema) and None in (dropped.get("type"), dropped.get("dropped_time")):
             yield _Strange(f"dropped column {name}", dropped, text="has no type or no time")
@@ -171,29 +154,6 @@ def _dropped_columns(
         values = parts.values(Part(subject, "column", name))
         if values and all(one.operation.f == "drop-column" and certainly_applied(one.operation) for one in values):
             yield _Strange(f"dropped column {name}", None, text="is not listed, although it was dropped")
-
-
-def _dropped_column(
-    subject: SchemaObject,
-    name: str,
-    dropped: Mapping[str, Any],
-    drops: Sequence[PairedOperation],
-    parts: PossibleParts,
-    clock: WallClock,
-) -> Iterator[str]:
-    """Yield what is wrong with the entry of a dropped column."""
-    if not drops:
-        yield "is listed, and no operation can have dropped it"
-        return
-    values = parts.all_values(Part(subject, "column", name))
-    declared = {canonical(one.value["type"]) for one in values if one.value != ABSENT}
-    cql_type, time = dropped.get("type"), dropped.get("dropped_time")
-    # The type of an entry has tuples in the place of user-defined types.
-    is_plain = not any(user_types(one, keyspace="") for one in declared)
-    if cql_type and is_plain and canonical(cql_type) not in declared:
-        yield f"had the type {cql_type}, which no operation gave it"
-    if isinstance(time, int) and not any(clock.fits(drop, time, spread_ms=_SPREAD_MS) for drop in drops):
-        yield f"was dropped at {time} ms of the wall clock, when no operation dropped it"
 
 
 def _is_described(schema: NodeSchema) -> bool:
@@ -208,14 +168,14 @@ def _type(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _cloc
     fields = schema.types[subject.keyspace, subject.name]
     possible = {name: _present(parts, subject, name) for name, _ in fields}
     for name, cql_type in fields:
-        if not any(_is_type(cql_type, value.value["type"]) for value in possible[name]):
+        if not any(is_type(cql_type, value.value["type"]) for value in possible[name]):
             yield _Strange(f"field {name}", cql_type, possible[name])
     names = [name for name, _ in fields]
     if len(set(names)) < len(names):
         yield _Strange("fields", names, text="have a name twice")
     for place, later in enumerate(names):
         for earlier in names[:place]:
-            if _must_precede(possible[later], possible[earlier]):
+            if must_precede(possible[later], possible[earlier]):
                 yield _Strange("fields", names, text=f"have {earlier} before {later}, which was there first")
 
 
@@ -223,39 +183,19 @@ def _present(parts: PossibleParts, subject: SchemaObject, name: str) -> Sequence
     return [value for value in parts.values(Part(subject, "field", name)) if value.value != ABSENT]
 
 
-def _must_precede(some: Sequence[PossibleValue], others: Sequence[PossibleValue]) -> bool:
-    """Tell if a field stands before another one whichever changes made them: fields are appended, and never move."""
-    return bool(some and others) and all(_precedes(a.origin, b.origin) for a in some for b in others)
-
-
-def _precedes(one: tuple[PairedOperation, str], other: tuple[PairedOperation, str]) -> bool:
-    (a, first), (b, second) = one, other
-    if a is b:
-        names = [name for name, _ in a.argument.get("fields", ())]
-        return first in names and second in names and names.index(first) < names.index(second)
-    return (a.f == "create-type" and b.f == "add-field") or (a.f == b.f == "add-field" and a.entirely_before(b))
-
-
 def _keyspace(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
     shown = schema.keyspaces[subject.keyspace]
     values = parts.values(Part(subject, "whole"))
     replication = shown.get("replication")
-    if values and not any(_is_replication(replication or {}, value.value["replication"]) for value in values):
+    if values and not any(is_replication(replication or {}, value.value["replication"]) for value in values):
         yield _Strange("replication", replication, values)
     if values and shown.get("durable_writes", True) is not True:
         yield _Strange("durable_writes", shown["durable_writes"], text="is off, which no operation asked for")
 
 
-def _is_replication(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    if not can_be(shown, wanted):
-        return False
-    # A strategy by data centre spells the factor out for each of them.
-    return "NetworkTopology" in str(shown.get("class")) or shown.keys() == wanted.keys()
-
-
 def _function(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
     shown = schema.functions[subject.keyspace, subject.name].definition
-    yield from _whole(subject, parts, shown, _is_function)
+    yield from _whole(subject, parts, shown, is_function)
     live = schema.live.get(subject)
     if live is not None and live.statement is not None:
         # Every function is asked for in these words (`schemaquake.harness.ddl.schema_changes.create_function`).
@@ -264,36 +204,9 @@ def _function(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _
                 yield _Strange("statement in memory", live.statement, text=f"does not say {words}")
 
 
-def _is_function(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    arguments = shown.get("arguments") or []
-    return (
-        [name for name, _ in arguments] == [name for name, _ in wanted["arguments"]]
-        and all(_is_type(a, b) for (_, a), (_, b) in zip(arguments, wanted["arguments"], strict=True))
-        and bool(shown.get("returns"))
-        and _is_type(shown["returns"], wanted["returns"])
-        and shown.get("body") == wanted["body"]
-    )
-
-
 def _aggregate(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
     shown = schema.aggregates[subject.keyspace, subject.name].definition
-    yield from _whole(subject, parts, shown, _is_aggregate)
-
-
-def _is_aggregate(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    arguments = shown.get("arguments") or []
-    return (
-        len(arguments) == len(wanted["arguments"])
-        and all(map(_is_type, arguments, wanted["arguments"]))
-        and bool(shown.get("state_type"))
-        and _is_type(shown["state_type"], wanted["state_type"])
-        and _called(shown.get("state_function")) == _called(wanted["state_function"])
-        and _called(shown.get("final_function")) == _called(wanted.get("final_function"))
-    )
-
-
-def _called(function: str | None) -> str | None:
-    return None if function is None else function.rpartition(".")[2].partition("(")[0].strip('"')
+    yield from _whole(subject, parts, shown, is_aggregate)
 
 
 def _index(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:
@@ -305,16 +218,7 @@ def _index(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clo
                 for operation in parts.operations(SchemaObject("table", table.keyspace, table.name))
                 if operation.f == "rename-column"
             }
-            yield from _whole(subject, parts, shown, partial(_is_index, new_names))
-
-
-def _is_index(renames: Iterable[tuple[str, str]], shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    target = shown["target"]
-    if shown["table"] != wanted["table"]:
-        return False
-    columns = {wanted["column"], *(new for old, new in renames if old == wanted["column"])}
-    # A target may name the column within what is indexed of it: values(c), or a map of lists of columns.
-    return isinstance(target, str) and bool(columns & set(re.findall(r"\w+", target)))
+            yield from _whole(subject, parts, shown, partial(is_index, new_names))
 
 
 def _view(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:

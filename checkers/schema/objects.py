@@ -27,7 +27,7 @@ from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
 from schemaquake.harness.model.records import Records
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 
-__all__ = ["Objects"]
+__all__ = ["Objects", "find_removals"]
 
 _Places: TypeAlias = Mapping[str, frozenset[str]]
 """Phase → nodes."""
@@ -174,7 +174,7 @@ def _contents(schemas: Iterable[NodeSchema], keyspace: SchemaObject) -> Mapping[
 def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly | None:
     if not gone:
         return None
-    removals = _possible_removals(case.changes, subject)
+    removals = find_removals(case.changes, subject)
     creates = [
         create
         for create in case.changes.creates(subject)
@@ -201,7 +201,7 @@ def _vanished(case: Evidence, subject: SchemaObject, gone: _Places) -> Anomaly |
     )
 
 
-def _possible_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[PairedOperation]:
+def find_removals(changes: SchemaChanges, subject: SchemaObject) -> Sequence[PairedOperation]:
     """Return possible removals of the object: its drops, and for an index or a view those of its column or base table."""
     removals = list(changes.drops(subject))
     creates = changes.creates(subject)

@@ -66,26 +66,24 @@ class PossibleParts:
         """Collect the writes of every part."""
         self._changes = changes
         self._writes: dict[Part, list[PossibleValue]] = {}
+        self._names: dict[tuple[SchemaObject, str], set[str]] = {}
         self._lives: dict[SchemaObject, _Life] = {}
-        names: dict[tuple[SchemaObject, str], set[str]] = {}
         for operation in changes.possible:
             for part, value in _written(operation):
                 self._writes.setdefault(part, []).append(PossibleValue(operation, value, (operation, part.name)))
-                names.setdefault((part.subject, part.aspect), set()).add(part.name)
+                self._names.setdefault((part.subject, part.aspect), set()).add(part.name)
         for subject in changes.objects:
             life = self._lives[subject] = _Life(list(changes.creates(subject)))
             for create in life.creates:
-                self._leave_out(create, subject, names)
+                self._leave_out(create, subject)
             ends = (*life.creates, *changes.drops(subject))
             life.settled = max((end.invoked for end in ends if certainly_applied(end)), default=-1)
 
-    def _leave_out(
-        self, create: PairedOperation, subject: SchemaObject, names: Mapping[tuple[SchemaObject, str], set[str]]
-    ) -> None:
+    def _leave_out(self, create: PairedOperation, subject: SchemaObject) -> None:
         """Add that a CREATE makes its object without the columns, fields and options that only other changes name."""
         declared = {part for part, _ in _written(create)}
         for aspect, value in (("column", ABSENT), ("field", ABSENT), ("option", DEFAULT)):
-            for name in names.get((subject, aspect), ()):
+            for name in self.names(subject, aspect):
                 part = Part(subject, aspect, name)
                 if part not in declared:
                     self._writes.setdefault(part, []).append(PossibleValue(create, value, (create, name)))
@@ -115,13 +113,26 @@ class PossibleParts:
         """Return every value that the part may ever have had; renames are followed."""
         return list(self._followed(self._writes.get(part, ()), {part}))
 
-    def _followed(self, writes: Iterable[PossibleValue], seen: set[Part]) -> Iterator[PossibleValue]:
+    def values_by(self, part: Part, time: int) -> Sequence[PossibleValue]:
+        """Return every value that changes begun by a time (ns) may ever have given the part; renames are followed."""
+        return list(self._followed(self._writes.get(part, ()), set(), until=time))
+
+    def names(self, subject: SchemaObject, aspect: str) -> frozenset[str]:
+        """Return the names of the parts of an object that any possible change sets."""
+        return frozenset(self._names.get((subject, aspect), ()))
+
+    def _followed(
+        self, writes: Iterable[PossibleValue], seen: set[Part], *, until: int | None = None
+    ) -> Iterator[PossibleValue]:
         for write in writes:
+            if until is not None and write.operation.invoked > until:
+                continue
             if not isinstance(write.value, RenamedFrom):
                 yield write
             elif write.value.part not in seen:
                 # The old name may have had any of its values when it was renamed.
-                old = self._followed(self._writes.get(write.value.part, ()), seen | {write.value.part})
+                known = self._writes.get(write.value.part, ())
+                old = self._followed(known, seen | {write.value.part}, until=until)
                 yield from (replace(one, operation=write.operation) for one in old if one.value != ABSENT)
 
     def operations(self, subject: SchemaObject) -> Sequence[PairedOperation]:

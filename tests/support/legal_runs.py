@@ -54,6 +54,37 @@ class _Asked:
     fate: str
 
 
+class _Observer:
+    """What the nodes show while the run goes on: every state that the schema had, and how far each node is."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.states: list[list[dict[str, Any]]] = []
+        self.known: list[tuple[int, str, int]] = []
+        """(when it was acknowledged, the node that did so, how many states there were then)."""
+        self._shown: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+        self._at: dict[str, int] = {}
+
+    def changes(self, node: str, now: int) -> Iterator[dict[str, Any]]:
+        """The rows that are others than in the node's reading before."""
+        acknowledged = [count for ends, by, count in self.known if by == node and ends <= now]
+        at = self._at[node] = self.random.randint(max([self._at.get(node, 0), *acknowledged]), len(self.states))
+        before = self._shown.get(node, {})
+        state = self.states[at - 1] if at else []
+        shown = self._shown[node] = {_place(row): row for row in state if row["kind"] != "version"}
+        yield from (row for place, row in shown.items() if _said(row) != _said(before.get(place)))
+        gone = (row for place, row in before.items() if place not in shown)
+        yield from ({**row, "id": None, "definition": None} for row in gone)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["kind"], row["keyspace"], row["name"]
+
+
+def _said(row: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+    return None if row is None else (row["id"], row["definition"])
+
+
 class _Run:
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -70,6 +101,7 @@ class _Run:
         self._stamps: dict[str, int] = dict.fromkeys(NODES, 0)
         self._late: list[_Asked] = []
         self._values = 0
+        self._observer = _Observer(Random(str(random.getstate()[1][:2])))  # the plan of a seed stays what it was
 
     def records(self, without: frozenset[int]) -> Records:
         for node in NODES:
@@ -80,6 +112,7 @@ class _Run:
         for number, asked in enumerate(planned):
             if number not in without:
                 self._carry_out(asked)
+                self._look(asked.moment + 1)
         self._note(_SETTLED_MS - 200, "phase", {"phase": "main", "state": "ends"})
         self._judge("settled", _SETTLED_MS)
         for node in NODES:
@@ -149,6 +182,8 @@ class _Run:
             outcome, value, error = self._do(asked.operation, asked.node, asked.moment)
             if fate != "answered":
                 outcome, value, error = "info", None, "OperationTimedOut: it took too long"
+            elif outcome == "ok" and asked.operation.f in SCHEMA_CHANGES:
+                self._observer.known.append((ends, asked.node, len(self._observer.states)))
             self._both_ends(asked, begins, ends, outcome, value, error)
             return
         if fate in {"late", "too late"} and asked.operation.f in SCHEMA_CHANGES:
@@ -182,6 +217,7 @@ class _Run:
         if done:
             self._epoch += 1
             self._follow(change)
+            self._observer.states.append(self._cluster.rows("", "running", 0, 0))
         no_op = (value.get("if_exists") and not is_there) or (value.get("if_not_exists") and is_there)
         if no_op or (done and ("if_exists" in value or "if_not_exists" in value)):
             return "ok", {**value, "applied": done}, None
@@ -325,6 +361,15 @@ class _Run:
             row for row in self._cluster.rows(node, phase, self._samples, (at + 1) * _MS) if row["kind"] not in _OWN
         ]
         self._observations += [version, *disk, *memory]
+
+    def _look(self, now: int) -> None:
+        """Read nodes while the run goes on; each may be behind, but not behind what it showed or acknowledged."""
+        for node in NODES:
+            if self._observer.random.random() < 0.3 and not self._is_down(node, now):
+                self._samples += 1
+                self._observations.append(self._version_row(node, "running", now))
+                place = {"time": now * _MS, "node": node, "sample": self._samples}
+                self._observations += [{**row, **place} for row in self._observer.changes(node, now)]
 
     def _version_row(self, node: str, phase: str, at: int) -> dict[str, Any]:
         definition = {"epoch": self._epoch, "authority": "log"} if self._by_log else {"epoch": None}

@@ -234,8 +234,13 @@ class CleanRun:
         for number, row in enumerate(self._observations):
             if row["phase"] != "running" or self._definitions[number] is None:
                 continue
+            kind = "memory" if row["kind"] == "live" else row["kind"]
+            if row["kind"] != "version":
+                gone = _Edit({number: {"definition": None, "id": None}})
+                yield self._observed(f"running {kind}: gone", "one", f"row {number}", gone)
+                ghost = _Edit(added=[self._ghost(row)])
+                yield self._observed(f"running {kind}: nobody asked", "one", f"row {number}", ghost)
             for change in _changes(self._definitions[number], pool, row["kind"]):
-                kind = "memory" if row["kind"] == "live" else row["kind"]
                 edit = partial(self._edit, change, {number})
                 yield self._observed(f"running {kind}: {change.what}", "one", f"row {number}", edit)
 

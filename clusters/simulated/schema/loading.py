@@ -1,7 +1,9 @@
 """Loading: from the rows on a disk to definitions in memory, which fails on what does not fit together.
 
 Errors are in the words of `SchemaKeyspace.fetch…` of Cassandra 4.0 to 5.0: a reference that leads nowhere makes the load of
-the whole keyspace fail, at every merge and at the start. A view without its table is left out with a warning.
+the whole keyspace fail, at every merge and at the start. A view without its table is a warning: a node that served the view before,
+or that starts, has it in memory, and one to which it is new leaves it out until it is started again (so seen on 5.0.9, which has
+`memory-disk-divergence` on the node that had dropped the table, and on no other, and on none after a restart).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def load_keyspaces(rows: SchemaRows, names: Iterable[str], schema: Schema, warn:
     """Return the schema with these keyspaces as the rows have them. Raises ServerSaid."""
     loaded = dict(schema)
     for name in names:
-        keyspace = load_keyspace(name, rows.keyspaces[name], warn)
+        keyspace = load_keyspace(name, rows.keyspaces[name], warn, served=schema.get(name))
         if keyspace is None:
             loaded.pop(name, None)
         else:
@@ -45,8 +47,11 @@ def load_keyspaces(rows: SchemaRows, names: Iterable[str], schema: Schema, warn:
     return loaded
 
 
-def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn) -> Keyspace | None:
-    """Return the keyspace in these rows, None if it has no row of its own. Raises ServerSaid with the server's words."""
+def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn, *, served: Keyspace | None = None) -> Keyspace | None:
+    """Return the keyspace in these rows, None if it has no row of its own. Raises ServerSaid with the server's words.
+
+    `served` is the keyspace as the node has had it in memory; None: it has not had it.
+    """
     live = rows.live()
     head = live.get(("keyspaces",))
     if head is None or "replication" not in head:
@@ -72,7 +77,8 @@ def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn) -> Keyspace | None:
     for view in list(views.values()):
         if view.base is not None and view.base[0] not in ids:
             warn(f"Not adding view {view.name} because the base table {view.base[0]} is unknown")
-            del views[view.name]
+            if served is not None and view.name not in served.views:
+                del views[view.name]
     return Keyspace(name, head["replication"][1], tables, views, types, functions, aggregates)
 
 

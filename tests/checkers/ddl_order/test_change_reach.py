@@ -1,5 +1,6 @@
 """Reach: an unanswered change explains what the schema model says of it, where and when it may take effect, and no more."""
 
+import orjson
 import pytest
 from histories import judged
 
@@ -144,3 +145,51 @@ def test_names_of_columns_are_enough():
     sides = (facts_of_columns(["c"]), facts_of_columns(["c", "d"]))
     assert reaches(*unanswered("add-column k.t d:int")).explain(T, sides, 30 * MS, 40 * MS) != ()
     assert reaches(*unanswered("add-column k.t e:int")).explain(T, sides, 30 * MS, 40 * MS) == ()
+
+
+def read(phase, *, nodes="n1,n2", gone=False, columns="a:int* c:int", **definition):
+    lines = [f"{phase} {nodes} keyspace k"]
+    return lines if gone else [*lines, f"{phase} {nodes} table k.t id=7 {columns} {orjson.dumps(definition).decode()}"]
+
+
+DECIDED = {
+    "drop-table k.t": (read("settled"), read("settled", gone=True), None),
+    "add-column k.t d:int": (
+        read("settled"),
+        read("settled", columns="a:int* c:int d:int"),
+        table({"c": "int", "d": "int"}),
+    ),
+    "alter-options k.t comment=x": (
+        read("settled", options={"comment": "old"}),
+        read("settled", options={"comment": "x"}),
+        table({"c": "int"}, options={"comment": "x"}),
+    ),
+}
+EARLY, LATE = (30 * MS, 40 * MS), (15_000 * MS, 16_000 * MS)
+
+
+@pytest.mark.parametrize("change", DECIDED)
+def test_a_final_reading_decides_when_a_change_may_take_effect(change: str) -> None:
+    not_yet, taken, after = DECIDED[change]
+
+    def explains(observations, interval) -> bool:
+        evidence = Evidence.of(judged([*BOOT, *SETUP, *unanswered(change)], observations))
+        return bool(Reaches(evidence).explain(T, [BEFORE, after], *interval))
+
+    assert explains((), EARLY)
+    assert explains((), LATE)
+    assert (explains(not_yet, EARLY), explains(not_yet, LATE)) == (False, True)
+    assert (explains(taken, EARLY), explains(taken, LATE)) == (True, False)
+    # One node of two decides nothing, and neither does a reading in which another one is missing.
+    half = [line.replace("n1,n2", "n1") for line in taken] + [line.replace("n1,n2", "n2") for line in not_yet]
+    unread = [line.replace("n1,n2", "n1") for line in taken] + ["settled n2 error NoHostAvailable"]
+    for open_ones in (half, unread):
+        assert explains(open_ones, EARLY)
+        assert explains(open_ones, LATE)
+
+
+def test_a_reading_decides_nothing_of_a_change_that_another_one_may_have_undone() -> None:
+    lines = [*BOOT, *SETUP, *unanswered("alter-options k.t comment=x"), "@11 p7 n2 invoke alter-options k.t comment=y"]
+    evidence = Evidence.of(judged(lines, read("settled", options={"comment": "x"})))
+    after = table({"c": "int"}, options={"comment": "x"})
+    assert Reaches(evidence).explain(T, [BEFORE, after], *LATE)

@@ -21,7 +21,8 @@ SETUP = (
     "@3 p91 n1 invoke create-table k.t k:int* v:text c:int d:double",
     "@4 p91 n1 ok",
 )
-EVERYWHERE = ("settled n1,n2,n3 keyspace k",)
+EVERYWHERE = ("@1 settled n1,n2,n3 keyspace k",)
+"""The reading comes before the reads of the rows."""
 ROW = '{"k": 1, "v": "a"}'
 
 

@@ -156,6 +156,26 @@ def test_a_truncate_removes_for_certain_what_was_acknowledged_everywhere(level: 
     assert found(judge("index", row, wiped, read(ROW), lookup("index", ROW))) == expected
 
 
+@pytest.mark.parametrize("kind", KIND)
+def test_a_drop_of_unknown_outcome_is_a_doubt_until_a_final_reading_decides_it(kind: str) -> None:
+    subject, drop = ("k.i", "drop-index") if kind == "index" else ("k.w", "drop-view")
+    lines = [*SETUP, *KIND[kind], *insert(), *call(20, drop, subject, {}, "info"), *read(ROW), *lookup(kind)]
+    indexes = '{"indexes": {"i": {"kind": "COMPOSITES", "target": "c"}}}'
+    there = ["keyspace k", f"table k.t id=1 k:int* v:text c:int {indexes if kind == 'index' else ''}"]
+    if kind == "view":
+        there.append('view k.w id=2 c:int* k:int+ v:text {"base_table_name": "t", "base_table_id": "1"}')
+    gone = ["keyspace k", "table k.t id=1 k:int* v:text c:int"]
+
+    def judge_with(shown: list[str], phases: str) -> Verdict:
+        return AckedRows().check(judged(lines, [f"{phases} n1,n2,n3 {line}" for line in shown]), limit_s=5)
+
+    doubted = judge_with(there, "settled")  # before the lookup
+    assert (found(doubted), doubted.valid) == ([], "unknown")
+    assert found(judge_with(there, "@90000 settled")) == [f"missing-from-{kind}"]
+    taken = judge_with(gone, "settled")
+    assert (found(taken), taken.valid) == ([], True)
+
+
 def test_a_lookup_is_no_read_of_its_table() -> None:
     history = events(*SETUP, *INDEX, *insert(), *lookup("index"))
     assert "read-rows" in history["f"].to_pylist()

@@ -24,8 +24,12 @@ def asked(at: int, outcome: str = NO_TABLE, *, node: str = "n3", phase: str = "r
     return [f"@{at} p{at} {node} invoke {call}", f"@{at + 10} p{at} {node} {outcome}"]
 
 
-def verdict(*lines: Sequence[str], notes: Sequence[str] = ('@1 -- info run-planned {"pull_delay_s": 1}',)) -> Verdict:
-    records = judged([*notes, *CREATED, *(line for group in lines for line in group)])
+def verdict(
+    *lines: Sequence[str],
+    notes: Sequence[str] = ('@1 -- info run-planned {"pull_delay_s": 1}',),
+    readings: Sequence[str] = (),
+) -> Verdict:
+    records = judged([*notes, *CREATED, *(line for group in lines for line in group)], readings)
     return Visibility().check(records, limit_s=5)
 
 
@@ -63,8 +67,8 @@ def fault(*nodes: str, begins: int, ends: int) -> list[str]:
 LEGAL = {
     "not yet acknowledged": ["@18000 p1 n1 invoke create-table k.u a:int*", "@30000 p1 n1 ok", *[line.replace("k.t", "k.u") for line in asked(20_000)]],
     "of unknown outcome": ["@1200 p1 n1 invoke create-table k.u a:int*", "@1300 p1 n1 info no", *[line.replace("k.t", "k.u") for line in asked(20_000)]],
-    "may be dropped": [*asked(20_000), "@20005 p1 n1 invoke drop-table k.t"],
-    "its keyspace may be dropped": [*asked(20_000), "@5000 p1 n1 invoke drop-keyspace k", "@5010 p1 n1 info no"],
+    "dropped": [*asked(20_000), "@20005 p1 n1 invoke drop-table k.t", "@20020 p1 n1 ok"],
+    "its keyspace is dropped": [*asked(20_000), "@5000 p1 n1 invoke drop-keyspace k", "@5010 p1 n1 ok"],
     "any statement may have dropped it": [*asked(20_000), '@5000 p1 n1 invoke cql {"statement": "DROP TABLE k.t"}', "@5010 p1 n1 ok"],
     "another error": asked(20_000, "fail Unavailable: 1 of 2"),
     "never answered": asked(20_000)[:1],
@@ -81,6 +85,27 @@ LEGAL = {
 def test_what_excuses_a_coordinator(lines: Sequence[str]) -> None:
     judgement = verdict(lines, asked(2_000, "ok"))
     assert (judgement.valid, judgement.anomalies) == (True, ())
+
+
+OPEN = {
+    "under way": ["@20005 p1 n1 invoke drop-table k.t"],
+    "of unknown outcome": ["@5000 p1 n1 invoke drop-table k.t", "@5010 p1 n1 info no"],
+    "of its keyspace": ["@5000 p1 n1 invoke drop-keyspace k", "@5010 p1 n1 info no"],
+}
+THERE = ("@90000 settled n1,n3 keyspace k", "@90000 settled n1,n3 table k.t id=1 a:int* v:int")
+
+
+@pytest.mark.parametrize("lines", OPEN.values(), ids=OPEN)
+def test_a_drop_of_unknown_outcome_is_a_doubt_until_a_final_reading_decides_it(lines: Sequence[str]) -> None:
+    doubted = verdict(lines, asked(20_000))
+    assert (doubted.valid, doubted.anomalies, doubted.undecided) == ("unknown", (), ("k",))
+    assert [doubt.objects for doubt in doubted.doubts] == [("k.t",)]
+    assert [found.type for found in verdict(lines, asked(20_000), readings=THERE).anomalies] == ["invisible-change"]
+    none = ("@90000 settled n1,n3 keyspace l",)
+    assert verdict(lines, asked(20_000), readings=none).valid is True
+    # Of two nodes one shows it: whether the DROP had taken effect is open.
+    half = (*none[:1], *(line.replace("n1,n3", "n1") for line in THERE))
+    assert verdict(lines, asked(20_000), readings=half).valid == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,14 @@ def test_a_disk_that_was_not_looked_at_leaves_it_undecided() -> None:
     assert [(doubt.kind, "n2" in doubt.text) for doubt in judgement.doubts] == [("unread", True)]
 
 
+def test_a_missing_directory_leaves_other_keyspaces_decided_and_a_disk_that_was_not_read_leaves_none() -> None:
+    other = ("settled n1,n2 table l.s id=bb a:int*", "settled n1 data-directory l.s id=bb " + PLAIN)
+    judgement = verdict(CREATE, [*SCHEMA, *KEPT, *other])
+    assert (judgement.valid, judgement.undecided) == ("unknown", ("l",))
+    unread = verdict(CREATE, [*SCHEMA, "settled n1 data-directory k.t id=aa " + PLAIN])
+    assert (unread.valid, unread.undecided) == ("unknown", None)
+
+
 @pytest.mark.parametrize("seen", ["n1", "n2"])
 def test_a_table_without_its_directory_on_a_disk_that_was_read_leaves_it_undecided(seen: str) -> None:
     other = ("settled n1,n2 table k.s id=bb a:int*", "settled n1,n2 data-directory k.s id=bb " + PLAIN)

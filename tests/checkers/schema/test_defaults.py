@@ -71,6 +71,33 @@ def test_an_option_of_a_former_life_is_found() -> None:
     assert found([*ALTER, "@21 p7 n2 ok", *again]) == []
 
 
+def on_the_way(at: int, **options: Any) -> list[Anomaly]:
+    """What is found if n2 shows table t with these options at that time (ms), and every final reading is sound."""
+    columns = {"a": {"type": "int", "kind": "partition_key", "position": 0}}
+    finals = [
+        f"settled n1,n2 table k.{name} id={number} {orjson.dumps({'columns': columns, 'options': OPTIONS}).decode()}"
+        for number, name in enumerate("rst", 1)
+    ]
+    shown = {"columns": columns, "options": {**OPTIONS, **options}}
+    running = [f"@{at} running n2 keyspace k", f"@{at} running n2 table k.t id=3 {orjson.dumps(shown).decode()}"]
+    history = [*KEYSPACE, *TABLES, *ALTER, "@21 p7 n2 info Timeout"]
+    records = judged(history, ["settled n1,n2 keyspace k", *finals, *running])
+    return list(Defaults().check(records, limit_s=5).anomalies)
+
+
+def test_a_default_that_a_reading_on_the_way_shows_otherwise_is_found() -> None:
+    (one,) = on_the_way(30, comment="odd")
+    assert (one.type, one.objects, one.nodes) == ("unasked-option", ("k.t",), ("n2",))
+    assert (one.evidence["option"], one.evidence["shown"]) == ("comment", '"odd"')
+    assert on_the_way(30) == []
+
+
+def test_an_option_on_the_way_may_be_set_from_the_begin_of_its_change_on() -> None:
+    assert on_the_way(30, gc_grace_seconds=5) == []
+    assert on_the_way(20, gc_grace_seconds=5) == []
+    assert [one.evidence["option"] for one in on_the_way(19, gc_grace_seconds=5)] == ["gc_grace_seconds"]
+
+
 def test_entries_of_a_map_are_options_too() -> None:
     for entry in ({"max_threshold": "64"}, {"more": "1"}, {"class": "com.example.SizeTieredCompactionStrategy"}):
         assert found([], t={"compaction": {**SIZE_TIERED, **entry}})

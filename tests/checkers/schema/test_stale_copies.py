@@ -205,12 +205,21 @@ def test_defaults_and_spellings_of_a_server_are_no_difference():
 @pytest.mark.parametrize(("change", "kinds_found"), [("d:int", set()), ("e:int", {"stale-schema-copy"})])
 def test_a_copy_that_a_change_may_have_overtaken_is_in_doubt(change, kinds_found):
     asked = (*HISTORY[:12], f"@13 p0 n1 invoke add-column k.t {change}", "@14 p0 n1 info OperationTimedOut")
-    observations = [*reading(LOG, "n1,n3", RIGHT), *reading(LOG, "n2", (STALE[0], *STALE[2:]))]
+    observations = [
+        *reading(LOG, "n1,n3", RIGHT, phases="settled"),
+        *reading(LOG, "n2", (STALE[0], *STALE[2:]), phases="settled"),
+    ]
     history = asked if change == "d:int" else (*asked, "@15 p1 n1 invoke add-column k.t d:int", "@16 p1 n1 ok")
     assert kinds(observations, history) == kinds_found
     assert Divergence().check(judged(history, observations), limit_s=5).valid == (
         "unknown" if not kinds_found else False
     )
+
+
+def test_a_copy_that_is_behind_after_a_reading_that_shows_the_change_everywhere_is_stale():
+    asked = (*HISTORY[:12], "@13 p0 n1 invoke add-column k.t d:int", "@14 p0 n1 info OperationTimedOut")
+    observations = [*reading(LOG, "n1,n3", RIGHT), *reading(LOG, "n2", (STALE[0], *STALE[2:]))]
+    assert kinds(observations, asked) == {"stale-schema-copy"}
 
 
 def test_an_index_that_came_between_the_readings_of_two_copies_is_in_doubt():

@@ -1,0 +1,319 @@
+"""Sightings: what nodes show while the run goes on is what changes begun by then can have made of it.
+
+Judges every reading that is not final, on disk and in memory, object by object and part by part (`schemaquake.checkers.schema.shown_parts`).
+A node may be behind the others for any time. But nothing shows a change before it begins, a value that no change gives, or an
+object that nobody created; nothing is gone that nobody dropped; and no node goes back behind what it showed before, or
+acknowledged before the reading began. What a node knows ends, for this purpose, with any start of it and with any fault on it. Where one log
+decides for the whole cluster, the disk is a copy that may go stale (`stale-schema-copy`), so only memory is judged for going back.
+Finds: `unexplained-sighting`, `older-sighting`.
+Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk; CASSANDRA-18291.
+
+What is left open on purpose: an object that may be older than the history, a keyspace that a statement in free text may have
+changed. A reading of several queries may fall into a change: what it may lack for that reason is a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow, certainly_applied
+from schemaquake.checkers.evidence.sights import Place, Sight, read_sights
+from schemaquake.checkers.findings.argument import Argument
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing, seconds
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.schema.epochs import started_between
+from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
+from schemaquake.checkers.schema.objects import find_removals
+from schemaquake.checkers.schema.possible_parts import Part, PossibleParts
+from schemaquake.checkers.schema.shown_parts import ShownPart, ShownParts
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+
+__all__ = ["Sightings"]
+
+_ON_ITS_TABLE: Final[Mapping[str, Any]] = {}
+"""The definition of an index that is in its table's row, where it is judged."""
+
+
+class Sightings:
+    """Every reading while the run goes on shows what may have been there at that time."""
+
+    name = "sightings"
+    scope: Literal["keyspace", "run"] = "keyspace"
+    finds: tuple[str, ...] = ("unexplained-sighting", "older-sighting")
+    vouches: bool = (
+        False  # that nothing odd was seen on the way shows little: what nodes have in the end is judged by others
+    )
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:
+        """Judge every object of every such reading. Nothing to judge without any; unknown without final readings."""
+        verdict = judge(self.name, records, _find, limit_s=limit_s)
+        if verdict.valid is True and not verdict.figures["judged"]:
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no object was read while the run went on"))
+        return verdict
+
+
+# ── judging ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Known:
+    """What one side of a node is known to know: for each part that it showed, the changes that can have made it so."""
+
+    time: int = 0
+    parts: dict[Part, frozenset[int]] = field(default_factory=dict)
+    shown: dict[SchemaObject, Sequence[PairedOperation]] = field(default_factory=dict)
+    """For each object that it showed, and that was not gone since, the CREATEs begun by then."""
+
+
+class _Odd(NamedTuple):
+    """One thing that a sighting shows and that cannot be, and the changes that bear on it."""
+
+    type: Literal["unexplained-sighting", "older-sighting"]
+    part: str
+    shown: JSON
+    but: str
+    changes: Sequence[PairedOperation]
+    possible: Sequence[JSON] = ()
+
+
+def _find(case: Evidence) -> Findings:
+    judges = _Judge(case)
+    found: dict[tuple[SchemaObject, str, str, str], list[tuple[Sight, _Odd]]] = {}
+    doubts: dict[Doubt, None] = {}
+    judged: set[SchemaObject] = set()
+    for sight in case.derive(read_sights):
+        judged.add(sight.subject)
+        for odd in judges.judge(sight):
+            if isinstance(odd, Doubt):
+                doubts[odd] = None
+            else:
+                key = (sight.subject, odd.type, odd.part, orjson.dumps(odd.shown).decode())
+                found.setdefault(key, []).append((sight, odd))
+    for key in sorted(found):
+        subject, sights = key[0], found[key]
+        yield doubt_free_text(case, subject.keyspace, _anomaly(case, subject, sights))
+    yield from doubts
+    yield from [None] * len(judged - {subject for subject, *_ in found})
+
+
+class _Judge:
+    """Judges the sightings of a run in order of time."""
+
+    def __init__(self, case: Evidence) -> None:
+        self._case = case
+        self._parts = PossibleParts(case.changes)
+        self._shown = ShownParts(case, self._parts)
+        self._by_log = any(schema.follows_log for schema in case.readings.schemas)
+        self._known: dict[Place, _Known] = {}
+        self._of_history: dict[SchemaObject, bool] = {}
+        self._indexes: dict[SchemaObject, list[SchemaObject]] = {}
+        for subject in case.changes.objects:
+            tables = (
+                {create.argument["table"] for create in case.changes.creates(subject)}
+                if subject.kind == "index"
+                else ()
+            )
+            if len(tables) == 1:  # one that may be on either of two tables is not missed on one of them
+                self._indexes.setdefault(SchemaObject("table", subject.keyspace, *tables), []).append(subject)
+
+    def judge(self, sight: Sight) -> Iterator[_Odd | Doubt]:
+        """Yield what cannot be, or could not be decided, of one sighting."""
+        known = self._known.setdefault(sight.place, _Known())
+        if started_between(self._case.notes, sight.place.node, known.time, sight.ends):
+            known = self._known[sight.place] = _Known()
+        known.time = sight.ends
+        if not self._is_of_history(sight.subject):
+            return
+        is_new = sight.subject not in known.shown
+        existence = list(self._judge_existence(sight, known))
+        yield from existence
+        if sight.definition is None:
+            known.shown.pop(sight.subject, None)
+            return
+        known.shown[sight.subject] = self._begun(sight)
+        yield from self._judge_indexes(sight)
+        if sight.named:
+            yield _Odd("unexplained-sighting", "name", sight.named, f"its statement names {sight.named}", ())
+        if not sight.understood:
+            text = f"the statement that {sight.place.node} showed at {seconds(sight.ends)} is not understood"
+            yield Doubt("unread", text, (sight.subject.key,))
+        elif not existence and sight.definition is not _ON_ITS_TABLE and self._parts.is_known(sight.subject):
+            yield from self._judge_parts(sight, known, is_new=is_new)
+
+    def _judge_indexes(self, sight: Sight) -> Iterator[_Odd | Doubt]:
+        """Judge whether the indexes that the history names are on a table's row: they have no rows of their own on disk."""
+        shown = sight.definition or {}
+        listed = shown.get("indexes")
+        is_whole = bool(shown.get("columns")) and bool(shown.get("options"))
+        if sight.subject.kind != "table" or sight.place.side != "disk" or listed is None or not is_whole:
+            return
+        for index in self._indexes.get(sight.subject, ()):
+            yield from self.judge(
+                replace(sight, subject=index, definition=_ON_ITS_TABLE if index.name in listed else None)
+            )
+
+    def _begun(self, sight: Sight) -> Sequence[PairedOperation]:
+        return [one for one in self._case.changes.creates(sight.subject) if one.invoked <= sight.ends]
+
+    def _is_of_history(self, subject: SchemaObject) -> bool:
+        """Tell if the object cannot be older than the history: its keyspace, or it, was certainly not there before a CREATE."""
+        if subject not in self._of_history:
+            keyspace = SchemaObject("keyspace", subject.keyspace, "")
+            self._of_history[subject] = not self._case.changes.texts(subject.keyspace) and any(
+                certainly_applied(create)
+                and not any(can_follow(create, removal) for removal in find_removals(self._case.changes, one))
+                for one in (keyspace, subject)
+                for create in self._case.changes.creates(one)
+            )
+        return self._of_history[subject]
+
+    # ── existence ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _judge_existence(self, sight: Sight, known: _Known) -> Iterator[_Odd]:
+        subject = sight.subject
+        creates = self._begun(sight)
+        removals = [one for one in find_removals(self._case.changes, subject) if one.invoked <= sight.ends]
+        if sight.definition is not None:
+            later = [one for one in self._case.changes.creates(subject) if one not in creates]
+            if not creates:
+                why = "no CREATE of it had begun" if later else "no operation can have created it"
+                yield _Odd("unexplained-sighting", "", None, f"is there, and {why}", later[:1])
+                return
+            for drop in self._acknowledged_by(sight, self._certain_removals(subject, removals)):
+                if all(create.entirely_before(drop) for create in creates):
+                    yield _Odd("older-sighting", "", None, "is there again", [*creates, drop])
+                    return
+            return
+        if subject in known.shown and not removals:
+            yield _Odd("unexplained-sighting", "gone", None, "is gone, and no DROP of it had begun", creates)
+            return
+        certain = self._acknowledged_by(sight, creates)
+        for create in certain:
+            if all(removal.entirely_before(create) for removal in removals):
+                yield _Odd("older-sighting", "gone", None, "is gone again", [*removals, create])
+                return
+        shown = known.shown.get(subject, ())
+        if shown and not certain and all(one.entirely_before(create) for one in removals for create in shown):
+            yield _Odd("older-sighting", "gone", None, "is gone again", [*removals, *shown])
+
+    def _certain_removals(
+        self, subject: SchemaObject, removals: Iterable[PairedOperation]
+    ) -> Sequence[PairedOperation]:
+        """Return the removals after which the object is certainly gone: a rename leaves an index, as does another table's DROP."""
+        tables = {c.argument["table"] for c in self._case.changes.creates(subject)} if subject.kind == "index" else ()
+        own = {f"drop-{subject.kind}", "drop-keyspace"}
+        return [one for one in removals if one.f in own or (one.f.startswith("drop-") and len(tables) < 2)]
+
+    def _acknowledged_by(self, sight: Sight, changes: Iterable[PairedOperation]) -> Sequence[PairedOperation]:
+        """Return those of the changes that the node itself had carried out before the reading began."""
+        if self._by_log and sight.place.side == "disk":
+            return ()
+        active = self._case.notes
+        return [
+            one
+            for one in changes
+            if one.node == sight.place.node
+            and certainly_applied(one)
+            # Where a log decides, a statement IF [NOT] EXISTS that did nothing may say that it did something.
+            and not (self._by_log and (one.argument.get("if_exists") or one.argument.get("if_not_exists")))
+            and one.completed is not None
+            and one.completed < sight.begins
+            and not started_between(active, sight.place.node, one.completed, sight.ends)
+        ]
+
+    # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _judge_parts(self, sight: Sight, known: _Known, *, is_new: bool) -> Iterator[_Odd | Doubt]:
+        assert sight.definition is not None
+        in_memory = sight.place.side == "memory"
+        for shown in self._shown.of(sight.subject, sight.definition, sight.ends, in_memory=in_memory):
+            odd = self._judge_part(sight, known, shown)
+            is_torn = shown.torn and sight.corrected
+            if odd is not None and is_torn and shown.part.aspect == "columns" and (is_new or self._is_going(sight)):
+                continue  # its row came before its columns, or goes after them
+            if odd is not None and is_torn:
+                text = f"{sight.place.node} showed it without {shown.name} at {seconds(sight.ends)}, perhaps in the middle of a change"
+                yield Doubt("undecided", text, (sight.subject.key,))
+            elif odd is not None:
+                yield odd
+
+    def _is_going(self, sight: Sight) -> bool:
+        """Tell if a removal of the object had begun."""
+        return any(one.invoked <= sight.ends for one in find_removals(self._case.changes, sight.subject))
+
+    def _judge_part(self, sight: Sight, known: _Known, shown: ShownPart) -> _Odd | None:
+        if shown.fault:
+            return _Odd("unexplained-sighting", shown.name, shown.shown, f"{shown.name} {shown.fault}", ())
+        changes = list({one.operation.index: one.operation for one in shown.causes}.values())
+        possible = [one.value for one in shown.causes]
+        text = f"{shown.name} is {_text(shown.shown)}"
+        if not shown.fitting:
+            return _Odd("unexplained-sighting", shown.name, shown.shown, text, changes, possible)
+        seen = known.parts.get(shown.part, frozenset()) if self._may_not_go_back(sight) else frozenset()
+        by_index = {change.index: change for change in changes}
+        bounds: list[Sequence[PairedOperation]] = [[by_index[index] for index in seen if index in by_index]]
+        bounds += [[change] for change in self._acknowledged_by(sight, changes)]
+        fresh = [
+            one
+            for one in shown.fitting
+            if not any(bound and all(one.operation.entirely_before(other) for other in bound) for bound in bounds)
+        ]
+        if not fresh:
+            return _Odd("older-sighting", shown.name, shown.shown, text, changes, possible)
+        known.parts[shown.part] = frozenset(one.operation.index for one in fresh)
+        return None
+
+    def _may_not_go_back(self, sight: Sight) -> bool:
+        return not (self._by_log and sight.place.side == "disk")
+
+
+# ── the finding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_THEN: Final[Mapping[str, str]] = {
+    "unexplained-sighting": "a node shows nothing but what changes that have begun can have made",
+    "older-sighting": "a node does not go back behind what it showed, or acknowledged, before",
+}
+
+
+def _anomaly(case: Evidence, subject: SchemaObject, found: Sequence[tuple[Sight, _Odd]]) -> Anomaly:
+    sight, odd = found[0]
+    refused = [one for one in case.changes.all if one.type == "fail" and one.key == subject.key and one.f != "cql"]
+    named = [*odd.changes, *(refused if odd.type == "unexplained-sighting" else ())][-LIMITS.suspects :]
+    places = sorted({one.place for one, _ in found})
+    shown = [{"node": one.place.node, "side": one.place.side, "time_ns": one.ends} for one, _ in found]
+    return anomaly(
+        odd.type,
+        objects=[subject.key],
+        nodes=[place.node for place in places],
+        ops=[change.index for change in named],
+        evidence={
+            "part": odd.part,
+            "shown": odd.shown,
+            "possible": list(odd.possible),
+            "sightings": shown[: LIMITS.examples],
+            "count": len(shown),
+        },
+        explanation=Argument(
+            named,
+            f"{_THEN[odd.type]}: {subject.kind} {subject.key}"
+            + (f" can only have {listing(map(_text, odd.possible))} there." if odd.possible else " is bound by that."),
+            f"at {seconds(sight.ends)} {sight.place.node} showed {_where(sight.place)} that {odd.but}.",
+        ),
+    )
+
+
+def _where(place: Place) -> str:
+    return "on its disk" if place.side == "disk" else "in its memory"
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,209 @@
+"""Sightings: a node may be behind, but shows nothing before its time, nothing that nobody asked for, and never goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+import pytest
+from histories import judged
+from hypothesis import given
+from perfect_cluster import runs
+
+from schemaquake.checkers.schema.sightings import Sightings
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Verdict
+
+SETUP = (
+    "@1 p90 n1 invoke create-keyspace k",
+    "@2 p90 n1 ok",
+    "@3 p91 n1 invoke create-type k.u f0:int f1:text",
+    "@4 p91 n1 ok",
+    '@5 p92 n1 invoke create-table k.t a:int* c:int {"options": {"comment": "x"}}',
+    "@6 p92 n1 ok",
+)
+ADD = ("@20 p1 n2 invoke add-column k.t d:int", "@25 p1 n2 ok")
+SET = ("@20 p1 n2 invoke alter-options k.t comment=y", "@25 p1 n2 ok")
+FIELD = ("@20 p1 n2 invoke add-field k.u f2:int", "@25 p1 n2 ok")
+INDEX = ("@20 p1 n2 invoke create-index k.i t c", "@25 p1 n2 ok")
+DROP = ("@20 p1 n2 invoke drop-table k.t", "@25 p1 n2 ok")
+NEW = ("@20 p1 n2 invoke create-table k.s a:int*", "@25 p1 n2 ok")
+RESTART = ('@30 -- n2 info node-start {"phase": "fault", "served": true, "seconds": 0.001}',)
+FINAL = (
+    "settled n1,n2,n3 keyspace k",
+    "settled n1,n2,n3 type k.u f0:int f1:text",
+    "settled n1,n2,n3 table k.t id=1 a:int* c:int",
+)
+
+
+def table(*columns: str, comment: str = "x", **more: object) -> str:
+    return f"table k.t id=1 {' '.join(columns)} {orjson.dumps({'options': {'comment': comment}, **more}).decode()}"
+
+
+def verdict(history: Sequence[str], sightings: Sequence[str]) -> Verdict:
+    return Sightings().check(judged([*SETUP, *history], [*FINAL, *sightings]), limit_s=5)
+
+
+def found(history: Sequence[str], sightings: Sequence[str]) -> list[Anomaly]:
+    answer = verdict(history, sightings)
+    assert answer.valid is not bool(answer.anomalies), answer.reason
+    return list(answer.anomalies)
+
+
+WHOLE = ("a:int*", "c:int")
+MORE = ("a:int*", "c:int", "d:int")
+INDEXED = {"indexes": {"i": {"kind": "COMPOSITES", "target": "c"}}}
+
+UNEXPLAINED = {
+    "a column before its ADD began": (ADD, [f"@19 running n1 {table(*MORE)}"]),
+    "a column that nobody added": ((), [f"@19 running n1 {table(*MORE)}"]),
+    "a column of another type": (ADD, [f"@22 running n1 {table('a:int*', 'c:int', 'd:text')}"]),
+    "a column that the CREATE declares is missing": (ADD, [f"@22 running n1 {table('a:int*', 'd:int')}"]),
+    "an option before its ALTER began": (SET, [f"@19 running n1 {table(*WHOLE, comment='y')}"]),
+    "a field before its ADD began": (FIELD, ["@19 running n3 type k.u f0:int f1:text f2:int"]),
+    "fields out of their order": (FIELD, ["@22 running n3 type k.u f1:text f0:int"]),
+    "a field of another type": (FIELD, ["@22 running n3 type k.u f0:text f1:text"]),
+    "a field that the CREATE declares is missing": (FIELD, ["@22 running n3 type k.u f0:int"]),
+    "an index before its CREATE began": (INDEX, [f"@19 running n2 {table(*WHOLE, **INDEXED)}"]),
+    "an index on another column": (
+        INDEX,
+        [f"@22 running n2 {table(*WHOLE, indexes={'i': {'kind': 'COMPOSITES', 'target': 'a'}})}"],
+    ),
+    "a table before its CREATE began": (NEW, ["@19 running n3 table k.s id=2 a:int*"]),
+    "a table that nobody created": ((), ["@19 running n3 table k.s id=2 a:int*"]),
+    "a table that was refused": (
+        ("@20 p1 n2 invoke create-table k.s a:int*", "@25 p1 n2 fail InvalidRequest: no"),
+        ["@30 running n3 table k.s id=2 a:int*"],
+    ),
+    "a table that is gone before its DROP began": (
+        DROP,
+        [f"@10 running n3 {table(*WHOLE)}", "@19 running n3 table k.t gone"],
+    ),
+    "an index that is gone and was never dropped": (
+        INDEX,
+        [f"@30 running n3 {table(*WHOLE, **INDEXED)}", f"@40 running n3 {table(*WHOLE)}"],
+    ),
+    "another replication": (
+        (),
+        ['@19 running n3 keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": "2"}}'],
+    ),
+    "writes that are not durable": ((), ['@19 running n3 keyspace k {"durable_writes": false}']),
+    "a dropped column that nobody dropped": (
+        (),
+        [f"@19 running n3 {table(*WHOLE, dropped_columns={'z': {'type': 'int', 'dropped_time': 1}})}"],
+    ),
+    "another column in memory": ((), ["@19 running n3 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c text)"]),
+    "another name in memory": ((), ["@19 running n3 live k.t CREATE TABLE k.s (a int PRIMARY KEY, c int)"]),
+}
+LEGAL = {
+    "a column from the begin of its ADD on": (ADD, [f"@20 running n1 {table(*MORE)}"]),
+    "a column that is not there yet elsewhere": (ADD, [f"@90 running n1 {table(*WHOLE)}"]),
+    "a column of an ADD that was never answered": (
+        ("@20 p1 n2 invoke add-column k.t d:int", "@25 p1 n2 info Timeout"),
+        [f"@30 running n1 {table(*MORE)}", f"@40 running n3 {table(*WHOLE)}"],
+    ),
+    "an option while its ALTER is under way": (
+        SET,
+        [f"@21 running n1 {table(*WHOLE, comment='y')}", f"@22 running n2 {table(*WHOLE)}"],
+    ),
+    "a field at the end": (FIELD, ["@22 running n3 type k.u f0:int f1:text f2:int"]),
+    "an index, and no index yet": (
+        INDEX,
+        [f"@22 running n2 {table(*WHOLE, **INDEXED)}", f"@50 running n3 {table(*WHOLE)}"],
+    ),
+    "a table while its CREATE is under way": (NEW, ["@21 running n3 table k.s id=2 a:int*"]),
+    "a table while its DROP is under way": (
+        DROP,
+        [f"@10 running n3 {table(*WHOLE)}", "@21 running n3 table k.t gone"],
+    ),
+    "a table that is still there elsewhere": (DROP, [f"@90 running n3 {table(*WHOLE)}"]),
+    "columns without the row of their table": ((), ["@19 running n3 table k.t a:int* c:int"]),
+    "memory as it was declared": ((), ["@19 running n3 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"]),
+}
+
+
+@pytest.mark.parametrize("case", UNEXPLAINED)
+def test_what_cannot_have_been_there_is_found(case: str) -> None:
+    assert {one.type for one in found(*UNEXPLAINED[case])} == {"unexplained-sighting"}
+
+
+@pytest.mark.parametrize("case", LEGAL)
+def test_what_may_have_been_there_is_not_accused(case: str) -> None:
+    assert found(*LEGAL[case]) == []
+
+
+BEFORE = f"@29 running n2 {table(*MORE)}"
+OLDER = {
+    "without a column that the node acknowledged": (
+        ADD,
+        ["@28 running n2 version v", f"@40 running n2 {table(*WHOLE)}"],
+    ),
+    "without a column that the node showed": (
+        [line.replace("n2", "n1") for line in ADD],
+        [BEFORE, f"@40 running n2 {table(*WHOLE)}"],
+    ),
+    "with an option that the node replaced": (
+        SET,
+        ["@28 running n2 version v", f"@40 running n2 {table(*WHOLE, comment='x')}"],
+    ),
+    "with a table that the node dropped": (DROP, ["@28 running n2 version v", f"@40 running n2 {table(*WHOLE)}"]),
+    "without a table that the node created": (
+        NEW,
+        ["@28 running n2 version v", "@40 running n2 table k.s gone"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OLDER)
+def test_a_node_that_goes_back_is_found(case: str) -> None:
+    (one,) = found(*OLDER[case])
+    assert (one.type, one.nodes) == ("older-sighting", ("n2",))
+
+
+@pytest.mark.parametrize("case", OLDER)
+def test_a_node_that_was_started_in_between_may_show_what_is_older(case: str) -> None:
+    history, sightings = OLDER[case]
+    assert found([*history, *RESTART], sightings) == []
+
+
+def test_a_reading_that_began_before_the_acknowledgement_may_show_what_is_older() -> None:
+    assert found(ADD, ["@24 running n2 version v", f"@40 running n2 {table(*WHOLE)}"]) == []
+
+
+def test_a_copy_on_disk_may_be_older_where_a_log_decides() -> None:
+    log = 'settled n1,n2,n3 version v {"epoch": 7, "authority": "log"}'
+    assert found(ADD, [log, "@28 running n2 version v", f"@40 running n2 {table(*WHOLE)}"]) == []
+    memory = "live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int) WITH comment = 'x'"
+    (one,) = found(ADD, [log, "@28 running n2 version v", f"@40 running n2 {memory}"])
+    assert one.type == "older-sighting"
+
+
+def test_a_table_of_which_only_the_key_was_read_may_be_torn_if_the_next_reading_shows_all_of_it() -> None:
+    key = f"@30 running n3 {table('a:int*')}"
+    answer = verdict((), [key, f"@40 running n3 {table(*WHOLE)}"])
+    assert answer.valid == "unknown"
+    assert [doubt.objects for doubt in answer.doubts] == [("k.t",)]
+    (one,) = found((), [key, "@40 running n3 version v"])
+    assert one.evidence["part"] == "column c"
+
+
+def test_what_is_older_than_the_history_is_left_open() -> None:
+    history = ("@1 p1 n1 invoke alter-options k.t comment=y", "@2 p1 n1 ok")
+    records = judged(history, [*FINAL, f"@1 running n1 {table(*MORE)}", "@9 running n1 table k.t gone"])
+    assert [one.evidence["part"] for one in Sightings().check(records, limit_s=5).anomalies] == []
+
+
+def test_free_text_leaves_its_keyspace_open() -> None:
+    text = ('@10 p1 n1 invoke cql {"statement": "ALTER TABLE k.t ADD d int"}', "@11 p1 n1 ok")
+    assert found(text, [f"@19 running n1 {table(*MORE)}"]) == []
+
+
+def test_without_readings_there_is_nothing_to_judge() -> None:
+    answer = verdict((), ())
+    assert answer.judged_nothing
+
+
+@given(runs())
+def test_a_perfect_cluster_is_never_accused(records: Records) -> None:
+    answer = Sightings().check(records, limit_s=5)
+    assert (answer.anomalies, answer.doubts if answer.valid is True else ()) == ((), ())
