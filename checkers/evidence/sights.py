@@ -22,6 +22,8 @@ from schemaquake.harness.model.records import plain
 __all__ = ["Place", "Sight", "read_sights"]
 
 _KINDS: Final = ("version", "keyspace", "table", "view", "type", "function", "aggregate", "live")
+_SAME_MOST: Final = 64
+"""The number of samples in a row that are searched for another version."""
 
 
 class Place(NamedTuple):
@@ -45,6 +47,8 @@ class Sight:
     subject: SchemaObject
     definition: Mapping[str, Any] | None
     understood: bool = True
+    statement: str | None = None
+    """The statement of a memory, as it was spelled."""
     named: str = ""
     """The name in the statement of a memory, where it is another one than that of its row."""
     corrected: bool = False
@@ -59,12 +63,7 @@ def _sights(case: Evidence) -> Iterator[Sight]:
     samples = _samples(case.observations)
     last: dict[str, int] = {}
     subjects: dict[tuple[str, str, str], SchemaObject] = {}
-    following: dict[tuple[str, int], set[tuple[str, str, str]]] = {}
-    before: dict[str, tuple[str, int]] = {}
-    for node, sample in samples:
-        if node in before:
-            following[before[node]] = {_name(row) for row in samples[node, sample]}
-        before[node] = (node, sample)
+    following = _following(samples)
     for (node, sample), rows in samples.items():
         ends = max(row["time"] for row in rows)
         for row in rows:
@@ -73,9 +72,28 @@ def _sights(case: Evidence) -> Iterator[Sight]:
             definition = None if row["definition"] is None else orjson.loads(row["definition"])
             sight = _sight(row, definition, subjects, begins=last.get(node, 0), ends=ends)
             if sight is not None:
-                corrected = _name(row) in following.get((node, sample), ())
-                yield replace(sight, corrected=corrected)
+                yield replace(sight, corrected=_name(row) in following[node, sample])
         last[node] = ends
+
+
+def _following(
+    samples: Mapping[tuple[str, int], Sequence[Mapping[str, Any]]],
+) -> Mapping[tuple[str, int], frozenset[tuple[str, str, str]]]:
+    """Map each sample to the objects that the node shows otherwise in its next one under another version.
+
+    A node whose version is the same as before is not read again.
+    """
+    found: dict[tuple[str, int], frozenset[tuple[str, str, str]]] = {}
+    later: dict[str, list[tuple[Sequence[str | None], frozenset[tuple[str, str, str]]]]] = {}
+    for (node, sample), rows in reversed(list(samples.items())):
+        version = [row["id"] for row in rows if row["kind"] == "version"]
+        shown = frozenset(map(_name, rows))
+        others = later.setdefault(node, [])
+        until = next((place for place, (other, _) in enumerate(reversed(others)) if other != version), len(others))
+        found[node, sample] = frozenset().union(*(names for _, names in list(reversed(others))[: until + 1]))
+        others.append((version, shown))
+        del others[:-_SAME_MOST]
+    return found
 
 
 def _samples(observations: pa.Table) -> Mapping[tuple[str, int], Sequence[Mapping[str, Any]]]:
@@ -116,10 +134,10 @@ def _sight(
         known = subjects.get((row["node"], keyspace, name))
         return None if known is None else Sight(place=place, begins=begins, ends=ends, subject=known, definition=None)
     text = definition.get("statement")
-    if text is None:
+    if text is None and ("columns" in definition or "refusal" in definition):
         return None
     kind = "view" if str(definition.get("kind")).startswith("materialized") else str(definition.get("kind"))
-    statement = parse_statement(kind, text)
+    statement = None if text is None else parse_statement(kind, text)
     bare = name[1:].split('"', 1)[0] if name.startswith('"') else name.split("(", 1)[0]
     subject = subjects[row["node"], keyspace, name] = SchemaObject(kind, keyspace, bare)
     return Sight(
@@ -129,6 +147,7 @@ def _sight(
         subject=subject,
         definition={} if statement is None else statement.definition,
         understood=statement is not None,
+        statement=text,
         named="" if statement is None else _other_name(subject, statement),
     )
 

@@ -96,9 +96,12 @@ def _find(case: Evidence) -> Findings:
     for schema in case.readings.schemas:
         for question, answers in _asked(schema, parts).items():
             questions.add(question)
-            finals.setdefault(question, set()).update(answers.shown)
             for subject, shown, usual in _apart(answers):
                 found.setdefault((question, subject), {}).setdefault(schema.phase, {})[schema.node] = (shown, usual)
+        for side, relations in _relations(schema, parts).items():
+            for subject, table, options in relations:
+                for question, text in _defaults_of(side, subject, table, options, parts.values):
+                    finals.setdefault(question, set()).add(text)
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case)
@@ -138,10 +141,13 @@ def _find_incomplete(case: Evidence) -> Iterator[Doubt]:
 
 
 def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Question, set[str]]) -> Findings:
-    """Yield a finding for each default that a reading on the way shows, and no final reading under the same conditions."""
+    """Yield a finding for each default that a reading on the way shows, and no final reading under the same conditions.
+
+    Two nodes need not have the same replication at one moment on the way, so that it is no condition.
+    """
     found: dict[tuple[_Question, SchemaObject, str], list[Sight]] = {}
-    for sight, keyspace in _relations_on_the_way(case, parts):
-        for question, text in _asked_on_the_way(case, sight, keyspace, parts):
+    for sight in _relations_on_the_way(case, parts):
+        for question, text in _asked_on_the_way(case, sight, parts):
             if question in usual and text not in usual[question]:
                 found.setdefault((question, sight.subject, text), []).append(sight)
     for (question, subject, text), sights in sorted(found.items()):
@@ -156,7 +162,7 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
             rows[kind] += [frozenset(relation.options) for relation in relations.values() if relation.options]
     whole = {kind: frozenset.intersection(*names) if names else frozenset[str]() for kind, names in rows.items()}
     lacking: dict[SchemaObject, tuple[Sight, str]] = {}
-    for sight, _ in _relations_on_the_way(case, parts):
+    for sight in _relations_on_the_way(case, parts):
         if sight.place.side == "disk" and sight.definition is not None:
             for name in sorted(whole[sight.subject.kind] - sight.definition["options"].keys()):
                 lacking.setdefault(sight.subject, (sight, name))
@@ -166,22 +172,16 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
         yield Doubt("unread", text, (subject.key,))
 
 
-def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[tuple[Sight, Mapping[str, Any] | None]]:
-    """Yield the tables and views of readings on the way that have options, each with its keyspace as the node showed it."""
-    keyspaces: dict[tuple[str, str], Mapping[str, Any]] = {}
+def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sight]:
+    """Yield the tables and views of readings on the way that have options."""
     for sight in case.derive(read_sights):
-        subject, definition = sight.subject, sight.definition or {}
-        if subject.kind == "keyspace" and sight.place.side == "disk":
-            keyspaces[sight.place.node, subject.keyspace] = definition
-        if subject.kind in {"table", "view"} and definition.get("options") and parts.is_known(subject):
-            yield sight, keyspaces.get((sight.place.node, subject.keyspace))
+        has_options = bool((sight.definition or {}).get("options"))
+        if sight.subject.kind in {"table", "view"} and has_options and parts.is_known(sight.subject):
+            yield sight
 
 
-def _asked_on_the_way(
-    case: Evidence, sight: Sight, keyspace: Mapping[str, Any] | None, parts: PossibleParts
-) -> Iterator[tuple[_Question, str]]:
+def _asked_on_the_way(case: Evidence, sight: Sight, parts: PossibleParts) -> Iterator[tuple[_Question, str]]:
     assert sight.definition is not None
-    options: Mapping[str, JSON] = sight.definition["options"]
     columns = {  # the statement of a view gives its columns no types
         name: {"type": "", "kind": "untold", "position": None, **column}
         for name, column in (sight.definition.get("columns") or {}).items()
@@ -189,9 +189,27 @@ def _asked_on_the_way(
     key = (sight.subject.keyspace, sight.subject.name)
     table = read_table(key, None, {**sight.definition, "columns": columns})
     side = "statement" if sight.place.side == "memory" else _source(case)
-    for option, value in _flat(options).items():
-        if _is_default(option, options, sight.subject, lambda part: parts.values_by(part, sight.ends)):
-            question = _Question(side, _conditions(keyspace, table, option, options), option)
+    options: Mapping[str, JSON] = sight.definition["options"]
+    yield from _defaults_of(side, sight.subject, table, options, lambda part: parts.values_by(part, sight.ends))
+
+
+def _defaults_of(
+    side: str,
+    subject: SchemaObject,
+    table: Table,
+    options: Mapping[str, JSON],
+    values_of: Callable[[Part], Sequence[PossibleValue]],
+) -> Iterator[tuple[_Question, str]]:
+    """Yield each option that no change set, whatever the replication, and its value; of a map also which keys it has."""
+    flat = _flat(options)
+    keys = {
+        f"{name}.": ",".join(sorted(value))
+        for name, value in options.items()
+        if name in flat and isinstance(value, Mapping)
+    }
+    for option, value in {**flat, **keys}.items():
+        if _is_default(option.removesuffix(".") if option in keys else option, options, subject, values_of):
+            question = _Question(side, _conditions(None, table, option, options), option)
             yield question, orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 

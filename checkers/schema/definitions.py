@@ -35,6 +35,7 @@ from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.judge import Findings, judge
 from schemaquake.checkers.schema.matching import (
     find_faults_of_drop,
+    find_missing_words,
     is_aggregate,
     is_column,
     is_function,
@@ -198,10 +199,8 @@ def _function(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _
     yield from _whole(subject, parts, shown, is_function)
     live = schema.live.get(subject)
     if live is not None and live.statement is not None:
-        # Every function is asked for in these words (`schemaquake.harness.ddl.schema_changes.create_function`).
-        for words in ("CALLED ON NULL INPUT", "LANGUAGE java"):
-            if re.search(rf"\b{words}\b", " ".join(live.statement.partition("$$")[0].split())) is None:
-                yield _Strange("statement in memory", live.statement, text=f"does not say {words}")
+        for words in find_missing_words(live.statement):
+            yield _Strange("statement in memory", live.statement, text=f"does not say {words}")
 
 
 def _aggregate(schema: NodeSchema, subject: SchemaObject, parts: PossibleParts, _clock: WallClock) -> _Strangers:

@@ -17,6 +17,7 @@ from schemaquake.checkers.schema.wall_clock import WallClock
 
 __all__ = [
     "find_faults_of_drop",
+    "find_missing_words",
     "is_aggregate",
     "is_column",
     "is_function",
@@ -100,6 +101,13 @@ def is_index(renames: Iterable[tuple[str, str]], shown: Mapping[str, Any], wante
     columns = {wanted["column"], *(new for old, new in renames if old == wanted["column"])}
     # A target may name the column within what is indexed of it: values(c), or a map of lists of columns.
     return isinstance(target, str) and bool(columns & set(re.findall(r"\w+", target)))
+
+
+def find_missing_words(statement: str) -> Iterator[str]:
+    """Yield what a CREATE FUNCTION does not say, and every one is asked for with (`schemaquake.harness.ddl.schema_changes.create_function`)."""
+    for words in ("CALLED ON NULL INPUT", "LANGUAGE java"):
+        if re.search(rf"\b{words}\b", " ".join(statement.partition("$$")[0].split())) is None:
+            yield words
 
 
 def must_precede(some: Sequence[PossibleValue], others: Sequence[PossibleValue]) -> bool:

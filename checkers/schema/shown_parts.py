@@ -128,9 +128,7 @@ class ShownParts:
             else:
                 yield self._judge(part, ABSENT, time, _is_absent, torn=torn)
         yield from self._options(subject, definition.get("options") or {}, time)
-        order = (definition.get("options") or {}).get("clustering_order") or {}
-        if any(direction != "asc" for direction in order.values()):
-            yield ShownPart(Part(subject, "clustering order"), order, fault="is one that no operation asked for")
+        yield from _order(subject, definition)
         for index, shown in (definition.get("indexes") or {}).items():
             on = {"table": subject.name, "target": shown.get("target")}
             yield from self._index(SchemaObject("index", subject.keyspace, index), on, time)
@@ -241,6 +239,7 @@ class ShownParts:
             names = [found[1] if found else "" for found in map(_CONDITION.fullmatch, _clauses(where))]
             yield self._piece(subject, "where", where, creates, lambda w: sorted(names) == sorted(w["primary_key"]))
         yield from self._options(subject, options, time)
+        yield from _order(subject, definition)
         if not in_memory:
             yield from self._disk_of_view(subject, definition, followed, time)
 
@@ -283,6 +282,13 @@ def _ids(case: Evidence) -> Mapping[SchemaObject, set[str]]:
         if sighting.id is not None:
             ids.setdefault(SchemaObject("table", sighting.keyspace, sighting.name), set()).add(sighting.id)
     return ids
+
+
+def _order(subject: SchemaObject, definition: Mapping[str, Any]) -> _Shown:
+    """List the order of clustering in a statement, if it is one that no operation asks for."""
+    order = (definition.get("options") or {}).get("clustering_order") or {}
+    if any(direction != "asc" for direction in order.values()):
+        yield ShownPart(Part(subject, "clustering order"), order, fault="is one that no operation asked for")
 
 
 def _is_absent(wanted: Any) -> bool:

@@ -30,8 +30,10 @@ from schemaquake.checkers.findings.explanation import listing, seconds
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.schema.epochs import started_between
 from schemaquake.checkers.schema.judge import Findings, doubt_free_text, judge
+from schemaquake.checkers.schema.matching import find_missing_words
 from schemaquake.checkers.schema.objects import find_removals
 from schemaquake.checkers.schema.possible_parts import Part, PossibleParts
+from schemaquake.checkers.schema.shapes import Shapes
 from schemaquake.checkers.schema.shown_parts import ShownPart, ShownParts
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import Records
@@ -66,7 +68,7 @@ class Sightings:
 
 @dataclass(slots=True)
 class _Known:
-    """What one side of a node is known to know: for each part that it showed, the changes that can have made it so."""
+    """The knowledge of one side of a node: for each part that it showed, the changes that can have made it so."""
 
     time: int = 0
     parts: dict[Part, frozenset[int]] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class _Judge:
         self._parts = PossibleParts(case.changes)
         self._shown = ShownParts(case, self._parts)
         self._by_log = any(schema.follows_log for schema in case.readings.schemas)
+        self._shapes = Shapes(case.readings.schemas)
         self._known: dict[Place, _Known] = {}
         self._of_history: dict[SchemaObject, bool] = {}
         self._indexes: dict[SchemaObject, list[SchemaObject]] = {}
@@ -143,7 +146,15 @@ class _Judge:
         yield from self._judge_indexes(sight)
         if sight.named:
             yield _Odd("unexplained-sighting", "name", sight.named, f"its statement names {sight.named}", ())
-        if not sight.understood:
+        for words in (
+            find_missing_words(sight.statement or "") if sight.subject.kind == "function" and sight.statement else ()
+        ):
+            yield _Odd("unexplained-sighting", "words", words, f"its statement does not say {words}", ())
+        fault = self._shapes.find_fault(sight.subject.kind, sight.definition) if sight.place.side == "disk" else ""
+        if fault and sight.definition is not _ON_ITS_TABLE:
+            text = f"{sight.place.node} showed it with other keys at {seconds(sight.ends)} than any final reading has ({fault})"
+            yield Doubt("unread", text, (sight.subject.key,))
+        elif not sight.understood:
             text = f"the statement that {sight.place.node} showed at {seconds(sight.ends)} is not understood"
             yield Doubt("unread", text, (sight.subject.key,))
         elif not existence and sight.definition is not _ON_ITS_TABLE and self._parts.is_known(sight.subject):
