@@ -155,20 +155,31 @@ def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Quest
 
 
 def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:
-    """Yield a doubt for each table of which a row lacks an option that every final row of its kind has: it was not read whole."""
-    rows: dict[str, list[frozenset[str]]] = {"table": [], "view": []}
+    """Yield a doubt for each table that lacks an option which every final one of its kind has, or has one that none of them has.
+
+    It was not read as it stands there. Options that changes name, or that follow from the columns, need not be alike.
+    """
+    final: dict[tuple[str, str], list[frozenset[str]]] = {}
     for schema in case.readings.schemas:
-        for kind, relations in (("table", schema.tables), ("view", schema.views)):
-            rows[kind] += [frozenset(relation.options) for relation in relations.values() if relation.options]
-    whole = {kind: frozenset.intersection(*names) if names else frozenset[str]() for kind, names in rows.items()}
-    lacking: dict[SchemaObject, tuple[Sight, str]] = {}
+        for side, relations in _relations(schema, parts).items():
+            for subject, _, options in relations:
+                final.setdefault((side, subject.kind), []).append(frozenset(options) - _OF_COLUMNS)
+    odd: dict[SchemaObject, tuple[Sight, str]] = {}
     for sight in _relations_on_the_way(case, parts):
-        if sight.place.side == "disk" and sight.definition is not None:
-            for name in sorted(whole[sight.subject.kind] - sight.definition["options"].keys()):
-                lacking.setdefault(sight.subject, (sight, name))
-    for subject, (sight, name) in sorted(lacking.items()):
+        assert sight.definition is not None
+        subject = sight.subject
+        rows = final.get(("statement" if sight.place.side == "memory" else _source(case), subject.kind))
+        if rows:
+            names = frozenset(sight.definition["options"]) - _OF_COLUMNS
+            strange = frozenset.intersection(*rows) - names
+            strange |= names - frozenset[str]().union(*rows) - parts.names(subject, "option")
+            for name in sorted(strange):
+                odd.setdefault(subject, (sight, name))
+    for subject, (sight, name) in sorted(odd.items()):
         node = sight.place.node
-        text = f"at {seconds(sight.ends)} {node} showed no option {name} of it, which every other {subject.kind} has"
+        text = (
+            f"at {seconds(sight.ends)} {node} showed it with other options than any other {subject.kind} has ({name})"
+        )
         yield Doubt("unread", text, (subject.key,))
 
 

@@ -22,7 +22,7 @@ import orjson
 from schemaquake.checkers.ddl_order.reach import Facts, Reaches, facts_of_columns, facts_of_memory, facts_of_row
 from schemaquake.checkers.evidence.authority import describe_difference
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import Live, NodeSchema, Table
+from schemaquake.checkers.evidence.node_schemas import PHASES, Live, NodeSchema, Table
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
@@ -74,7 +74,30 @@ def _find(case: Evidence) -> Findings:
     yield from _forgotten(case)
     yield from find_stale_copies(case)
     yield from _unread_memories(case)
+    yield from _odd_versions(case)
     yield from find_changes_by_restart(case, {(s.phase, s.node): (_disk(s), _memory(s)) for s in case.shown.schemas})
+
+
+def _odd_versions(case: Evidence) -> Iterator[Doubt]:
+    """List the versions that were read with two epochs, and the nodes that say two things of how their memory is shown.
+
+    Where changes go through a group, a version outlives an epoch.
+    """
+    epochs: dict[str, set[JSON]] = {}
+    ways: dict[tuple[str, bool], set[JSON]] = {}
+    for sighting in case.sightings("version"):
+        facts = sighting.definition if isinstance(sighting.definition, dict) else {}
+        if sighting.id is not None and "group0" not in facts:
+            epochs.setdefault(sighting.id, set()).add(facts.get("epoch"))
+        if sighting.id is not None and "memory_error" not in facts:
+            # A system that is asked table by table is so asked in final readings only.
+            ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(facts.get("memory"))
+    for version, found in sorted(epochs.items()):
+        if len(found) > 1:
+            yield Doubt("unread", f"version {version} was read with the epochs {listing(sorted(map(str, found)))}")
+    for (node, _), found in sorted(ways.items()):
+        if len(found) > 1:
+            yield Doubt("unread", f"readings of {node} differ in what its system shows of its memory")
 
 
 def _unread_memories(case: Evidence) -> Iterator[Doubt]:

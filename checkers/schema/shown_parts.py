@@ -81,6 +81,13 @@ class ShownParts:
         ]
         self._shows_places = any(column.position >= 0 for column in columns)
         self._shows_frozen = any("frozen<" in column.type for column in columns)
+        self._shows_drops = any(live.statement for schema in schemas for live in schema.live.values())
+        self._kinds = {
+            index.get("kind")
+            for schema in schemas
+            for table in schema.tables.values()
+            for index in table.indexes.values()
+        }
         self._usual: dict[str, set[str]] = {}
         for schema in schemas:
             for key, table in schema.tables.items():
@@ -131,8 +138,9 @@ class ShownParts:
         yield from _order(subject, definition)
         for index, shown in (definition.get("indexes") or {}).items():
             on = {"table": subject.name, "target": shown.get("target")}
-            yield from self._index(SchemaObject("index", subject.keyspace, index), on, time)
-        yield from self._dropped(subject, definition.get("dropped_columns") or {}, time)
+            yield from self._index(SchemaObject("index", subject.keyspace, index), on, time, kind=shown.get("kind"))
+        if not in_memory:
+            yield from self._dropped(subject, definition.get("dropped_columns") or {}, time)
 
     def _is_column(self, shown: Mapping[str, Any], wanted: Any) -> bool:
         seen = {"type": "", "kind": "untold", **shown, "position": _place(shown)}
@@ -163,6 +171,12 @@ class ShownParts:
             declared = [one.value for one in values if one.value != ABSENT]
             for text in find_faults_of_drop(dropped, drops, declared, self._clock):
                 yield ShownPart(Part(subject, "dropped column", name), dropped, fault=text)
+        for name in sorted(self._parts.names(subject, "column") - shown.keys()) if self._shows_drops else ():
+            # Every drop leaves an entry since 4.0; without one, the column was not dropped in this life of the table.
+            values = self._parts.values_by(Part(subject, "column", name), time)
+            kept = [one for one in values if one.operation.f != "drop-column"]
+            if len(kept) < len(values):
+                yield ShownPart(Part(subject, "dropped column", name), ABSENT, values, kept)
 
     def _begun(self, subject: SchemaObject, time: int) -> Sequence[PairedOperation]:
         return [operation for operation in self._parts.operations(subject) if operation.invoked <= time]
@@ -207,14 +221,18 @@ class ShownParts:
     ) -> _Shown:
         yield self._judge(Part(subject, "whole"), definition, time, partial(is_it, definition))
 
-    def _index(self, subject: SchemaObject, definition: Mapping[str, Any], time: int) -> _Shown:
+    def _index(self, subject: SchemaObject, definition: Mapping[str, Any], time: int, *, kind: JSON = None) -> _Shown:
         table = SchemaObject("table", subject.keyspace, str(definition.get("table")))
         renames = [
             (operation.argument["column"], operation.argument["to"])
             for operation in self._begun(table, time)
             if operation.f == "rename-column"
         ]
-        yield self._judge(Part(subject, "whole"), definition, time, partial(is_index, renames, definition))
+        found = self._judge(Part(subject, "whole"), definition, time, partial(is_index, renames, definition))
+        yield found
+        named = any("using" in one.value for one in found.causes)
+        if kind is not None and self._kinds and kind not in self._kinds and not named:
+            yield ShownPart(Part(subject, "kind"), kind, fault="is one that no index has that was asked for alike")
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -270,7 +288,8 @@ class ShownParts:
             if any(one.value != ABSENT and one.value["kind"] == "static" for one in values):
                 continue  # a view has no static columns
             shown = columns.get(name, ABSENT)
-            fitting = [one for one in values if _is_column_of_view(shown, one.value)]
+            counts = self._shows_frozen and shown != ABSENT and shown.get("kind") not in _KEY
+            fitting = [one for one in values if _is_column_of_view(shown, one.value, frozen_counts=counts)]
             torn = shown == ABSENT and all(column.get("kind") in _KEY for column in columns.values())
             yield ShownPart(Part(subject, "column", name), shown, values, fitting, torn=torn)
 
@@ -285,9 +304,11 @@ def _ids(case: Evidence) -> Mapping[SchemaObject, set[str]]:
 
 
 def _order(subject: SchemaObject, definition: Mapping[str, Any]) -> _Shown:
-    """List the order of clustering in a statement, if it is one that no operation asks for."""
+    """List the order of clustering in a statement, if no operation asks for it, or it names other columns than the key has."""
     order = (definition.get("options") or {}).get("clustering_order") or {}
-    if any(direction != "asc" for direction in order.values()):
+    columns = definition.get("columns") or {}
+    clustering = {name for name, column in columns.items() if column.get("kind") == "clustering"}
+    if any(direction != "asc" for direction in order.values()) or (order and order.keys() != clustering):
         yield ShownPart(Part(subject, "clustering order"), order, fault="is one that no operation asked for")
 
 
@@ -299,10 +320,10 @@ def _is_field(shown: str, wanted: Any) -> bool:
     return wanted != ABSENT and is_type(shown, wanted["type"])
 
 
-def _is_column_of_view(shown: Any, wanted: Any) -> bool:
+def _is_column_of_view(shown: Any, wanted: Any, *, frozen_counts: bool) -> bool:
     if ABSENT in (shown, wanted):
         return bool(shown == wanted)
-    return is_type(shown.get("type") or "", wanted["type"])
+    return is_type(shown.get("type") or "", wanted["type"], frozen_counts=frozen_counts)
 
 
 def _key(columns: Mapping[str, Any]) -> Sequence[Sequence[str]]:

@@ -117,6 +117,8 @@ class _Judge:
         self._by_log = any(schema.follows_log for schema in case.readings.schemas)
         self._shapes = Shapes(case.readings.schemas)
         self._known: dict[Place, _Known] = {}
+        self._ever: dict[Place, set[SchemaObject]] = {}
+        """The objects that each place ever showed, before a start of the node, too."""
         self._of_history: dict[SchemaObject, bool] = {}
         self._indexes: dict[SchemaObject, list[SchemaObject]] = {}
         for subject in case.changes.objects:
@@ -143,6 +145,7 @@ class _Judge:
             known.shown.pop(sight.subject, None)
             return
         known.shown[sight.subject] = self._begun(sight)
+        self._ever.setdefault(sight.place, set()).add(sight.subject)
         yield from self._judge_indexes(sight)
         if sight.named:
             yield _Odd("unexplained-sighting", "name", sight.named, f"its statement names {sight.named}", ())
@@ -204,7 +207,7 @@ class _Judge:
                     yield _Odd("older-sighting", "", None, "is there again", [*creates, drop])
                     return
             return
-        if subject in known.shown and not removals:
+        if subject in self._ever.get(sight.place, ()) and not removals:
             yield _Odd("unexplained-sighting", "gone", None, "is gone, and no DROP of it had begun", creates)
             return
         certain = self._acknowledged_by(sight, creates)
