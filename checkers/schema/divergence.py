@@ -79,25 +79,29 @@ def _find(case: Evidence) -> Findings:
 
 
 def _odd_versions(case: Evidence) -> Iterator[Doubt]:
-    """List the versions that were read with two epochs, and the nodes that say two things of how their memory is shown.
+    """List the versions that were read with two epochs, and the nodes whose readings say two things of their system.
 
     Where changes go through a group, a version outlives an epoch.
     """
     epochs: dict[str, set[JSON]] = {}
-    ways: dict[tuple[str, bool], set[JSON]] = {}
+    ways: dict[tuple[str, bool], set[tuple[JSON, ...]]] = {}
     for sighting in case.sightings("version"):
         facts = sighting.definition if isinstance(sighting.definition, dict) else {}
         if sighting.id is not None and "group0" not in facts:
             epochs.setdefault(sighting.id, set()).add(facts.get("epoch"))
         if sighting.id is not None and "memory_error" not in facts:
             # A system that is asked table by table is so asked in final readings only.
-            ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(facts.get("memory"))
+            said = tuple(facts.get(name) for name in ("memory", "authority", "told_from"))
+            ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(said)
     for version, found in sorted(epochs.items()):
         if len(found) > 1:
             yield Doubt("unread", f"version {version} was read with the epochs {listing(sorted(map(str, found)))}")
     for (node, _), found in sorted(ways.items()):
         if len(found) > 1:
-            yield Doubt("unread", f"readings of {node} differ in what its system shows of its memory")
+            yield Doubt(
+                "unread",
+                f"readings of {node} differ in what they say of its system: whether it shows its memory, and what decides",
+            )
 
 
 def _unread_memories(case: Evidence) -> Iterator[Doubt]:

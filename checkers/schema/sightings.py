@@ -137,6 +137,7 @@ class _Judge:
             known = self._known[sight.place] = _Known()
         known.time = sight.ends
         if not self._is_of_history(sight.subject):
+            yield from self._judge_untouched(sight)
             return
         is_new = sight.subject not in known.shown
         existence = list(self._judge_existence(sight, known))
@@ -153,6 +154,7 @@ class _Judge:
             find_missing_words(sight.statement or "") if sight.subject.kind == "function" and sight.statement else ()
         ):
             yield _Odd("unexplained-sighting", "words", words, f"its statement does not say {words}", ())
+        yield from self._judge_class_of_index(sight)
         fault = self._shapes.find_fault(sight.subject.kind, sight.definition) if sight.place.side == "disk" else ""
         if fault and sight.definition is not _ON_ITS_TABLE:
             text = f"{sight.place.node} showed it with other keys at {seconds(sight.ends)} than any final reading has ({fault})"
@@ -162,6 +164,43 @@ class _Judge:
             yield Doubt("unread", text, (sight.subject.key,))
         elif not existence and sight.definition is not _ON_ITS_TABLE and self._parts.is_known(sight.subject):
             yield from self._judge_parts(sight, known, is_new=is_new)
+
+    def _judge_untouched(self, sight: Sight) -> Iterator[_Odd]:
+        """Judge a keyspace that is older than the history, and that no change of it names: it is always as in the final readings."""
+        subject, changes = sight.subject, self._case.changes
+        if subject.kind != "keyspace" or changes.on(subject) or changes.texts(subject.keyspace):
+            return
+        finals = [schema for schema in self._case.readings.schemas if subject.keyspace in schema.keyspaces]
+        if sight.place.side == "disk":
+            shown: JSON = sight.definition
+            possible = [schema.keyspaces[subject.keyspace] for schema in finals]
+        else:
+            shown = sight.statement and " ".join(sight.statement.split())
+            live = [schema.live[subject].statement for schema in finals if subject in schema.live]
+            possible = [" ".join(text.split()) for text in live if text is not None]
+        if possible and shown not in possible:
+            text = "is gone" if shown is None else f"is {_text(shown)}"
+            yield _Odd(
+                "unexplained-sighting", "keyspace", shown, f"{text}, and no operation concerns it", (), possible[:1]
+            )
+
+    def _judge_class_of_index(self, sight: Sight) -> Iterator[_Odd]:
+        """Judge the class that a statement in memory gives an index, where no operation names one."""
+        if sight.subject.kind != "index" or sight.statement is None:
+            return
+        if any("using" in create.argument for create in self._begun(sight)):
+            return
+        final = {
+            (live.statement or "").rpartition(")")[2].strip(" ;")
+            for schema in self._case.readings.schemas
+            for subject, live in schema.live.items()
+            if subject[0] == "index"
+            and not any("using" in create.argument for create in self._case.changes.creates(SchemaObject(*subject)))
+        }
+        shown = sight.statement.rpartition(")")[2].strip(" ;")
+        if final and shown not in final:
+            text = f"its class is {shown or 'that of the server'}"
+            yield _Odd("unexplained-sighting", "class", shown, text, self._begun(sight), sorted(final))
 
     def _judge_indexes(self, sight: Sight) -> Iterator[_Odd | Doubt]:
         """Judge whether the indexes that the history names are on a table's row: they have no rows of their own on disk."""

@@ -234,7 +234,8 @@ class CleanRun:
         for number, row in enumerate(self._observations):
             if row["phase"] != "running" or self._definitions[number] is None:
                 continue
-            kind = "memory" if row["kind"] == "live" else row["kind"]
+            shown = self._definitions[number]["kind"] if row["kind"] == "live" else row["kind"]
+            kind = f"memory {shown}" if row["kind"] == "live" else shown
             if row["kind"] != "version":
                 gone = _Edit({number: {"definition": None, "id": None}})
                 yield self._observed(f"running {kind}: gone", "one", f"row {number}", gone)
