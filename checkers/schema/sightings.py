@@ -98,8 +98,8 @@ def _find(case: Evidence) -> Findings:
             if isinstance(odd, Doubt):
                 doubts[odd] = None
             else:
-                key = (sight.subject, odd.type, odd.part, orjson.dumps(odd.shown).decode())
-                found.setdefault(key, []).append((sight, odd))
+                one = (sight.subject, str(odd.type), odd.part, orjson.dumps(odd.shown).decode())
+                found.setdefault(one, []).append((sight, odd))
     for key in sorted(found):
         subject, sights = key[0], found[key]
         yield doubt_free_text(case, subject.keyspace, _anomaly(case, subject, sights))
