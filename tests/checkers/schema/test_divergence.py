@@ -43,6 +43,21 @@ def test_one_version_is_agreement() -> None:
     assert verdict(["settled n1,n2,n3 version v1", TABLE]).valid is True
 
 
+@pytest.mark.parametrize(
+    ("running", "valid"),
+    [
+        (('n1 version v1 {"epoch": 7}',), "unknown"),
+        (('n1 version v2 {"epoch": 7}',), True),
+        (("n1 version v2", 'n1 version v3 {"memory": "statements"}'), "unknown"),
+        (("n1 version v2", 'n2 version v3 {"memory": "statements"}'), True),
+    ],
+)
+def test_a_version_with_two_epochs_and_a_node_of_two_systems_were_not_read_as_they_stand(
+    running: Sequence[str], valid: object
+) -> None:
+    assert verdict(["settled n1,n2,n3 version v1", TABLE, *(f"running {line}" for line in running)]).valid == valid
+
+
 def test_a_disagreement_tells_what_differs_on_disk_and_how_long_it_was_waited_for() -> None:
     settle = '-- info settle {"phase": "settled", "agreed": false, "seconds": 20.0, "versions": {}}'
     observations = [

@@ -187,6 +187,43 @@ def test_a_table_of_which_only_the_key_was_read_may_be_torn_if_the_next_reading_
     assert one.evidence["part"] == "column c"
 
 
+def test_a_row_on_the_way_that_has_other_keys_than_all_final_ones_was_not_read_as_it_stands_there() -> None:
+    columns = {"a": {"type": "int", "kind": "partition_key", "position": 0}, "c": {"type": "int", "kind": "regular"}}
+    definition = orjson.dumps({"columns": columns, "dropped_columns": {}, "indexes": {}, "options": {"comment": "x"}})
+    answer = verdict((), [f"@19 running n3 table k.t id=1 {definition.decode()}"])
+    assert (answer.valid, [(doubt.kind, doubt.objects) for doubt in answer.doubts]) == (
+        "unknown",
+        [("unread", ("k.t",))],
+    )
+    assert verdict((), [f"@19 running n3 {table(*WHOLE)}"]).valid is True
+
+
+OTHER = "settled n1,n2,n3 keyspace l"
+OLD_ELSEWHERE = '{"replication": {"class": "SimpleStrategy", "replication_factor": "1"}}'
+
+
+@pytest.mark.parametrize(
+    ("shown", "kinds"),
+    [
+        ("keyspace l", []),
+        (f"keyspace l {OLD_ELSEWHERE}", ["unexplained-sighting"]),
+        ('keyspace l {"durable_writes": false}', ["unexplained-sighting"]),
+        ("keyspace l gone", ["unexplained-sighting"]),
+    ],
+)
+def test_a_keyspace_that_no_change_concerns_is_always_as_in_the_end(shown: str, kinds: list[str]) -> None:
+    assert [one.type for one in found((), [OTHER, f"@19 running n3 {shown}"])] == kinds
+    altered = ("@15 p1 n1 invoke alter-keyspace l", "@16 p1 n1 ok")
+    assert found(altered, [OTHER, f"@19 running n3 {shown}"]) == []
+
+
+def test_an_index_in_memory_has_the_class_that_was_asked_for() -> None:
+    memory = "live k.i CREATE INDEX i ON k.t (c)"
+    final = f"settled n1,n2,n3 {memory} USING 'legacy'"
+    assert found(INDEX, [final, f"@30 running n3 {memory} USING 'legacy'"]) == []
+    assert [one.evidence["part"] for one in found(INDEX, [final, f"@30 running n3 {memory} USING 'odd'"])] == ["class"]
+
+
 def test_what_is_older_than_the_history_is_left_open() -> None:
     history = ("@1 p1 n1 invoke alter-options k.t comment=y", "@2 p1 n1 ok")
     records = judged(history, [*FINAL, f"@1 running n1 {table(*MORE)}", "@9 running n1 table k.t gone"])
