@@ -21,6 +21,7 @@ def broken_run(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anomaly", ["lost-option"])
 def test_a_broken_run_of_churn_ends_as_the_statements_to_blame(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], anomaly: str
