@@ -1,9 +1,8 @@
 """Loading: from the rows on a disk to definitions in memory, which fails on what does not fit together.
 
 Errors are in the words of `SchemaKeyspace.fetch…` of Cassandra 4.0 to 5.0: a reference that leads nowhere makes the load of
-the whole keyspace fail, at every merge and at the start. A view without its table is a warning: a node that served the view before,
-or that starts, has it in memory, and one to which it is new leaves it out until it is started again (so seen on 5.0.9, which has
-`memory-disk-divergence` on the node that had dropped the table, and on no other, and on none after a restart).
+the whole keyspace fail, at every merge and at the start. A view without its table is a warning of the view manager: it is not maintained, but
+it is in memory and can be read (seen on 5.0.9).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def load_keyspaces(rows: SchemaRows, names: Iterable[str], schema: Schema, warn:
     """Return the schema with these keyspaces as the rows have them. Raises ServerSaid."""
     loaded = dict(schema)
     for name in names:
-        keyspace = load_keyspace(name, rows.keyspaces[name], warn, served=schema.get(name))
+        keyspace = load_keyspace(name, rows.keyspaces[name], warn)
         if keyspace is None:
             loaded.pop(name, None)
         else:
@@ -47,11 +46,8 @@ def load_keyspaces(rows: SchemaRows, names: Iterable[str], schema: Schema, warn:
     return loaded
 
 
-def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn, *, served: Keyspace | None = None) -> Keyspace | None:
-    """Return the keyspace in these rows, None if it has no row of its own. Raises ServerSaid with the server's words.
-
-    `served` is the keyspace as the node has had it in memory; None: it has not had it.
-    """
+def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn) -> Keyspace | None:
+    """Return the keyspace in these rows, None if it has no row of its own. Raises ServerSaid with the server's words."""
     live = rows.live()
     head = live.get(("keyspaces",))
     if head is None or "replication" not in head:
@@ -74,11 +70,9 @@ def load_keyspace(name: str, rows: KeyspaceRows, warn: Warn, *, served: Keyspace
                     flaw="function-race",
                 )
     ids = {table.id for table in tables.values()}
-    for view in list(views.values()):
+    for view in views.values():
         if view.base is not None and view.base[0] not in ids:
             warn(f"Not adding view {view.name} because the base table {view.base[0]} is unknown")
-            if served is not None and view.name not in served.views:
-                del views[view.name]
     return Keyspace(name, head["replication"][1], tables, views, types, functions, aggregates)
 
 
