@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,19 +39,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_turn)
 
 
+# ── what many tests need once ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One session of Spark for all tests of a process: a JVM takes half a minute to become quick."""
+    from schemaquake.results.engines.spark_session import spark_session  # noqa: PLC0415 - few tests need it
+
+    with spark_session("local[2]") as session:
+        yield session
+
+
 # ── who may run beside whom, and when (pytest -n … --dist loadscope) ─────────────────────────────────────────────────
 
 _WAITING = ("cluster", "spark", "browser")
 """Markers of tests that mostly wait: they begin first, and the others fill the cores meanwhile."""
 
 _TOGETHER = {
+    "spark": ("test_checks_on_spark.py", "test_on_spark.py", "test_kept_verdicts.py", "test_matrix_tables.py"),
     "deployed servers": ("test_docker_runs.py", "test_ssh_runs.py"),
     "races": ("test_racing_ddl_on_real_clusters.py",),
-    "local servers": ("tests/cluster/", "test_pytest_plugin.py"),
+    "local servers": ("tests/cluster/",),
     "the machine's clock": ("test_deployed_clock.py", "test_dead_harness.py"),
 }
 """Real servers race in an instant, so many such tests at once would show other races than they mean to. And a machine
-has one clock. Those that take longest stand first, and begin first."""
+has one clock; and one JVM does for all that Spark judges. Those that take longest stand first, and begin first."""
 
 
 def _turn(item: pytest.Item) -> tuple[bool, int]:

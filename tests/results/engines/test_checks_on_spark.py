@@ -17,23 +17,14 @@ from small_histories import table
 from schemaquake.checkers.elle.list_append import ListAppend
 from schemaquake.checkers.elle.rw_register import RwRegister
 from schemaquake.checkers.linearizability.linearizable import Linearizable
-from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.model.protocols import Checker
 from schemaquake.harness.model.records import OBSERVATIONS
-from schemaquake.results.engines.spark_session import JAVA_LEAST, spark_session
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.runs.checking import check_path
 from schemaquake.results.store.store import Store
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session() -> Any:
-    find_java(JAVA_LEAST)
-    with spark_session("local[2]") as spark:
-        yield spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 
 def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tuple[Any, Any]:

@@ -7,17 +7,15 @@ import pytest
 from questioners import Counts, Crashes, Endless, FailedInserts, Says
 from small_runs import small_run
 
-from schemaquake.clusters.distribution.java import find_java
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import OBSERVATIONS
 from schemaquake.harness.model.verdict import Doubt, Verdict
 from schemaquake.results.engines.engine import Local, Spark, choose
-from schemaquake.results.engines.spark_session import JAVA_LEAST, spark_session
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.pipeline import TABLES, analyse
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 CHECKERS = [
     FailedInserts(),
@@ -26,13 +24,6 @@ CHECKERS = [
     Crashes(on="ks2"),
     Says("unknown", doubts=(Doubt("nothing-to-judge", "no table"),), scope="keyspace"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def session():
-    find_java(JAVA_LEAST)
-    with spark_session("local[2]") as spark:
-        yield spark
 
 
 def stored(folder, seed: int) -> Store:
@@ -92,12 +83,12 @@ def test_records_in_memory_are_not_sent_to_a_cluster():
         judge(small_run(1), checkers=[Says()], engine="spark", master="spark://elsewhere:7077")
 
 
-def test_a_session_that_is_there_is_used_and_left_running(session):
+def test_a_session_that_is_there_is_used_and_left_running(spark):
     with choose("spark", events=0) as engine:
         assert isinstance(engine, Spark)
-        assert engine.session.sparkContext is session.sparkContext
+        assert engine.session.sparkContext is spark.sparkContext
         assert engine.width == 2
-    assert session.range(3).count() == 3
+    assert spark.range(3).count() == 3
 
 
 def test_a_master_means_spark_and_a_large_history_does_where_there_is_java():
@@ -109,10 +100,10 @@ def test_a_master_means_spark_and_a_large_history_does_where_there_is_java():
         assert isinstance(engine, Local)
 
 
-def test_no_groups_make_no_rows(session):
+def test_no_groups_make_no_rows(spark):
     schema = pa.schema([("n", pa.int64())])
     assert (
-        Spark(session, 2)
+        Spark(spark, 2)
         .carry(lambda group: group, pa.table({"unit": pa.array([], pa.int32())}), schema)
         .equals(schema.empty_table())
     )

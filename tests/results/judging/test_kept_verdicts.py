@@ -174,6 +174,7 @@ def test_what_a_checker_was_kept_from_saying_is_asked_again(tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_tasks_of_spark_keep_theirs_and_are_sent_what_is_known(tmp_path):
     run, checkers = small_run(11), [FailedInserts(), Says()]
     kept = opened(tmp_path / "v")

@@ -72,6 +72,7 @@ def test_both_tables_are_written_and_cells_tell_what_the_matrix_tells(matrix_fol
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_spark_reads_the_same_rows(matrix_folder):
     local, spark = (races_of_runs(matrix_folder / "runs", engine=engine) for engine in ("local", "spark"))
     assert spark.equals(local)

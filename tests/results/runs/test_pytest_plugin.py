@@ -83,7 +83,7 @@ def suite(pytester):
 
         def run(self, test, *options):
             pytester.makepyfile(test)
-            return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error", "--strict-markers", *options)
+            return pytester.runpytest_inprocess("-p", "no:cacheprovider", "-W", "error", "--strict-markers", *options)
 
         def asked(self):
             lines = (pytester.path / "asked").read_text().splitlines()
