@@ -8,9 +8,10 @@ the fault then stays until it is healed from the ledger, or the node is booted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from typing import Final
+from weakref import ref
 
 from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.guard import Guards
@@ -39,7 +40,10 @@ class GuardWatch:
             self._watched[fault_id] = tuple(names)
             if self._ending is None:
                 self._ending = Event()
-                Thread(target=self._watch, args=(self._ending,), name="guard watch", daemon=True).start()
+                # By a weak reference: a cluster that is given up without an end takes its watch along.
+                Thread(
+                    target=_watch, args=(ref(self), self._ending, self._every_s), name="guard watch", daemon=True
+                ).start()
 
     def end(self, fault_id: int) -> None:
         """Watch the guards of this fault no more; idempotent. A look under way is not waited for."""
@@ -59,14 +63,14 @@ class GuardWatch:
             self._ending.set()
             self._ending = None
 
-    def _watch(self, ending: Event) -> None:
-        while not ending.wait(self._every_s):
-            with self._lock:
-                watched = dict(self._watched)
-            for fault_id, names in watched.items():
-                for name, text in on_every(names, lambda name: self._look(name, fault_id)).items():  # noqa: B023 - called at once
-                    if text is not None:
-                        log.warning(text, extra={"node": name, "fault": fault_id})
+    def look_once(self) -> None:
+        """Begin guards again that are gone, and say so in the log."""
+        with self._lock:
+            watched = dict(self._watched)
+        for fault_id, names in watched.items():
+            for name, text in on_every(names, lambda name: self._look(name, fault_id)).items():  # noqa: B023 - called at once
+                if text is not None:
+                    log.warning(text, extra={"node": name, "fault": fault_id})
 
     def _look(self, name: str, fault_id: int) -> str | None:
         try:
@@ -74,3 +78,12 @@ class GuardWatch:
         except ClusterError as error:
             log.debug("a guard could not be looked at", extra={"node": name, "error": str(error)})
             return None
+
+
+def _watch(watch_of: Callable[[], GuardWatch | None], ending: Event, every_s: float) -> None:
+    while not ending.wait(every_s):
+        watch = watch_of()
+        if watch is None:
+            return
+        watch.look_once()
+        del watch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -600,12 +601,25 @@ def test_a_watch_looks_while_a_fault_is_on_and_ends_with_the_last(bench, caplog)
     watch.begin(5, ["n1"])
     watch.close()
     watch.close()
-    until(
-        lambda: "guard watch" not in [each.name for each in set(threading.enumerate()) - others],
-        deadline_s=30,
-        what="its end",
-    )
+    await_no_watch_but(others)
     assert bench.undone() == 0
+
+
+def test_a_watch_that_nobody_holds_any_more_ends(bench):
+    others = set(threading.enumerate())
+    watch = GuardWatch(Guards({"n1": bench.guard}, max_fault_s=HOURS_S), every_s=0.1)
+    watch.begin(3, ["n1"])
+    assert "guard watch" in [each.name for each in set(threading.enumerate()) - others]
+    del watch
+    await_no_watch_but(others)
+
+
+def await_no_watch_but(others):
+    def ended():
+        gc.collect()
+        return "guard watch" not in [each.name for each in set(threading.enumerate()) - others]
+
+    until(ended, deadline_s=60, what="its end")
 
 
 def test_a_guard_that_is_killed_in_the_middle_of_its_undo_is_stood_in_for(bench):
