@@ -267,7 +267,9 @@ def test_the_memory_limit_ends_in_unknown():
 def test_the_time_limit_ends_in_unknown_within_twice_the_limit():
     data_records(*hard(3))
     began = time.monotonic()
-    verdict = judge(*hard(30), limit_s=1, memory_bytes=1 << 36)  # a quick machine would meet the usual bound within the second
+    verdict = judge(
+        *hard(30), limit_s=1, memory_bytes=1 << 36
+    )  # a quick machine would meet the usual bound within the second
     assert verdict.valid == "unknown"
     assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("time", ())]
     assert time.monotonic() - began < 20  # the first call may have to compile

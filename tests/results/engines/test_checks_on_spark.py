@@ -24,7 +24,11 @@ from schemaquake.results.judging.sources import HistoryFile
 from schemaquake.results.runs.checking import check_path
 from schemaquake.results.store.store import Store
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 
 def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tuple[Any, Any]:

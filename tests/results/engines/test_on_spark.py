@@ -15,7 +15,11 @@ from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
 from schemaquake.results.tables.pipeline import TABLES, analyse
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark"), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 CHECKERS = [
     FailedInserts(),
