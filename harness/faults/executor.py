@@ -18,7 +18,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Literal, TypeAlias
 
@@ -93,6 +93,8 @@ class _Open:
     entry: int
     begun: bool = False
     expired_noted: bool = False
+    healing: threading.RLock = field(default_factory=threading.RLock)
+    """Held by the thread that heals it: the end of the main phase may come while an aimed fault ends by itself."""
 
 
 class FaultExecutor:
@@ -176,7 +178,15 @@ class FaultExecutor:
         """
         with self._lock:
             opened = self._open.get(fault_id)
-            if opened is None:
+        if opened is None:
+            return None
+        with opened.healing:
+            return self._heal(opened)
+
+    def _heal(self, opened: _Open) -> JSON:
+        """Undo one fault, unless another thread has done so meanwhile; see `heal`."""
+        with self._lock:
+            if self._open.get(opened.fault.id) is not opened:
                 return None
             self._ledger.healing(opened.entry)
         try:

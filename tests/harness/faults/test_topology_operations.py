@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -92,3 +94,26 @@ def test_an_operation_is_rehearsed_without_commands():
     (rehearsed,) = rehearse(plan, addresses={"n4": "192.0.2.4"}, undoing=lambda *_: [])
     assert (rehearsed.nemesis, rehearsed.nodes, rehearsed.injected) == ("bootstrap", ("n4",), {})
     assert rehearsed.incomplete is not None
+
+
+def test_a_fault_that_two_threads_heal_at_once_is_undone_and_closed_once(operations):
+    """An aimed fault may end by itself while the main phase does."""
+    began, may_end, undone = threading.Event(), threading.Event(), []
+
+    def heal(_cluster, fault):
+        began.set()
+        assert may_end.wait(20)
+        undone.append(fault.id)
+        return {}
+
+    nemesis = SimpleNamespace(name="some", disturbs="packets", inject=lambda *_: {}, heal=heal)
+    executor = FaultExecutor(operations.cluster, operations.ledger, note=lambda *_: None)
+    executor.inject(nemesis, operation("n2", nemesis="some"))
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(executor.heal, 0)
+        assert began.wait(20)
+        second = pool.submit(executor.heal_all)
+        may_end.set()
+        assert (first.result(20), second.result(20)) == ({}, None)
+    assert undone == [0]
+    assert executor.failures == ()

@@ -48,7 +48,16 @@ def test_it_is_judged_again_to_the_same_answer(name, tmp_path):
     assert mine == {(doubt.kind, doubt.checker) for doubt in old.doubts if doubt.checker in {None, *checkers}}
 
 
-NEW = {"defaults", "definitions", "membership", "metadata-log", "sightings", "visibility"}
+NEW = {
+    "defaults",
+    "definitions",
+    "membership",
+    "metadata-log",
+    "placements",
+    "replica-sets",
+    "sightings",
+    "visibility",
+}
 """Checkers that 0.1 had not (issues 12 and 16)."""
 SHARPER = {"data-directories", "writability", *NEW}
 """Checkers that find or doubt more than in 0.1, where one missing node excused every probe above ONE (issue 12)."""
