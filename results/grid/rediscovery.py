@@ -2,15 +2,15 @@
 
 A race of the list is two kinds of statements (`create-table`, `drop-type`), as histories name them, and the anomalies that it may
 show. In a grid it is found where a cell of two such statements broke in that way. In a run of churn it is found where a finding's
-contested statements are of these two kinds and no others; where there are others it is found in company, which
-`schemaquake shrink` can end.
+contested statements, or the schema changes that the explanation of an anomaly names, are of these two kinds and no others; where there are
+others it is found in company, which `schemaquake shrink` can end.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -19,10 +19,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.model.verdict import Anomaly
 from schemaquake.results.findings.shapes import Shape
 from schemaquake.results.grid.tally import CELLS, State
 from schemaquake.results.report.markdown import code_span, escaped
+from schemaquake.results.report.material import anomalies_of
 from schemaquake.results.store.store import Store, read_table
 from schemaquake.results.summary.summarise import read_summary
 from schemaquake.results.tables.meetings import tabulate_meetings
@@ -230,6 +233,20 @@ def _ask_run(found: Rediscovery, store: Store) -> None:
                 answer: Answer = "found" if alone else "found in company"
                 seen = f"{finding.id}: {', '.join(types)}"
                 found.add(race, source, answer if race.shows(types) else "broke otherwise", seen)
+    for anomaly, kinds in _explained(store):
+        for race in found.races:
+            if race.shows([anomaly.type]) and any(not Counter(pair) - kinds for pair in race.pairs):
+                alone = any(Counter(pair) == kinds for pair in race.pairs)
+                found.add(race, source, "found" if alone else "found in company", anomaly.title)
+
+
+def _explained(store: Store) -> Iterator[tuple[Anomaly, Counter[str]]]:
+    """Yield each anomaly of a run with the kinds of the schema changes that its explanation names."""
+    operations = store.read_analysis("operations").select(["index", "completion", "f"]).to_pylist()
+    changes = {row[end]: row for row in operations if row["f"] in SCHEMA_CHANGES for end in ("index", "completion")}
+    for anomaly in anomalies_of(store.read_verdict()):
+        named = {changes[op]["index"]: changes[op]["f"] for op in anomaly.ops if op in changes}
+        yield anomaly, Counter(named.values())
 
 
 def _met(store: Store) -> Counter[Pair]:
