@@ -81,6 +81,8 @@ class SchemaChanges:
         ]
         self._texts = [operation for operation in self.all if operation.f == "cql" and _may_change(operation)]
         self._texts_of: dict[str, Sequence[PairedOperation]] = {}
+        self._creates: dict[SchemaObject, Sequence[PairedOperation]] = {}
+        self._drops: dict[SchemaObject, Sequence[PairedOperation]] = {}
         self._by_target: dict[SchemaObject, list[PairedOperation]] = {}
         for operation in self.possible:
             self._by_target.setdefault(target(operation), []).append(operation)
@@ -101,13 +103,19 @@ class SchemaChanges:
 
     def creates(self, subject: SchemaObject) -> Sequence[PairedOperation]:
         """Return the possible CREATEs of this object."""
-        return [operation for operation in self.on(subject) if operation.f.startswith("create-")]
+        found = self._creates.get(subject)
+        if found is None:
+            found = self._creates[subject] = [one for one in self.on(subject) if one.f.startswith("create-")]
+        return found
 
     def drops(self, subject: SchemaObject) -> Sequence[PairedOperation]:
         """Return the possible operations after which this object is gone: its own DROPs and those of its keyspace.
 
         For an index, the DROPs of every table that a possible CREATE put it on count, too.
         """
+        known = self._drops.get(subject)
+        if known is not None:
+            return known
         subjects = [subject]
         if subject.kind != "keyspace":
             subjects.append(SchemaObject("keyspace", subject.keyspace, ""))
@@ -115,7 +123,8 @@ class SchemaChanges:
             tables = {operation.argument["table"] for operation in self.creates(subject)}
             subjects += [SchemaObject("table", subject.keyspace, table) for table in sorted(tables)]
         found = [operation for s in subjects for operation in self.on(s) if operation.f.startswith("drop-")]
-        return [operation for operation in found if operation.f != "drop-column"]
+        known = self._drops[subject] = [operation for operation in found if operation.f != "drop-column"]
+        return known
 
     def texts(self, keyspace: str) -> Sequence[PairedOperation]:
         """Return the possible statements in free text that may have changed anything in this keyspace."""

@@ -74,8 +74,12 @@ def find_strange_rows(
     if rows.table.key in operations.strangers or not evidence.changes.creates(rows.table):
         return
     texts = tuple(rows.texts)
-    for read, row, _key, inserts in _match_rows(rows, phase):
-        removal = _find_removal(rows, evidence, read, inserts, row)
+    drops = _list_certain_drops(evidence, rows.table)
+    deletes = [delete for delete in rows.deletes if delete.type == "ok"]
+    if deletes and _forgets_deletes(rows):
+        deletes = []
+    for read, row, _key, inserts in _match_rows(rows, phase) if drops or deletes else ():
+        removal = _find_removal(drops, deletes, read, inserts, row)
         if removal is not None:
             yield StrangeRow(read, row, inserts, removal, texts or _find_misdated(rows, removal, inserts))
     yield from (replace(strange, doubtful=texts) for strange in _find_unwritten(rows, phase))
@@ -169,21 +173,20 @@ def _is_explained(
 
 
 def _find_removal(
-    rows: TableRows,
-    evidence: Evidence,
+    drops: Sequence[PairedOperation],
+    deletes: Sequence[PairedOperation],
     read: PairedOperation,
     inserts: Sequence[PairedOperation],
     row: Mapping[str, Any],
 ) -> PairedOperation | None:
-    """Find an operation that certainly removed the row, after every write of its key and before the read."""
+    """Find an operation of these that certainly removed the row, after every write of its key and before the read."""
     if not any(insert.type == "ok" for insert in inserts):
         return None
-    removals = [drop for drop in _list_certain_drops(evidence, rows.table) if drop.entirely_before(read)]
+    removals = [drop for drop in drops if drop.entirely_before(read)]
     removals += [
         delete
-        for delete in (() if _forgets_deletes(rows) else rows.deletes)
-        if delete.type == "ok"
-        and delete.entirely_before(read)
+        for delete in deletes
+        if delete.entirely_before(read)
         and overlaps(delete, read)
         and all(column in row and row[column] == value for column, value in delete.argument["where"].items())
     ]

@@ -137,7 +137,12 @@ class Server:
         return False
 
     def _release(self, stage: str) -> None:
-        """Leave the stage to the next process that waits for it."""
+        """Leave the stage to the next process that waits for it; a server that was killed has none.
+
+        Its processes end when Python collects them, and nothing may depend on when that is.
+        """
+        if self.node.server is not self:
+            return
         waiting = self._stages.get(stage)
         if waiting:
             self.node.kernel.after(0, waiting.popleft().resume)

@@ -120,13 +120,15 @@ class Ledger:
     method returns, or JournalError is raised; a line of something done is kept if it cannot be written.
     """
 
-    def __init__(self, path: Path, *, clock: Clock = _MACHINE) -> None:
+    def __init__(self, path: Path, *, clock: Clock = _MACHINE, durable: bool = True) -> None:
         """Open or create the ledger at `path` (`FILE_NAME` in a run's folder). A damaged one can be opened: see `damage`.
 
+        `durable`: False for simulated faults, which end with their process; such a ledger is never synced.
         Raises HistoryError for a link, which is never followed, and OSError.
         """
         self.path = path
         self._clock = clock
+        self._durable = durable
         self._lock = threading.Lock()
         is_new = not path.exists()
         try:
@@ -135,7 +137,7 @@ class Ledger:
             if is_new:
                 raise
             self._file = _opened(path, os.O_RDONLY)  # what can be read can be healed
-        if is_new:
+        if is_new and durable:
             # The name must survive a power cut as well as the lines do.
             directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
             os.fsync(directory)
@@ -281,7 +283,7 @@ class Ledger:
             written = 0
             while written < len(lines):
                 written += os.write(self._file, lines[written:])
-            os.fsync(self._file)
+            self._sync()
         except OSError:
             with suppress(OSError):
                 self._cut_back()
@@ -294,8 +296,12 @@ class Ledger:
         """Cut off what is left of a line that could not be written whole."""
         if self._torn_at is not None:
             os.ftruncate(self._file, self._torn_at)
-            os.fsync(self._file)
+            self._sync()
             self._torn_at = None
+
+    def _sync(self) -> None:
+        if self._durable:
+            os.fsync(self._file)
 
     def _set_space_aside(self) -> None:
         """Set disk space aside behind the end of the file, where the file system can. Raises OSError if there is none."""

@@ -61,8 +61,8 @@ _HELD_MOST: Final = 1 << 16
 _MACHINE: Final = MachineClock()
 
 
-def start_clock(folder: Path, clock: Clock = _MACHINE) -> int:
-    """Begin the run's time: write `started.json` into `folder` (made if need be) and return `started_ns`.
+def start_clock(folder: Path, clock: Clock = _MACHINE, *, durable: bool = True) -> int:
+    """Begin the run's time: write `started.json` into `folder` (made if need be) and return `started_ns`; `durable` as for `Journal`.
 
     Raises JournalError if a run's clock was started there before.
     """
@@ -74,7 +74,8 @@ def start_clock(folder: Path, clock: Clock = _MACHINE) -> int:
         with path.open("xb") as file:
             file.write(checked_line(orjson.dumps(document)))
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
     except FileExistsError as error:
         raise JournalError(f"{path} exists: another run was started in this folder. Give each run its own.") from error
     except OSError as error:

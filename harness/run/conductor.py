@@ -114,7 +114,7 @@ class Conductor:
         self._runtime: Runtime = (
             self._provider.runtime(plan) if isinstance(self._provider, RuntimeProvider) else ProcessRuntime()
         )
-        self._started_ns = start_clock(self._journals, self._runtime.clock)
+        self._started_ns = start_clock(self._journals, self._runtime.clock, durable=not self._runtime.is_repeatable)
         self._journal = Journal(
             self._journals / "events-conductor.jsonl",
             self._started_ns,
@@ -137,7 +137,7 @@ class Conductor:
             context = replace(plan.context(cluster.features), spares=roster.spares)
             self._refuse_what_cannot_be(cluster, context)
             self._refuse_what_is_too_large(context)
-            ledger = Ledger(self._folder / FILE_NAME, clock=runtime.clock)
+            ledger = Ledger(self._folder / FILE_NAME, clock=runtime.clock, durable=not runtime.is_repeatable)
             stack.callback(ledger.close)
             self._name_in(ledger, cluster)
             following = Following(roster, notes)

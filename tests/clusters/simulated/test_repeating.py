@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import orjson
 import pytest
 from simulated_runs import carry_out, plan_of
+
+from schemaquake.clusters.simulated.provider import SimulatedProvider
+from schemaquake.harness.model.plan import Plan
 
 FILES = ("journals/*", "nodes/*/*", "ledger.jsonl", "simulation.json")
 
@@ -49,3 +54,37 @@ def test_faults_repeat_too(tmp_path, nemesis):
 def test_another_seed_is_another_run(tmp_path):
     runs = [contents(carry_out(plan_of("drop-type", seed=seed), tmp_path / str(seed))) for seed in (1, 2)]
     assert runs[0] != runs[1]
+
+
+class Forever:
+    """A wait that nothing ends and nothing in the heap remembers."""
+
+    def begin(self, process):
+        return False
+
+
+def test_nothing_happens_when_the_processes_of_a_killed_server_are_collected(tmp_path):
+    def wait():
+        yield Forever()
+
+    plan = Plan(system="simulated:cassandra-6.0", workloads=("schema-churn",), cluster="simulated")
+    provider = SimulatedProvider()
+    runtime = provider.runtime(plan)
+    cluster = provider.create(plan, tmp_path)
+    with runtime.waiting():
+        cluster.start()
+    node = cluster.nodes[0]
+    for name in ("first", "second"):
+        node.server.begin(name, node.server.staged("stage", wait()))
+    server = weakref.ref(node.server)
+    gc.disable()
+    try:
+        node.kill()
+        runtime.sleep(30)
+        scheduled = runtime.heap.scheduled
+        assert server() is not None
+    finally:
+        gc.enable()
+    gc.collect()
+    assert server() is None
+    assert runtime.heap.scheduled == scheduled
