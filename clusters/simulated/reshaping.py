@@ -165,6 +165,11 @@ class Reshaping:
             boot = node.await_serving(deadline_s=limit_s)
             why = f"{self._system}: a node that takes its own place is not modelled"
             return Attempt(outcome="fail", command="start", node=name, seconds=boot.seconds, answer=why)
+        if replacing is None and self.members()[name].state == "normal":
+            # It has joined meanwhile: it was killed, and started again by itself.
+            node.start()
+            boot = node.await_serving(deadline_s=limit_s)
+            return Attempt(outcome="ok" if boot.served else "info", command="start", node=name, seconds=boot.seconds)
         node.wipe()
         node.joins = Joining(self._token(name), replacing)
         if name not in node.host_ids:
