@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from schemaquake.clusters.docker.provider import OPTIONS as OF_CONTAINERS
+from schemaquake.clusters.simulated.provider import OPTIONS
 from schemaquake.clusters.simulated.provider import OPTIONS as OF_SIMULATIONS
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.cli.command_line import application
@@ -99,6 +100,8 @@ def test_a_run_is_a_plan_whose_options_somebody_reads(command_line: Any, page: s
             assert option.removeprefix("yaml.") in known
         elif said["cluster"] == "simulated" and option.endswith(".at"):
             assert nemesis in {"kill", "pause"}
+        elif said["cluster"] == "simulated" and nemesis == "cms":
+            assert option in OPTIONS
         elif nemesis == "property":
             assert option.removeprefix("property.").startswith("cassandra.")
         elif nemesis not in pages.example_names(page):

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["KINDS", "Compared", "Kind", "ModelRaces", "compare", "compared_table", "render_comparison"]
+__all__ = ["KINDS", "Compared", "Kind", "ModelRaces", "compare", "render_comparison"]
 
 Kind: TypeAlias = Literal["agrees", "other anomalies", "server worse", "model worse", "undecided", "not modelled"]
 KINDS: Final[tuple[Kind, ...]] = (
@@ -85,26 +85,6 @@ def _kind(row: Mapping[str, Any], model: ModelRaces | None) -> Kind:
     shown = {name for name, _ in model.anomalies}
     causes = set(row["anomalies"]) - _EVERYWHERE or set(row["anomalies"])
     return "agrees" if causes & shown else "other anomalies"
-
-
-def compared_table(cells: Sequence[Compared]) -> pa.Table:
-    """Return one row a cell."""
-    return pa.table(
-        {
-            "system": pa.array([one.system for one in cells], pa.string()),
-            "mode": pa.array([one.mode for one in cells], pa.string()),
-            "cell": pa.array([one.cell for one in cells], pa.string()),
-            "kind": pa.array([one.kind for one in cells], pa.string()),
-            "server_broken": pa.array([one.server_broken for one in cells], pa.int64()),
-            "server_tried": pa.array([one.server_tried for one in cells], pa.int64()),
-            "server_anomalies": pa.array([list(one.server_anomalies) for one in cells], pa.list_(pa.string())),
-            "model_broken": pa.array([one.model and one.model.broken for one in cells], pa.int64()),
-            "model_tried": pa.array([one.model and one.model.tried for one in cells], pa.int64()),
-            "model_anomalies": pa.array(
-                [[name for name, _ in one.model.anomalies] if one.model else [] for one in cells], pa.list_(pa.string())
-            ),
-        }
-    )
 
 
 def render_comparison(cells: Sequence[Compared], models: Mapping[str, str]) -> str:

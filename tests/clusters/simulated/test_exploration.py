@@ -61,6 +61,17 @@ def test_a_bad_order_is_found_with_the_shortest_way_to_it():
     assert len(explored.shortest[True]) == 6
 
 
+@pytest.mark.parametrize("coordinators", ["A", "AB", "AA"])
+def test_the_reduction_leaves_out_no_end(coordinators):
+    world = Pushes(coordinators)
+    reduced, whole = (explore(world, world.state, reduces=reduces) for reduces in (True, False))
+    assert reduced.ends.keys() == whole.ends.keys()
+    assert whole.executions == every_state(world).orders
+    assert reduced.executions <= whole.executions
+    assert reduced.states <= whole.states
+    assert whole.complete
+
+
 def test_a_limit_makes_it_incomplete():
     world = Pushes("ABC")
     explored = explore(world, world.state, most=5)
@@ -86,6 +97,14 @@ def test_merged_rows_break_in_some_orders_of_two_creates_and_each_order_is_looke
     for explored in found.values():
         assert (explored.complete, explored.executions, explored.blocked) == (True, 4, 0)
         assert explored.ends == {("non-linearizable-ddl",): 2, (): 2}
+
+
+@pytest.mark.long
+def test_the_reduction_leaves_out_no_end_of_merged_rows():
+    reduced, whole = (ends_of(FIVE, "create-create", reduces=reduces, most=400) for reduces in (True, False))
+    for ahead, explored in whole.items():
+        assert explored.complete
+        assert explored.ends.keys() == reduced[ahead].ends.keys()
 
 
 def test_an_alter_that_is_stamped_after_the_drop_it_missed_leaves_a_table_without_a_head():
