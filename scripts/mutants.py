@@ -5,9 +5,10 @@
     make mutants LIMIT_S=3600                         go on for an hour; the next call goes on from there
 
 Cosmic Ray makes the mutants, in a copy of the tree under `.mutants/`, and keeps what it has found in a session for each
-module. A session is begun anew when its module or one of its tests has changed. `tests/mutants.toml` names the tests of
+module. Each mutant is met by a warm run of the module's tests (`scripts/warm_tests.py`). A session is begun anew when its module or one of its tests has changed. `tests/mutants.toml` names the tests of
 modules that have tests of their own (else: the folder of the tests that mirrors the module's) and the survivors that were
-argued away. Mutants of annotations, which are never evaluated, are left out. The exit code is 1 if less than 95 % were killed.
+argued away. Mutants of annotations, which are never evaluated, and of sentences (f-strings), which tests compare with nothing on
+purpose, are left out. A mutant that its tests need twenty times as long for is killed. The exit code is 1 if less than 95 % were killed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import os
 import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +37,20 @@ TREE: Final = WORK / "tree"
 KNOWN: Final = ROOT / "tests" / "mutants.toml"
 LEAST: Final = 0.95
 TOOL: Final = ("tool", "run", "--from", "cosmic-ray>=8.7,<9", "cosmic-ray")
-TIMEOUT_S: Final = 300.0
+WARM: Final = ROOT / "scripts" / "warm_tests.py"
+PYTEST: Final = (
+    "-x",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+)
+TIMES: Final = 20
+TIMEOUT_S: Final = 30.0
+"""A run of tests that takes longer than this, and than `TIMES` as long as on the module as it is, does not end."""
 
 CONFIGURATION: Final = """\
 [cosmic-ray]
@@ -92,6 +109,9 @@ def main() -> int:
     ends = None if options.limit_s is None else time.monotonic() + options.limit_s
     scores = []
     for module in options.modules or list(list_modules()):
+        if ends is not None and time.monotonic() >= ends:
+            print(f"the time is over before {module}", flush=True)
+            break
         copy_tree()
         scores.append(try_module(module, known, tool=tool, ends=ends))
         print(scores[-1], flush=True)
@@ -132,27 +152,57 @@ def try_module(module: str, known: Mapping[str, Any], *, tool: Sequence[str], en
     tests = tests_of(module, known)
     session = WORK / "sessions" / f"{module.replace('/', '.')}-{fingerprint([module, *tests])}.sqlite"
     session.parent.mkdir(parents=True, exist_ok=True)
-    configuration = session.with_suffix(".toml")
-    command = f"env PYTHONPATH={TREE} {sys.executable} -m pytest -x -q -p no:cacheprovider {' '.join(tests)}"
-    configuration.write_text(CONFIGURATION.format(module=module, timeout=TIMEOUT_S, command=command), encoding="utf-8")
-    if not session.exists():
-        for old in session.parent.glob(f"{module.replace('/', '.')}-*.sqlite"):
-            old.unlink()
-        subprocess.run(command.split(), cwd=TREE, check=True, stdout=subprocess.DEVNULL)  # what fails already kills all
-        subprocess.run([*tool, "init", str(configuration), str(session)], cwd=TREE, check=True)
-        leave_out_annotations(session, module)
-    limit_s = None if ends is None else max(0.0, ends - time.monotonic())
-    if limit_s is None or limit_s > 0:
+    if not is_left_to_try(session):
+        return read_score(session, module, known)
+    with serve_tests(module, tests) as (command, seconds):
+        configuration = session.with_suffix(".toml")
+        timeout = max(TIMEOUT_S, TIMES * seconds)
+        configuration.write_text(
+            CONFIGURATION.format(module=module, timeout=timeout, command=command), encoding="utf-8"
+        )
+        if not session.exists():
+            for old in session.parent.glob(f"{module.replace('/', '.')}-*.sqlite"):
+                old.unlink()
+            subprocess.run([*tool, "init", str(configuration), str(session)], cwd=TREE, check=True)
+            leave_out_annotations(session, module)
+        limit_s = None if ends is None else max(0.0, ends - time.monotonic())
         try:
-            subprocess.run(
-                [*tool, "--verbosity", "ERROR", "exec", str(configuration), str(session)],
-                cwd=TREE,
-                check=True,
-                timeout=limit_s,
-            )
+            execution = [*tool, "--verbosity", "ERROR", "exec", str(configuration), str(session)]
+            subprocess.run(execution, cwd=TREE, check=True, timeout=limit_s)
         except subprocess.TimeoutExpired:
             print(f"the time is over; {module} goes on with the next call", flush=True)
     return read_score(session, module, known)
+
+
+@contextmanager
+def serve_tests(module: str, tests: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Serve warm runs of these tests; give the command of one run, and how long (s) it takes on the module as it is."""
+    environment = {**os.environ, "PYTHONPATH": str(TREE)}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        address = f"{folder}/socket"
+        command = [sys.executable, str(WARM), "serve", address, module, *PYTEST, *tests]
+        with subprocess.Popen(
+            command, cwd=TREE, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as server:
+            try:
+                ready = server.stdout.readline()  # what fails already would kill every mutant
+                if not ready:
+                    raise subprocess.CalledProcessError(server.wait(), command)
+                yield f"{sys.executable} -I -S {WARM} ask {address}", float(ready)
+            finally:
+                server.stdin.close()
+
+
+def is_left_to_try(session: Path) -> bool:
+    """Tell if a module has mutants that were not tried, or was never tried."""
+    if not session.exists():
+        return True
+    with sqlite3.connect(session) as database:
+        return _count(database, "mutation_specs") > _count(database, "work_results")
+
+
+def _count(database: sqlite3.Connection, table: str) -> int:
+    return int(database.execute(f"select count(*) from {table}").fetchone()[0])
 
 
 def tests_of(module: str, known: Mapping[str, Any]) -> Sequence[str]:
@@ -173,7 +223,7 @@ def fingerprint(paths: Sequence[str]) -> str:
 
 
 def leave_out_annotations(session: Path, module: str) -> None:
-    """Mark the mutants of annotations and of the signs in signatures as skipped."""
+    """Mark the mutants of annotations, of the signs in signatures and in sentences as skipped."""
     tree = ast.parse((TREE / module).read_text(encoding="utf-8"))
     with sqlite3.connect(session) as database:
         specs = database.execute("select job_id, start_pos_row, start_pos_col from mutation_specs").fetchall()
@@ -181,13 +231,15 @@ def leave_out_annotations(session: Path, module: str) -> None:
             if is_left_out(tree, (row, column)):
                 database.execute(
                     "insert into work_results (worker_outcome, output, test_outcome, diff, job_id) values (?, ?, ?, ?, ?)",
-                    ("SKIPPED", "an annotation", None, "", job),
+                    ("SKIPPED", "an annotation or a sentence", None, "", job),
                 )
 
 
 def is_left_out(tree: ast.Module, place: tuple[int, int]) -> bool:
-    """Tell if a place (line, column) is in an annotation or a signature, and not in the default of a parameter."""
+    """Tell if a place (line, column) is in an annotation, in a sentence, or in a signature but for the defaults of parameters."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and _lies_in(place, node):
+            return True
         if isinstance(node, ast.AnnAssign) and _lies_in(place, node.annotation):
             return True
         if isinstance(node, ast.FunctionDef):
@@ -210,7 +262,7 @@ def read_score(session: Path, module: str, known: Mapping[str, Any]) -> Score:
         if entry["module"] in (module, "*")
     }
     with sqlite3.connect(session) as database:
-        total = database.execute("select count(*) from mutation_specs").fetchone()[0]
+        total = _count(database, "mutation_specs")
         results = database.execute("select worker_outcome, test_outcome, diff from work_results").fetchall()
     outcomes = [test for worker, test, _ in results if worker != "SKIPPED"]
     survivors = [

@@ -19,7 +19,7 @@ LIMIT: int | None = 3 | 4
 
 def widen(a: int | None, *, b: int = 1 + 1) -> int | None:
     """Widen."""
-    return a | b if a else None
+    return a | b if a else f"{a - 1} or {b}"
 '''
 
 
@@ -50,6 +50,7 @@ def test_what_was_argued_away_is_still_in_its_module_and_has_a_reason(entry: dic
         ("*, b", True),
         ("1 + 1", False),
         ("a | b", False),
+        ("- 1}", True),
     ],
 )
 def test_annotations_and_signatures_are_left_out_and_nothing_that_runs(text: str, *, left_out: bool) -> None:

@@ -135,6 +135,14 @@ def test_one_drop_explains_two_ids_but_not_three() -> None:
     assert finding(history, [*two, "@8 running n2 table k.t id=cc a:int*"]).type == "changing-table-id"
 
 
+def test_a_table_need_not_have_been_seen_in_each_of_its_lives() -> None:
+    again = []
+    for at in (4, 8):
+        again += [f"@{at} p{at} n1 invoke drop-table k.t", f"@{at + 1} p{at} n1 ok"]
+        again += [f"@{at + 2} p9{at} n1 invoke create-table k.t a:int*", f"@{at + 3} p9{at} n1 ok"]
+    assert verdict([*CREATE, *again], CHANGED).valid is True
+
+
 def test_one_id_for_two_tables_is_found() -> None:
     found = finding(
         [*CREATE, "@1 p1 n2 invoke create-table k.s a:int*", "@2 p1 n2 ok"],
