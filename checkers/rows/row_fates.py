@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import orjson
@@ -124,7 +125,9 @@ class TableRows:
         """Check whether a possible operation can have removed this row after it was written."""
         if consistency_of(insert) == "ANY" or not self.keys[insert.index]:
             return True
-        if any(self._is_removed_by(drop, insert) for drop in self._drops) or self.may_have_expired(insert):
+        if any(self._is_removed_by(drop, insert) for drop in self._drops):
+            return True
+        if self.may_have_expired(insert) or self._may_have_expired_with(insert):
             return True
         row = insert.argument["row"]
         if any(
@@ -248,6 +251,28 @@ class TableRows:
             can_follow(insert, change) and insert.invoked + (lifetime - 2 * ahead) * 1e9 <= last
             for change, lifetime in self._lifetimes
         )
+
+    def _may_have_expired_with(self, insert: PairedOperation) -> bool:
+        """Check whether later inserts of the same key may have replaced all of the row, and may have expired themselves."""
+        expired = [
+            other
+            for other in (self._by_key[self.key(insert)] if self._lifetimes else ())
+            if other is not insert
+            and other.argument.get("form") != "update"  # an UPDATE leaves the row's own marker as it is
+            and (can_follow(other, insert) or may_be_dated_later(other, insert, self.evidence.notes))
+            and self.may_have_expired(other)
+        ]
+        replaced = {cell for other in expired for cell in self._cells(other)}
+        return bool(expired) and replaced.issuperset(self._cells(insert))
+
+    @cached_property
+    def _by_key(self) -> Mapping[bytes, Sequence[PairedOperation]]:
+        """The possible inserts of each primary key."""
+        found: dict[bytes, list[PairedOperation]] = {}
+        for insert in self.inserts:
+            if insert.possible:
+                found.setdefault(self.key(insert), []).append(insert)
+        return found
 
     def _list_moves(self) -> Sequence[PairedOperation]:
         """List the possible ALTER KEYSPACEs, if the keyspace may have had another replication: rows are not moved by it."""

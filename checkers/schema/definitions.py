@@ -259,7 +259,8 @@ def _is_view(shown: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _view_columns(view: Table, base: Table, *, shows_places: bool) -> _Strangers:
-    if view.base_table_id != base.id:
+    by_memory = base.id is None and base.described  # memory shows no ids
+    if view.base_table_id != base.id and not by_memory:
         yield _Strange(
             "base", view.base_table_id, text=f"has the id {view.base_table_id}, and {base.name} has {base.id}"
         )

@@ -185,6 +185,23 @@ def test_a_cell_that_was_written_over_does_not_come_back_when_the_later_one_expi
     assert told(judge(insert(10), option, null)) == [("lost-rows", "changed")]
 
 
+def test_a_row_that_was_written_over_is_gone_when_the_later_one_expires() -> None:
+    option = ["@14 p1 n2 invoke alter-options k.t default_time_to_live=1", "@15 p1 n2 ok"]
+    again = insert(20, '{"k": 1, "v": "b"}')
+    assert judge(insert(10), option, again, read(1200, "")).valid is True
+    for kept in (
+        insert(10, '{"k": 1, "v": "a", "c": 1}'),  # a cell that the later one leaves alone
+        insert(16),  # it expires, too, but later than it is read
+    ):
+        assert told(judge(kept, option, again, read(1010, ""))) == [("lost-rows", "missing")]
+    for other in (
+        insert(20, '{"k": 2, "v": "b"}'),
+        insert(20, outcome="fail"),
+        [line.replace('{"row"', '{"form": "update", "row"') for line in again],  # leaves the row's marker alone
+    ):
+        assert told(judge(insert(10), option, other, read(1200, ""))) == [("lost-rows", "missing")]
+
+
 def test_replicas_that_had_moved_before_the_cluster_settled_excuse_no_later_row() -> None:
     moved = [
         '@11 p1 n2 invoke alter-keyspace k {"replication": {"class": "SimpleStrategy", "replication_factor": 1}}',

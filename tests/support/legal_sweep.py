@@ -1,0 +1,110 @@
+"""Sweeps over the seeds of legal runs: which are accused, of what, and by which of their operations.
+
+    python tests/support/legal_sweep.py --first 250000 --count 100000 --limit-s 600
+
+prints how far it came, also when it is interrupted: the next sweep goes on from there. Exits with 1 if a run was accused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+from legal_runs import legal_run
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Verdict
+from schemaquake.harness.registry import load
+
+__all__ = ["CHECKERS", "accusations", "accused", "sweep"]
+
+CHECKERS = (
+    *("schema-linearizability", "acked-rows", "writability", "divergence", "table-ids", "alterations", "references"),
+    *("objects", "merged-definitions", "definitions", "defaults", "change-log", "visibility", "sightings", "restart"),
+    *("availability", "faults", "observed"),
+)
+"""The checkers that legal runs have work for."""
+BATCH = 50
+
+
+@cache
+def _checkers() -> tuple[Any, ...]:
+    return tuple(load("checkers", name) for name in CHECKERS)
+
+
+def accusations(records: Records) -> list[tuple[str, str]]:
+    """Every (anomaly or crash, explanation) of these records."""
+    verdicts: list[Verdict] = [checker.check(records, limit_s=60) for checker in _checkers()]
+    found = [(anomaly.type, anomaly.explanation) for verdict in verdicts for anomaly in verdict.anomalies]
+    return found + [(v.checker, d.text) for v in verdicts for d in v.doubts if d.kind in {"crashed", "time", "memory"}]
+
+
+def accused(seed: int) -> str | None:
+    """What a legal run is accused of, and by which of its operations; None: nothing."""
+    found = accusations(legal_run(seed))
+    if not found:
+        return None
+    kind = found[0][0]
+    without: frozenset[int] = frozenset()
+    for number in range(30):
+        fewer = without | {number}
+        again = [one for one in accusations(legal_run(seed, without=fewer)) if one[0] == kind]
+        if again:
+            without, found = fewer, again
+    lines = [
+        f"op {change.index}: {change.text()}" for change in Evidence.of(legal_run(seed, without=without)).changes.all
+    ]
+    return "\n".join([f"seed {seed} without {sorted(without)}: {kind}", found[0][1], *lines])
+
+
+def _accused_of(seeds: range) -> list[str]:
+    """What those of these seeds are accused of that are accused."""
+    return [text for seed in seeds if (text := accused(seed)) is not None]
+
+
+def sweep(
+    seeds: range, *, processes: int, limit_s: float = float("inf"), note: Callable[[int, int], None] = lambda *_: None
+) -> tuple[int, list[str]]:
+    """The first seed that was not tried when the time was over, and the accusations; calls `note(next seed, accused)` on the way."""
+    ends = time.monotonic() + limit_s
+    following, texts = seeds.start, list[str]()
+    with ExitStack() as stack:
+        # One process is this one: a seed that fails can be looked at in a debugger.
+        each = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
+        while following < seeds.stop and time.monotonic() < ends:
+            left = range(following, min(following + BATCH * processes, seeds.stop))
+            batches = [left[at : at + BATCH] for at in range(0, len(left), BATCH)]
+            texts += [text for found in each(_accused_of, batches) for text in found]
+            following = left.stop
+            note(following, len(texts))
+    return following, texts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--limit-s", type=float, default=float("inf"))
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.count)
+
+    def note(following: int, accused: int) -> None:
+        sys.stderr.write(f"\rlegal runs: {following - seeds.start} of {len(seeds)}, {accused} accused")
+
+    following, texts = sweep(seeds, processes=options.processes, limit_s=options.limit_s, note=note)
+    sys.stdout.write(
+        "\n\n".join(["", *texts, f"{following - seeds.start} runs were tried; go on with --first {following}\n"])
+    )
+    return 1 if texts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
