@@ -112,6 +112,10 @@ class Notes:
         ]
         """Phases that ended before their steps did, each with the reason."""
         planned: Mapping[str, Any] = next((value for row, value in values if row["f"] == "run-planned"), {})
+        self.planned: Mapping[str, Any] = planned
+        """What the run was to do, as it noted; empty in runs of 0.1."""
+        self.kinds: frozenset[str] = frozenset(row["f"] for row, _ in values)
+        """The kinds of notes (their `f`) that there are."""
         self.planned_restart: str | None = planned.get("restart")
         """How every node was to be restarted in the end (`none`: not at all); null in runs of 0.1, which do not say it."""
         self.pull_delay_s: float | None = planned.get("pull_delay_s")

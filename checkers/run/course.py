@@ -24,15 +24,44 @@ _AFTER_RESTART: Final = ("restart", "settle-restarted", "final-restarted")
 """The phases of a run with a restart in the end, after which any node served."""
 _SETTLED: Final = frozenset({"setup", "settled", "restarted"})
 """The phases that a note of settling may name."""
+_RESTARTS: Final = frozenset({"rolling", "together", "none"})
 _UNREADABLE: Final = "unreadable: "
 
 
 def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
-        finders = (_find_phases, _find_starts, _find_settles, _find_foreign_keyspaces)
+        finders = (_find_plan, _find_phases, _find_starts, _find_settles, _find_foreign_keyspaces)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
+
+
+def _find_plan(evidence: Evidence) -> Iterator[str]:
+    """Yield what is missing or wrong in the note of the plan, and what a run that has it lacks; runs of 0.1 have none."""
+    notes = evidence.notes
+    planned = notes.planned
+    if not planned:
+        if notes.membership.initial:
+            yield "the members of the cluster are noted, and what the run planned is not"
+        return
+    if "faults-planned" not in notes.kinds and notes.began("main") is not None:
+        yield "how many faults were planned is not noted"
+    if planned.get("restart") not in _RESTARTS:
+        yield "the note of the plan does not say how nodes were to be restarted"
+    elif planned["restart"] == "none" and notes.began("restart") is not None:
+        yield "nodes were restarted, and the note of the plan says that none was to be"
+    if "pull_delay_s" not in planned:
+        yield "the note of the plan does not say how long a node waits before it asks for a schema that it lacks"
+    logs, booted = planned.get("logs"), _booted(evidence)
+    if logs is None:
+        yield "the note of the plan does not say which nodes keep a log"
+    elif logs and not booted <= set(logs):
+        yield f"the note of the plan lists logs of some nodes, and none of {listing(sorted(booted - set(logs)))}"
+
+
+def _booted(evidence: Evidence) -> frozenset[str]:
+    """Return the nodes that served at the start of the run."""
+    return frozenset(start.node for start in evidence.notes.starts if start.phase == "boot" and start.served)
 
 
 def _find_phases(evidence: Evidence) -> Iterator[str]:
@@ -86,6 +115,8 @@ def _find_settles(evidence: Evidence) -> Iterator[str]:
     for phase in ("settled", "restarted"):
         if notes.began(f"final-{phase}") is not None and not named[phase]:
             yield f"nodes were read when {phase}, and how they settled before is not noted"
+    if notes.planned and notes.began("prepare") is not None and not named["setup"]:
+        yield "how the nodes settled after the setup is not noted"
     for settle in notes.settles:
         yield from _find_contradictions(evidence, settle)
 
@@ -97,11 +128,15 @@ def _find_contradictions(evidence: Evidence, settle: Mapping[str, Any]) -> Itera
         return
     if agreed != _agree(list(versions.values())):
         yield f"phase {phase} is noted to have {'agreed' if agreed else 'not agreed'}, with versions that say otherwise"
-    read = {schema.node for schema in evidence.shown.of(str(phase))} if phase in {"settled", "restarted"} else set()
+    read = (
+        {schema.node for schema in evidence.shown.of(str(phase))}
+        if phase in {"settled", "restarted"}
+        else _booted(evidence)
+    )
     unread = {unread.node for unread in evidence.shown.unread if unread.phase == phase}
     if read and not read <= versions.keys() <= read | unread:
         strange = sorted(read ^ versions.keys())
-        yield f"the versions noted when phase {phase} settled and the nodes read after it differ in {listing(strange)}"
+        yield f"the versions noted when phase {phase} settled are not those of the nodes that served: {listing(strange)} differ"
 
 
 def _agree(versions: Sequence[Any]) -> bool:

@@ -156,12 +156,6 @@ class Refusals:
         )
 
 
-def _has_refusals(history: pa.Table) -> bool:
-    """Tell, without pairing anything, if any error may be a refusal."""
-    errors = pc.drop_null(history["error"])
-    return bool(pc.any(pc.invert(pc.match_substring_regex(errors, NO_ANSWER))).as_py())
-
-
 def _are_refused(paired: pa.Table) -> pa.ChunkedArray:
     """Mark the operations that ended in a refusal, by the text of the error."""
     error = pc.fill_null(paired["error"], "")

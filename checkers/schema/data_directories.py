@@ -2,7 +2,8 @@
 
 Judges what the nodes keep on disk (observations of kind `data-directory`: since 2.1 `<table>-<id>`, live if it holds rows
 of its own) against the node's final schema and the possible DROPs. Each DROP may leave a directory behind, so a table
-may have one live directory more than it was dropped; a snapshot `dropped-…` needs a possible DROP.
+may have one live directory more than it was dropped; a snapshot `dropped-…` needs a possible DROP. A directory of a table that
+no operation can have created is a doubt.
 Finds: `divided-data-directory`, `unexplained-snapshot`. Source: CASSANDRA-5202 and CASSANDRA-10699; in 4.0 to 5.0 the
 loser of two racing CREATE TABLE drops its own table, with the rows in it. Up to 2.0 directories bear no id, and there is
 nothing to judge.
@@ -82,7 +83,7 @@ class DataDirectories:
                 self.name, Doubt("nothing-to-judge", "no data directory bears an id, so a table can only have one")
             )
         tally = Tally(self.name)
-        tally.doubt(*_unobserved(case.readings, found), *_missing(case, found))
+        tally.doubt(*_unobserved(case.readings, found), *_missing(case, found), *_unasked(case, found))
         for (keyspace, name), directories in found.items():
             if time.monotonic() > ends:
                 tally.doubt(Doubt("time", f"the time limit of {limit_s:g} s passed after {tally.judged} tables"))
@@ -135,6 +136,23 @@ def _missing(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory
     for (keyspace, name), places in sorted(missing.items()):
         text = f"{where(places, 'has', 'have')} the table, and no data directory of it was seen"
         yield Doubt("unread", text, (f"{keyspace}.{name}",))
+
+
+def _unasked(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:
+    """Yield a doubt for each directory, in a keyspace that the history created, of a table that no operation can have created."""
+    derived = {(keyspace, name) for schema in case.readings.schemas for _, keyspace, name in schema.derived}
+    for (keyspace, name), directories in found.items():
+        subjects = [SchemaObject(kind, keyspace, name) for kind in ("table", "view")]
+        born = [
+            create for create in case.changes.creates(SchemaObject("keyspace", keyspace, "")) if create.acknowledged
+        ]
+        asked = any(case.changes.creates(subject) for subject in subjects) or (keyspace, name) in derived
+        if born and not asked and not case.changes.texts(keyspace):
+            places: dict[str, set[str]] = {}
+            for directory in directories:
+                places.setdefault(directory.phase, set()).add(directory.node)
+            text = f"{where(places, 'has', 'have')} a data directory of the table, and no operation can have created it"
+            yield Doubt("undecided", text, (f"{keyspace}.{name}",))
 
 
 def _table(keyspace: str, name: str, directories: Sequence[_Directory], changes: SchemaChanges) -> _Table | None:

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 
-__all__ = ["PHASES", "Account", "Phase", "read_accounts", "read_addresses"]
+__all__ = ["OUTSIDE", "PHASES", "Account", "Phase", "read_accounts", "read_addresses"]
 
 Phase = Literal["settled", "restarted"]
 PHASES: Final[tuple[Phase, ...]] = ("settled", "restarted")
 
-_GONE: Final = frozenset({"LEFT", "REGISTERED"})
+OUTSIDE: Final = frozenset({"LEFT", "REGISTERED"})
 """States of the directory in which a node is no member."""
 
 
@@ -38,7 +38,7 @@ class Account:
     def sources(self, address: str) -> list[str]:
         """Name the tables in which this node lists that address as a member's."""
         found = ["system.peers"] if address in self.members and address != self.address else []
-        if self.directory is not None and self.directory.get(address, {}).get("state", "LEFT") not in _GONE:
+        if self.directory is not None and self.directory.get(address, {}).get("state", "LEFT") not in OUTSIDE:
             found.append("the directory")
         if self.gossip is not None and self.gossip.get(address) == "NORMAL":
             found.append("gossip (NORMAL)")
@@ -46,7 +46,7 @@ class Account:
 
     def lists(self, address: str) -> bool:
         """Return whether the address is a member's in every table that must have it."""
-        in_directory = self.directory is None or self.directory.get(address, {}).get("state", "LEFT") not in _GONE
+        in_directory = self.directory is None or self.directory.get(address, {}).get("state", "LEFT") not in OUTSIDE
         return address in self.members and in_directory
 
 

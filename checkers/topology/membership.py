@@ -6,7 +6,7 @@ directory of the metadata log where there is one).
 Finds: `missing-member`, `ghost-member`, `ring-disagreement`, `failed-change-took-effect`, `change-without-effect`,
 `hanging-change`. Sources: CEP-21, membership; CASSANDRA-16422 (assassinated nodes), CASSANDRA-21583.
 
-After an operation of unknown outcome its nodes may be members or not; the accounts must then still agree. What changed
+A member that gossip does not call NORMAL, and a directory that contradicts the peers of the same node, are doubts. After an operation of unknown outcome its nodes may be members or not; the accounts must then still agree. What changed
 after a definite refusal is an accusation of its own. An operation that timed out while faults went on, or within its
 limit after them, is a doubt.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.notes import read_notes
@@ -25,7 +25,7 @@ from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, phase_text
 from schemaquake.checkers.findings.limits import LIMITS
 from schemaquake.checkers.findings.tally import Tally
-from schemaquake.checkers.topology.accounts import Account, read_accounts, read_addresses
+from schemaquake.checkers.topology.accounts import OUTSIDE, Account, read_accounts, read_addresses
 from schemaquake.checkers.topology.operations import TopologyOperation, read_operations
 from schemaquake.harness.model.membership import GONE, MemberState
 from schemaquake.harness.model.records import Records
@@ -34,6 +34,7 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
 __all__ = ["Membership"]
 
 _MEMBERS: Final = frozenset({"normal", "leaving"})
+_JOINED: Final = "JOINED"
 _S: Final = 1_000_000_000
 
 
@@ -59,7 +60,7 @@ class Membership:
             nothing = Doubt("nothing-to-judge", "no node was asked for its account of the ring")
             return Verdict.unknown(self.name, nothing)
         tally = Tally(self.name, keep=LIMITS.findings)
-        tally.doubt(*_list_unread(case))
+        tally.doubt(*_list_unread(case), *_list_strange_gossip(case), *_list_contradictions(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
         tally.judge(*_judge_agreement(case))
@@ -141,6 +142,44 @@ def _list_unread(case: _Case) -> Iterator[Doubt]:
         if account.error is not None:
             text = f"{account.node} gave no account of the ring {phase_text(account.phase)}: {account.error}"
             yield Doubt("unread", text)
+
+
+def _list_strange_gossip(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each account in which gossip does not call a certain member that serves NORMAL."""
+    for account in case.read:
+        for node, state in case.certain.items():
+            status = (account.gossip or {}).get(case.addresses.get(node, ""))
+            if account.gossip and node in case.addresses and state == "normal" and status != "NORMAL":
+                shown = "is not in gossip" if status is None else f"is {status} in gossip"
+                yield Doubt("undecided", f"{phase_text(account.phase)} {node}, a member, {shown} of {account.node}")
+
+
+def _list_contradictions(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each account whose directory says something else of a member than its peers, once nothing changes."""
+    for account in case.read if case.settled else ():
+        members = {address: _identity(member) for address, member in account.members.items()}
+        entries = {
+            address: _identity(entry)
+            for address, entry in (account.directory or {}).items()
+            if entry.get("state") not in OUTSIDE
+        }
+        strange = sorted(address for address, identity in entries.items() if members.get(address) != identity)
+        strange += sorted(
+            node
+            for node, state in case.certain.items()
+            if state == "normal"
+            and account.directory is not None
+            and account.directory.get(case.addresses.get(node, ""), {}).get("state", _JOINED) != _JOINED
+        )
+        if strange:
+            when = phase_text(account.phase)
+            yield Doubt(
+                "undecided", f"{when} the directory of {account.node} contradicts its peers on {listing(strange)}"
+            )
+
+
+def _identity(member: Mapping[str, Any]) -> tuple[Any, frozenset[str]]:
+    return member.get("host_id"), frozenset(member.get("tokens") or ())
 
 
 def _judge_account(case: _Case, account: Account) -> Iterator[Anomaly]:

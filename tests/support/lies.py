@@ -30,7 +30,9 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "restarted": ("restarted",),
     "both": ("settled", "restarted"),
 }
-_NAMED = {"columns", "dropped_columns", "indexes", "members", "nodes", "versions"}
+_OF_NODES = frozenset({"version", "log", "ring", "epochs"})
+"""Kinds of observations that tell of the node as a whole, and of no object."""
+_NAMED = {"columns", "dropped_columns", "indexes", "members", "nodes", "versions", "peers", "gossip", "directory"}
 """Maps whose keys are names: facts of one column are of the same class as those of another."""
 _OPPOSITE: Mapping[Any, Any] = {"asc": "desc", "ASC": "DESC", "true": "false", "false": "true"}
 _STAY = frozenset({"NULL", "NOT", "IS", "EXISTS", "KEY"})
@@ -126,7 +128,7 @@ class CleanRun:
     def _objects(self) -> Iterator[Lie]:
         """Objects that are gone, and objects that nothing asked for; on disk, in memory, and in both."""
         for (kind, keyspace, name, _), rows in self._final.items():
-            if kind in {"version", "log"}:
+            if kind in _OF_NODES:
                 continue
             sides = [("disk" if kind != "live" else "memory", [rows])]
             if kind not in {"live", "data-directory"} and self._of_object(kind, keyspace, name):

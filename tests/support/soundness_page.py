@@ -7,13 +7,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import orjson
 from lies import Lie, NotThereError
 from soundness import RUNS, Judge, clean_run
 
-__all__ = ["CLASSES", "PAGE", "SCORE", "entry", "is_hard", "one_of_each", "page", "scored", "verdict_on"]
+__all__ = ["CLASSES", "PAGE", "SCORE", "entry", "every_fact", "is_hard", "one_of_each", "page", "scored", "verdict_on"]
 
 FOLDER = Path(__file__).parents[1] / "soundness"
 PAGE = Path(__file__).parents[2] / "docs" / "soundness.md"
@@ -29,6 +30,15 @@ def one_of_each(name: str) -> Sequence[Lie]:
     for lie in clean_run(name).lies():
         found.setdefault((lie.kind, lie.place), lie)
     return list(found.values())
+
+
+def every_fact(name: str) -> Sequence[Sequence[Lie]]:
+    """The lies about each fact, one for each of its places, in an order drawn by the seed."""
+    random = Random(f"every fact of {name} {CLASSES['seed']}")
+    found: dict[tuple[str, str], list[Lie]] = {}
+    for lie in clean_run(name).lies():
+        found.setdefault((lie.kind, lie.text), []).append(lie)
+    return [random.sample(lies, len(lies)) for lies in found.values()]
 
 
 def is_hard(lie: Lie) -> bool:

@@ -145,3 +145,45 @@ def test_a_node_that_joined_was_started_as_no_other() -> None:
     read = ["@150 settled n1,n2,n3 keyspace k", READ[1]]
     assert gaps([*lines[:10], *joined, *lines[10:]], read) == []
     assert gaps(lines, read) == ["n3 was read, and no start of it that served is noted before"]
+
+
+MEMBERS = '@1 -- info membership {"at": "boot", "members": {"n1": {"state": "normal"}, "n2": {"state": "normal"}}}'
+PLAN = '@1 -- info run-planned {"restart": "rolling", "logs": ["n1", "n2"], "pull_delay_s": 60}'
+FAULTS = '@31 -- info faults-planned {"count": 0, "ids": []}'
+
+
+def planned(plan: str = PLAN, *, setup: str = AGREED, restarted: bool = True) -> list[str]:
+    return [MEMBERS, plan, *course(restarted=restarted), settle("setup", 12, setup), FAULTS]
+
+
+def test_a_course_with_a_plan_has_no_gaps() -> None:
+    assert gaps(planned()) == []
+    assert gaps(planned(PLAN.replace("rolling", "none"), restarted=False), READ[:1]) == []
+    assert gaps(planned(PLAN.replace('["n1", "n2"]', "[]"))) == []  # a cluster that keeps no logs
+    assert gaps(planned(PLAN.replace('"n2"]', '"n2", "n3"]'))) == []  # of a node that is to join
+
+
+@pytest.mark.parametrize("gone", [PLAN, FAULTS, settle("setup", 12)], ids=["plan", "faults", "settling"])
+def test_what_every_run_with_a_plan_notes_is_missed(gone: str) -> None:
+    assert len(gaps([line for line in planned() if line != gone])) == 1
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        PLAN.replace("rolling", "none"),
+        PLAN.replace("rolling", "other"),
+        PLAN.replace('"restart": "rolling", ', ""),
+        PLAN.replace('"logs": ["n1", "n2"], ', ""),
+        PLAN.replace(', "n2"', ""),
+        PLAN.replace(', "pull_delay_s": 60', ""),
+    ],
+)
+def test_a_plan_that_says_less_or_something_else_is_a_gap(told: str) -> None:
+    assert told != PLAN
+    assert len(gaps(planned(told))) == 1
+
+
+@pytest.mark.parametrize("nodes", ['{"n1": "v"}', '{"n1": "v", "n2": "v", "n3": "v"}'])
+def test_a_setup_settles_on_the_nodes_that_were_booted(nodes: str) -> None:
+    assert len(gaps(planned(setup=f'"agreed": true, "versions": {nodes}'))) == 1

@@ -35,6 +35,31 @@ def test_one_directory_under_the_id_of_the_schema_is_valid() -> None:
     assert judgement.figures == {"tables": 1, "directories": 2}
 
 
+BORN = ("@1 p9 n1 invoke create-keyspace k", "@2 p9 n1 ok")
+STRANGE = ("settled n1 data-directory k.s id=bb " + PLAIN,)
+
+
+def test_a_directory_of_a_table_that_nothing_created_is_in_doubt() -> None:
+    judgement = verdict([*BORN, *CREATE], [*SCHEMA, *KEPT, *STRANGE])
+    assert judgement.valid == "unknown"
+    assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("undecided", ("k.s",))]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        (),  # the keyspace may be older than the history
+        (BORN[0], "@2 p9 n1 info timed out"),
+        (*BORN, "@3 p8 n1 invoke create-table k.s a:int*", "@4 p8 n1 info timed out"),
+        (*BORN, '@3 p8 n1 invoke create-view k.s {"base": "t", "primary_key": ["a"]}', "@4 p8 n1 ok"),
+        (*BORN, '@3 p8 n1 invoke cql k {"statement": "CREATE TABLE s (a int PRIMARY KEY)"}', "@4 p8 n1 ok"),
+    ],
+)
+def test_a_directory_of_a_table_that_something_may_have_created_is_sound(history: Sequence[str]) -> None:
+    doubts = verdict([*history, *CREATE], [*SCHEMA, *KEPT, *STRANGE]).doubts
+    assert not any("k.s" in doubt.objects for doubt in doubts)
+
+
 def test_without_any_directory_there_is_nothing_to_judge() -> None:
     judgement = verdict(CREATE, SCHEMA)
     assert judgement.valid == "unknown"

@@ -39,6 +39,53 @@ def all_say(members, by=None, **more):
     return [account(node, members, **more) for node in (by or members)]
 
 
+def gossip(members, status="NORMAL"):
+    return {ADDRESS[name]: status for name in members}
+
+
+@pytest.mark.parametrize("changed", [{ADDRESS["n2"]: "LEFT"}, {ADDRESS["n2"]: "shutdown"}])
+def test_a_member_that_gossip_does_not_call_normal_is_in_doubt(changed):
+    for told in (gossip(FOUNDERS) | changed, gossip(("n1", "n3"))):
+        result = verdict([], [*all_say(FOUNDERS, ("n1", "n2")), account("n3", FOUNDERS, phase="settled", gossip=told)])
+        assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["undecided"])
+
+
+def test_gossip_may_remember_a_node_that_left_and_what_an_unknown_outcome_did_is_open():
+    left = gossip(NODES) | gossip(("n3",), "LEFT")
+    assert verdict(LEAVES, all_say(("n1", "n2"), gossip=left)).doubts == ()
+    open_to_doubt = operation("decommission", {"n3": "left"}, "info")
+    assert verdict(open_to_doubt, all_say(("n1", "n2"), gossip=left)).doubts == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"host_id": "other"},
+        {"tokens": ["7"]},
+        {"tokens": []},
+        {"state": "MOVING"},
+        {"host_id": None},
+    ],
+)
+def test_a_directory_that_contradicts_the_peers_of_its_node_is_in_doubt(changed):
+    directory = registered(dict.fromkeys(FOUNDERS, "JOINED"))
+    assert verdict([], all_say(FOUNDERS, directory=directory)).doubts == ()
+    directory[ADDRESS["n2"]] = {**directory[ADDRESS["n2"]], **changed}
+    result = verdict([], all_say(FOUNDERS, directory=directory))
+    assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
+    unended = operation("move", {"n2": "normal"}, None)  # its steps may be under way
+    assert not any(
+        "contradicts" in doubt.text for doubt in verdict(unended, all_say(FOUNDERS, directory=directory)).doubts
+    )
+
+
+def test_a_directory_with_a_stranger_is_in_doubt_and_one_with_who_left_is_not():
+    more = registered({**dict.fromkeys(FOUNDERS, "JOINED"), "n5": "JOINED"})
+    assert verdict([], all_say(FOUNDERS, directory=more)).valid == "unknown"
+    left = registered({**dict.fromkeys(FOUNDERS, "JOINED"), "n5": "LEFT"})
+    assert verdict([], all_say(FOUNDERS, directory=left)).doubts == ()
+
+
 def test_nobody_changed_anything_and_all_list_all():
     result = verdict([], all_say(FOUNDERS))
     assert (result.valid, result.doubts) == (True, ())
