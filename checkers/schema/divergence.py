@@ -92,7 +92,9 @@ def _odd_versions(case: Evidence) -> Iterator[Doubt]:
         if sighting.id is not None and "memory_error" not in facts:
             # A system that is asked table by table is so asked in final readings only.
             said = tuple(facts.get(name) for name in ("memory", "authority", "told_from"))
-            ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(said)
+            # While the run goes on, a node whose version is as before is asked for nothing else.
+            if sighting.phase in PHASES or any(said):
+                ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(said)
     for version, found in sorted(epochs.items()):
         if len(found) > 1:
             yield Doubt("unread", f"version {version} was read with the epochs {listing(sorted(map(str, found)))}")
