@@ -329,10 +329,19 @@ def _check(
 def _report(
     run: Annotated[Path, typer.Argument(help="the run's folder")],
     *,
+    ticket: Annotated[
+        str | None, typer.Option(help="print the text of a ticket for this finding (SQ-…), and draw nothing")
+    ] = None,
+    markup: Annotated[str, typer.Option("--as", help="notation of the ticket: markdown or jira")] = "markdown",
     verbose: Verbose = False,
 ) -> None:
     """Draw a run's reports again from its stored files."""
     configure_logging(verbose=verbose)
+    if ticket is not None:
+        from schemaquake.results.report.from_store import ticket_of  # noqa: PLC0415 - as above
+
+        write_line(ticket_of(run, ticket, markup).rstrip("\n"))
+        raise typer.Exit(ExitCode.VALID)
     from schemaquake.results.runs.execution import write_reports  # noqa: PLC0415 - as above
 
     stderr().print(str(write_reports(run)), markup=False)

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 import pyarrow as pa
 
-import schemaquake
 from schemaquake.harness.errors import ExitCode, HistoryError, SchemaquakeError
 from schemaquake.harness.faults.ledger import FILE_NAME as LEDGER
 from schemaquake.harness.faults.ledger import read_ledger
@@ -32,6 +31,7 @@ from schemaquake.results.bundle.provenance import claims_of
 from schemaquake.results.bundle.rejudging import judge_again
 from schemaquake.results.bundle.signing import SIGNATURE, check_signature
 from schemaquake.results.store.examination import examine
+from schemaquake.results.store.judged_by import judged_by
 from schemaquake.results.store.store import Store, read_table
 from schemaquake.results.summary.summarise import FILE_NAME as SUMMARY
 from schemaquake.results.summary.summarise import read_summary
@@ -135,9 +135,11 @@ def verify_bundle(
     signers: Path | None = None,
     limit_s: float = 120,
     repeat: Callable[[Store], Check] | None = None,
+    keep: Path | None = None,
 ) -> Verified:
     """Check a bundle, judge its records again, and name each difference. With `repeat`, check with that what its plan does here.
 
+    The run, as it was judged here, stays in the new folder `keep`; None: nothing stays.
     Raises PlanError if there is no such file, EnvironmentLacks if a signature cannot be checked.
     """
     opened = open_bundle(path)
@@ -151,7 +153,7 @@ def verify_bundle(
         checks.append(_differs("records", [f"there is no {name}" for name in missing]))
         return Verified(bundle=path, id=manifest.id, run=run, checks=tuple(checks))
     with tempfile.TemporaryDirectory(prefix="schemaquake-verify-") as temporary:
-        store = Store(Path(temporary) / "run")
+        store = Store(keep or Path(temporary) / "run")
         for name, content in opened.files.items():
             store.path(name).parent.mkdir(parents=True, exist_ok=True)
             store.path(name).write_bytes(content)
@@ -287,16 +289,28 @@ def _compare(
     lines: Callable[[Mapping[str, Any], Mapping[str, Any]], Iterator[str]],
     manifest: Manifest,
 ) -> Check:
-    check = _differs(name, islice(lines(_object(recorded), _object(found.read_bytes())), 10_000))
-    judge = (manifest.predicate.get("bundled_by") or {}).get("schemaquake")
-    if check.state == "differs" and judge != schemaquake.__version__:
-        note = f"judged with Schemaquake {judge} then, with {schemaquake.__version__} now"
-        return replace(check, details=(note, *check.details))
-    return check
+    document = _object(recorded)
+    check = _differs(name, islice(lines(document, _object(found.read_bytes())), 10_000))
+    return check if check.state == "ok" else replace(check, details=(_judges(document, manifest), *check.details))
+
+
+def _judges(recorded: Mapping[str, Any], manifest: Manifest) -> str:
+    """Say if the verdict can be that of another judge. What it says of its judge is a claim like everything else in it."""
+    then, now = recorded.get("judged_by"), judged_by()
+    if then == now:
+        return "it says that the checkers of this installation made it, and they make another one: it, or the records, were changed"
+    version = then.get("schemaquake") if isinstance(then, dict) else None
+    version = version or (manifest.predicate.get("bundled_by") or {}).get("schemaquake")
+    digest = str(then.get("checkers"))[:12] if isinstance(then, dict) else "not noted"
+    return (
+        f"it says that other checkers made it: Schemaquake {version} ({digest}) then, {now['schemaquake']} "
+        f"({now['checkers'][:12]}) now; verify it with those to tell an older judge from a changed verdict"
+    )
 
 
 def _verdict_lines(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the differences. A verdict of an older format is compared as it is read today."""
+    recorded, found = ({name: value for name, value in one.items() if name != "judged_by"} for one in (recorded, found))
     if recorded.get("schema") != found.get("schema"):
         try:
             recorded = orjson.loads(orjson.dumps(Verdict.from_json(recorded).to_json()))

@@ -15,6 +15,7 @@ from typing import Final
 from schemaquake.results.grid.facts import FoundCause
 from schemaquake.results.grid.plan import GridPlan
 from schemaquake.results.grid.tally import MARKS, STYLES, WORST_FIRST, GridCell, State, differences
+from schemaquake.results.report.addresses import BESIDE_THE_RUNS, Addresses
 from schemaquake.results.report.html import render
 from schemaquake.results.wording import counted, length_of_time, system_name
 from schemaquake.workloads.statements.description import DATA, LEFT_OUT, SCHEMA
@@ -111,9 +112,9 @@ class _Page:
     left_out: Sequence[tuple[str, str]]
 
 
-def render_grid_html(state: GridState) -> str:
-    """Render the whole page."""
-    return render("grid.html.j2", charts=False, more="grid", page=_page(state))
+def render_grid_html(state: GridState, addresses: Addresses = BESIDE_THE_RUNS) -> str:
+    """Render the whole page. `addresses` says where the pages of runs and findings are."""
+    return render("grid.html.j2", charts=False, more="grid", page=_page(state), addresses=addresses)
 
 
 def headline_of(cells: Iterable[GridCell]) -> str:

@@ -16,6 +16,7 @@ from schemaquake.results.matrix.eras import ERAS, Era, era_of
 from schemaquake.results.matrix.promises import DOCUMENTS, Judgement, JudgementState, OnSystem, judgements
 from schemaquake.results.matrix.summary import control_of, controls_in_words, effects_of, extent_of, headline
 from schemaquake.results.matrix.tally import Matrix, Row
+from schemaquake.results.report.addresses import BESIDE_THE_RUNS, Addresses
 from schemaquake.results.report.findings import Reference, references_of
 from schemaquake.results.report.html import render
 from schemaquake.results.report.tracked import TrackedView, tracked_view
@@ -54,9 +55,9 @@ _EXPLAINED: Final = frozenset({"broke", "held", "unknown"})
 """States of an anomaly's cell that have a detail; others are explained in the row of their workload."""
 
 
-def render_matrix_html(matrix: Matrix) -> str:
-    """Render the whole page."""
-    return render("matrix.html.j2", charts=False, more="matrix", page=_page(matrix))
+def render_matrix_html(matrix: Matrix, addresses: Addresses = BESIDE_THE_RUNS) -> str:
+    """Render the whole page. `addresses` says where the pages of runs and findings are."""
+    return render("matrix.html.j2", charts=False, more="matrix", page=_page(matrix), addresses=addresses)
 
 
 # ── what the template is given ───────────────────────────────────────────────────────────────────────────────────────

@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from schemaquake.harness.errors import HistoryError
+from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.history.journal import STARTED
+from schemaquake.results.report.findings import report_findings
 from schemaquake.results.report.github import publish_to_github
 from schemaquake.results.report.html import render_report_html
 from schemaquake.results.report.junit import render_report_junit
 from schemaquake.results.report.markdown import render_report_markdown
 from schemaquake.results.report.material import Material, RunFile
 from schemaquake.results.report.reproduce import render_reproduce_script
-from schemaquake.results.store.store import FILES
+from schemaquake.results.report.ticket import render_ticket
+from schemaquake.results.report.ticket_markup import MARKUPS
+from schemaquake.results.store.store import FILES, Store
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from schemaquake.results.store.store import Store
-
-__all__ = ["REPORTS", "material_of", "write_all"]
+__all__ = ["REPORTS", "material_of", "ticket_of", "write_all"]
 
 REPORTS: Final = ("report.html", "report.md", "junit.xml", "reproduce.sh")
 
@@ -49,6 +50,17 @@ def material_of(store: Store) -> Material:
         files=_files(store),
         shrunk=_shrunk(store),
     )
+
+
+def ticket_of(run: Path, finding: str, markup: str) -> str:
+    """Render the text of a ticket for one finding of a judged run. Raises PlanError for another finding or notation."""
+    if markup not in MARKUPS:
+        raise PlanError(f"--as is one of {', '.join(MARKUPS)}, not {markup}")
+    material = material_of(Store(run))
+    reported = {one.id: one for one in report_findings(material)}
+    if finding not in reported:
+        raise PlanError(f"{run} has no finding {finding}; it has {', '.join(reported) or 'none'}")
+    return render_ticket(material, reported[finding], MARKUPS[markup])
 
 
 def write_all(store: Store, *, environment: Mapping[str, str] = os.environ) -> Material:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from schemaquake.harness.model.records import plain
+from schemaquake.harness.model.records import keyspace_of, plain
 from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.findings.description import describe_cause, describe_rate
 from schemaquake.results.findings.finding import Finding
@@ -47,6 +47,7 @@ from schemaquake.results.report.recipe import Recipe
 from schemaquake.results.report.reproduce import command_line, command_lines
 from schemaquake.results.report.scene import Scene, draw_scenes
 from schemaquake.results.report.ticket import render_ticket
+from schemaquake.results.report.trail import Cited, cite_operations
 from schemaquake.results.tables.meetings import Coverage
 from schemaquake.results.wording import (
     VERDICT_MARK,
@@ -78,6 +79,7 @@ ANOMALIES_SHOWN: Final = 10
 """Maximum number of anomalies per type shown with explanation and evidence; verdict.json has all of them."""
 EVIDENCE_LIMIT: Final = 20_000
 LOG_ENTRIES_SHOWN: Final = 8
+_OPERATIONS_NAMED: Final = 8
 LOG_ENTRIES_READ: Final = 10_000
 """Maximum number of log entries read per node to find their kinds: a failing node can repeat an entry a million times."""
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
@@ -207,6 +209,11 @@ class _AnomalyView:
     explanation: str
     evidence: str
     cycle: CyclePicture | None
+    ops: Sequence[int]
+    """The first operations that it cites."""
+    further_ops: int
+    keyspaces: Sequence[str]
+    nodes: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +332,13 @@ class _Page:
     undecided: bool
     scenes: Sequence[Scene]
     scenes_left_out: int
+    cited: Sequence[Cited]
+    cited_left_out: int
+    cited_indices: frozenset[int]
+    drawn: Mapping[str, int]
+    """Keyspace → the number of its picture."""
+    logged: frozenset[str]
+    """Nodes with a part in the section of logs."""
     charts: Mapping[str, Any] | None
     checkers: Sequence[CheckerView]
     logs: Sequence[_NodeLog]
@@ -341,6 +355,8 @@ def _page(material: Material) -> _Page:
     plan, name = material.plan, verdict_name(material.verdict.valid)
     scenes, left_out = draw_scenes(material)
     chronicle = material.chronicle
+    findings, logs = finding_views(material), _logs(material)
+    cited, cited_left_out = cite_operations(material, _citations(findings))
     return _Page(
         name=name,
         word=verdict_word(material.verdict.valid),
@@ -352,7 +368,7 @@ def _page(material: Material) -> _Page:
         workloads=joined(plan.get("workloads", ())),
         headline=headline(material),
         facts=_facts(material),
-        findings=finding_views(material),
+        findings=findings,
         nothing_found=_nothing_found(material),
         reasons=reasons_of(material),
         summaries=[_summary_view(summary, material.grouped.findings) for summary in summarise_workloads(material)],
@@ -362,9 +378,14 @@ def _page(material: Material) -> _Page:
         undecided=bool(reasons_of(material)) or material.verdict.valid == "unknown",
         scenes=scenes,
         scenes_left_out=left_out,
+        cited=cited,
+        cited_left_out=cited_left_out,
+        cited_indices=frozenset(one.index for one in cited),
+        drawn={scene.keyspace: number for number, scene in enumerate(scenes, 1)},
+        logged=frozenset(node.name for node in logs),
         charts=chart_data(material) if material.operations.num_rows else None,
         checkers=[checker_view(part, counts=counts(material.verdict, part)) for part in checkers_of(material.verdict)],
-        logs=_logs(material),
+        logs=logs,
         phases=[
             {
                 "name": phase.name,
@@ -454,6 +475,17 @@ def _finding_view(material: Material, reported: ReportedFinding) -> FindingView:
     )
 
 
+def _citations(findings: Iterable[FindingView]) -> dict[int, list[tuple[str, str]]]:
+    """Collect the operations that shown anomalies cite, each with anchor and type of the symptoms."""
+    cited: dict[int, list[tuple[str, str]]] = {}
+    for finding in findings:
+        for symptom in finding.symptoms:
+            for anomaly in symptom.shown:
+                for op in anomaly.ops:
+                    cited.setdefault(op, []).append((symptom.anchor, symptom.type))
+    return cited
+
+
 def _seen(finding: Finding) -> str:
     """Describe when the finding was first and last seen; empty if the start of the run is not known."""
     first, last = finding.first_seen, finding.last_seen
@@ -490,13 +522,16 @@ def _anomaly_view(anomaly: Anomaly) -> _AnomalyView:
     where = [
         f"On {first_of(anomaly.objects, 4)}" if anomaly.objects else "",
         f"seen on {joined(anomaly.nodes)}" if anomaly.nodes else "",
-        f"operations {first_of([str(op) for op in anomaly.ops], 8)} of the history" if anomaly.ops else "",
     ]
     return _AnomalyView(
         where="; ".join(part for part in where if part),
         explanation=anomaly.explanation,
         evidence=_pretty(anomaly.evidence),
         cycle=cycle_picture(anomaly),
+        ops=anomaly.ops[:_OPERATIONS_NAMED],
+        further_ops=max(0, len(anomaly.ops) - _OPERATIONS_NAMED),
+        keyspaces=tuple(dict.fromkeys(name for one in anomaly.objects if (name := keyspace_of(one)) is not None)),
+        nodes=anomaly.nodes,
     )
 
 

@@ -17,15 +17,17 @@ import orjson
 import schemaquake
 from schemaquake.checkers.findings.catalogue import CATALOGUE
 from schemaquake.harness.errors import PlanError
+from schemaquake.results.corpus.reading import is_corpus
 from schemaquake.results.findings.curation import NOTHING_CURATED, Curation
 from schemaquake.results.findings.description import describe_cause, describe_rate, describe_standing, title_of
 from schemaquake.results.findings.finding import Rate
 from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
 from schemaquake.results.findings.tracking import Observation
 from schemaquake.results.site.analysis import render_analysis
-from schemaquake.results.site.collecting import Collected, collect, find_runs, write_if_changed
+from schemaquake.results.site.collecting import Collected, collect, find_bundles, find_runs, write_if_changed
 from schemaquake.results.site.examples import Example, examples_of
 from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
+from schemaquake.results.site.overviews import Overview, overviews_of
 from schemaquake.results.site.records import RunRow, file_name, system_file_name
 from schemaquake.results.site.rendering import icon, render, script, shard, styles
 from schemaquake.results.wording import counted, system_name, verdict_name
@@ -85,16 +87,22 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
     Raises PlanError if there are no runs, or the folder holds something else than a site.
     """
     _refuse_other_folders(site)
-    folders = find_runs(paths)
-    if not folders:
-        raise PlanError("there is no run: name runs' folders, or folders of runs")
+    named = list(paths)
+    corpora = [path.resolve() for path in named if is_corpus(path)]
+    others = [path for path in named if not is_corpus(path)]
+    folders, bundles = find_runs(others), find_bundles(others)
+    if not folders and not bundles and not corpora:
+        raise PlanError("there is no run: name runs' folders, folders of runs, bundles, or the tables of a corpus")
     site.mkdir(parents=True, exist_ok=True)
-    collected = collect(folders, site, site / CACHE, version=_version())
+    collected = collect(folders, site, site / CACHE, version=_version(), bundles=bundles, corpora=corpora)
     systems = sorted({record.row.system for record in collected.records}, key=_order_of)
     findings = follow_findings((record.judged for record in collected.records), systems, curation)
     examples = examples_of(findings, collected, site, site / CACHE)
     written, kept = 0, {f"runs/{record.row.page}.html" for record in collected.records}
-    for name, content in _pages(collected, systems, findings, examples, address):
+    pages_of_runs = {record.row.page for record in collected.records}
+    ids = {name for one in findings for name in {one.id, *one.ids}}
+    overviews, undrawn = overviews_of(others, pages_of_runs, ids)
+    for name, content in _pages(collected, systems, findings, examples, overviews, undrawn, address):
         kept.add(name)
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +115,7 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
         findings=len(findings),
         written=written + len(collected.made),
         files=len(kept),
-        unread=collected.unread,
+        unread=[*collected.unread, *undrawn],
     )
 
 
@@ -131,7 +139,7 @@ def _refuse_other_folders(site: Path) -> None:
 
 def _remove_others(site: Path, kept: set[str]) -> None:
     """Remove pages of runs and findings that are gone."""
-    for folder in ("runs", "findings", "versions", "compare", "reports", "badges", "data"):
+    for folder in ("runs", "findings", "versions", "compare", "reports", "badges", "data", "overviews"):
         for path in (site / folder).glob("*"):
             if path.is_file() and f"{folder}/{path.name}" not in kept:
                 path.unlink()
@@ -145,6 +153,8 @@ def _pages(
     systems: Sequence[str],
     findings: Sequence[FollowedFinding],
     examples: Mapping[str, Example],
+    overviews: Sequence[Overview],
+    undrawn: Sequence[tuple[str, str]],
     address: str,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield every page but those of runs, with its name; the index last."""
@@ -160,6 +170,7 @@ def _pages(
     for version in versions:
         yield from _version_pages(version, versions, findings, views)
     yield from _lists(rows, versions, findings, views)
+    yield from ((one.path, one.content) for one in overviews)
     entries = [FeedEntry(one.id, views[one.id]["title"], event) for one in findings for event in one.life.events]
     yield "feed.xml", render_feed(entries, address=address)
     affected = sum(view["stage"] not in {"verified", "invalid"} for view in views.values())
@@ -169,7 +180,7 @@ def _pages(
         "index.html",
         render(
             "index.html.j2", depth=0, here="index", findings=list(views.values()), runs=len(rows), systems=systems,
-            unread=collected.unread,
+            unread=[*collected.unread, *undrawn], overviews=overviews,
         ).encode(),
     )  # fmt: skip
 

@@ -1,14 +1,17 @@
-"""Collecting: runs' folders → records and pages of runs, each made once: what they were made of is remembered.
+"""Collecting: runs' folders, bundles and corpora → records and pages of runs, each made once: what they were made of is remembered.
 
-The work is shared by as many processes as there are cores. A run that cannot be read is listed with the reason.
+The work is shared by as many processes as there are cores. A run that cannot be read is listed with the reason, and so is a bundle whose
+records do not say what it says: each is verified once, and unpacked beside the site's other notes.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -16,14 +19,20 @@ from typing import Final
 import orjson
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.results.bundle.archive import SUFFIX
+from schemaquake.results.bundle.verification import open_bundle, verify_bundle
+from schemaquake.results.corpus.reading import read_runs, read_summaries
 from schemaquake.results.site.records import RecordReader, SiteRecord, file_name, record_of
 from schemaquake.results.site.run_page import render_run_page
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import FILE_NAME, read_summary
 
-__all__ = ["Collected", "Source", "collect", "find_runs"]
+__all__ = ["Collected", "Source", "collect", "find_bundles", "find_runs"]
 
 CACHE: Final = "records.jsonl"
+_BUNDLES: Final = "bundles"
+_REFUSED: Final = "refused.txt"
+"""The reason for which a bundle is not shown: it is judged once."""
 _CHUNK: Final = 50  # runs for one task
 _ALONE: Final = 100
 """Runs that one process makes sooner than others start."""
@@ -31,10 +40,19 @@ _ALONE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A run's folder and the state of its summary: size and time of the last change."""
+    """A run's folder, or a bundle, and its state: size and time of the last change of its summary."""
 
     folder: Path
     state: str
+    unpacked: Path | None = None
+    """The folder into which a bundle is unpacked; None for a run's own folder."""
+
+    @property
+    def run(self) -> Path | None:
+        """The folder with the run's records; None for a bundle that is not unpacked yet."""
+        if self.unpacked is None:
+            return self.folder
+        return next((path for path in self.unpacked.glob("*") if path.is_dir()), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +95,43 @@ def _runs_below(path: Path) -> Iterator[Path]:
                 yield below.resolve()
 
 
-def collect(folders: Sequence[Path], site: Path, cache: Path, *, version: str) -> Collected:
+def find_bundles(paths: Iterable[Path]) -> list[Path]:
+    """List the bundles at and below some paths. One that lies beside its run's folder is that run."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        for bundle in _bundles_below(path):
+            beside = bundle.with_name(bundle.name.removesuffix(SUFFIX))
+            if not bundle.is_symlink() and not (beside / "plan.json").is_file():
+                found[bundle.resolve()] = None
+    return list(found)
+
+
+def _bundles_below(path: Path) -> Iterator[Path]:
+    if path.name.endswith(SUFFIX) and path.is_file():
+        yield path
+    for folder, names, files in os.walk(path):
+        names[:] = sorted(name for name in names if not (Path(folder) / name / "plan.json").is_file())
+        if "plan.json" not in files:
+            yield from (Path(folder) / name for name in sorted(files) if name.endswith(SUFFIX))
+
+
+def collect(
+    folders: Sequence[Path],
+    site: Path,
+    cache: Path,
+    *,
+    version: str,
+    bundles: Sequence[Path] = (),
+    corpora: Sequence[Path] = (),
+) -> Collected:
     """Read the runs, and write the page of each below `site/runs`, but for those that were made of the same before.
 
-    `version` changes when pages would: with it everything is made again.
+    `version` changes when pages would: with it everything is made again. Raises HistoryError for a damaged corpus.
     """
     known = _read_cache(cache / CACHE, version)
     reader = RecordReader()
     sources = [Source(folder, _state(folder)) for folder in folders]
+    sources += [_bundle(path, cache) for path in bundles]
     new = [
         source
         for source in sources
@@ -93,17 +140,28 @@ def collect(folders: Sequence[Path], site: Path, cache: Path, *, version: str) -
     made: dict[str, bytes] = {}
     unread: dict[Path, str] = {}
     (site / "runs").mkdir(parents=True, exist_ok=True)
-    for folder, line, reason in _make(new, site):
+    for place, line, reason in _make(new, site):
         if reason is None:
-            made[str(folder)] = line
+            made[str(place)] = line
         else:
-            unread[folder] = reason
+            unread[place] = reason
     lines = {
         str(source.folder): made.get(str(source.folder)) or known[str(source.folder)][1]
         for source in sources
         if source.folder not in unread
     }
-    _write_cache(cache / CACHE, version, sources, lines)
+    states = {str(source.folder): source.state for source in sources}
+    for corpus in corpora:
+        for key, state, stored, reason in _of_corpus(corpus, known, site):
+            if reason is None:
+                lines[key], states[key] = stored, state
+                if known.get(key) != (state, stored):
+                    made[key] = stored
+            else:
+                unread[Path(key)] = reason
+    _write_cache(cache / CACHE, version, states, lines)
+    _forget_bundles(cache, sources)
+    folders_of = {str(source.folder): source.run for source in sources}
     records, names = {}, {}
     for path, line in lines.items():
         record = reader(line)
@@ -114,7 +172,7 @@ def collect(folders: Sequence[Path], site: Path, cache: Path, *, version: str) -
     ordered = sorted(records.values(), key=lambda record: (record.row.started or "", record.row.run))
     return Collected(
         records=ordered,
-        folders=names,
+        folders={name: folder for name, path in names.items() if (folder := folders_of.get(str(path))) is not None},
         unread=sorted((folder.name, reason) for folder, reason in unread.items()),
         made=frozenset(names[record.row.run].name for record in ordered if str(names[record.row.run]) in made),
     )
@@ -138,8 +196,9 @@ def _make_chunk(work: tuple[Sequence[Source], Path]) -> list[tuple[Path, bytes, 
 
 def _make_one(source: Source, site: Path) -> tuple[Path, bytes, str | None]:
     """Read one run, write its page, and return its record as a line, or the reason for having none."""
-    store = Store(source.folder)
     try:
+        run = source.folder if source.unpacked is None else _unpack(source.folder, source.unpacked)
+        store = Store(run)
         summary = read_summary(store)
         record = record_of(summary, has_report=store.path("report.html").is_file())
         line = record.to_bytes()
@@ -147,6 +206,60 @@ def _make_one(source: Source, site: Path) -> tuple[Path, bytes, str | None]:
         return source.folder, b"", str(error) or type(error).__name__
     write_if_changed(site / "runs" / f"{record.row.page}.html", render_run_page(summary, record.row).encode())
     return source.folder, line, None
+
+
+def _bundle(path: Path, cache: Path) -> Source:
+    status = path.stat()
+    state = f"bundle {status.st_size} {status.st_mtime_ns}"
+    digest = blake2b(f"{path} {state}".encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    return Source(path, state, cache / _BUNDLES / digest)
+
+
+def _unpack(bundle: Path, to: Path) -> Path:
+    """Verify a bundle, and return the folder of its run. Raises HistoryError if it differs from what it says."""
+    refused = to / _REFUSED
+    if refused.is_file():
+        raise HistoryError(refused.read_text("utf-8"))
+    shutil.rmtree(to, ignore_errors=True)
+    manifest = open_bundle(bundle).manifest
+    run = to / file_name(str(manifest.predicate.get("run")) if manifest else "run")
+    verified = verify_bundle(bundle, keep=run)
+    for check in verified.checks:
+        if check.state == "differs" or (check.name in {"records", "verdict"} and check.state != "ok"):
+            shutil.rmtree(to, ignore_errors=True)
+            to.mkdir(parents=True)
+            reason = f"the bundle does not verify: {check.name}: {'; '.join(check.details[:2])}"
+            refused.write_text(reason, "utf-8")
+            raise HistoryError(reason)
+    return run
+
+
+def _forget_bundles(cache: Path, sources: Iterable[Source]) -> None:
+    """Delete what was unpacked from bundles that are gone."""
+    kept = {source.unpacked.name for source in sources if source.unpacked is not None}
+    for path in (cache / _BUNDLES).glob("*"):
+        if path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _of_corpus(
+    corpus: Path, known: Mapping[str, tuple[str, bytes]], site: Path
+) -> Iterator[tuple[str, str, bytes, str | None]]:
+    """Yield key, state, record and reason of each run of a corpus, with the pages of those that are new."""
+    runs = {f"{corpus}#{one.run}": one for one in read_runs(corpus)}
+    new = []
+    for key, one in runs.items():
+        state, line = known.get(key, ("", b""))
+        if one.state not in {"judged", "incomplete"}:
+            yield f"{corpus}/{one.name}", "", b"", f"{one.state}: {one.reason}"
+        elif state == one.digest and (site / "runs" / f"{file_name(one.name)}.html").exists():
+            yield key, state, line, None
+        else:
+            new.append(one)
+    for one, summary in read_summaries(corpus, new):
+        record = record_of(summary, has_report=False)
+        write_if_changed(site / "runs" / f"{record.row.page}.html", render_run_page(summary, record.row).encode())
+        yield f"{corpus}#{one.run}", one.digest, record.to_bytes(), None
 
 
 def write_if_changed(path: Path, content: bytes) -> bool:
@@ -174,7 +287,7 @@ def _state(folder: Path) -> str:
 
 
 def _has_page(site: Path, source: Source) -> bool:
-    return (site / "runs" / f"{file_name(source.folder.name)}.html").exists()
+    return source.run is not None and (site / "runs" / f"{file_name(source.run.name)}.html").exists()
 
 
 def _read_cache(path: Path, version: str) -> dict[str, tuple[str, bytes]]:
@@ -193,12 +306,12 @@ def _read_cache(path: Path, version: str) -> dict[str, tuple[str, bytes]]:
         return {}
 
 
-def _write_cache(path: Path, version: str, sources: Sequence[Source], lines: Mapping[str, bytes]) -> None:
+def _write_cache(path: Path, version: str, states: Mapping[str, str], lines: Mapping[str, bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.new")
     with draft.open("wb") as file:
         file.write(orjson.dumps({"version": version}) + b"\n")
-        for source in sources:
-            if str(source.folder) in lines:
-                file.write(orjson.dumps([str(source.folder), source.state]) + b"\t" + lines[str(source.folder)] + b"\n")
+        for key, state in states.items():
+            if key in lines:
+                file.write(orjson.dumps([key, state]) + b"\t" + lines[key] + b"\n")
     draft.replace(path)

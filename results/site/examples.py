@@ -26,6 +26,7 @@ from schemaquake.results.store.store import Store
 __all__ = ["Example", "examples_of"]
 
 _CACHE: Final = "examples.json"
+_SECTIONS: Final = '<nav class="wide" aria-label="Sections">'
 _TRIED_MOST: Final = 3
 """Runs whose records are read until one of them can be."""
 
@@ -53,7 +54,11 @@ def examples_of(
     materials: dict[str, Material | None] = {}
     found: dict[str, Example] = {}
     for one in findings:
-        seen = {each.run: each.finding for each in one.observations if each.finding is not None and each.run in rows}
+        seen = {
+            each.run: each.finding
+            for each in one.observations
+            if each.finding is not None and each.run in collected.folders
+        }
         plainest = sorted(
             seen, key=lambda run: (len(rows[run].findings), rows[run].races, rows[run].started or "", run)
         )
@@ -100,8 +105,15 @@ def _with_report(example: Example, folder: Path, site: Path) -> Example:
     target = site / "reports" / f"{example.page}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists() or target.stat().st_mtime_ns != report.stat().st_mtime_ns:
-        shutil.copy2(report, target)
+        text = report.read_text("utf-8", "surrogateescape")
+        target.write_text(text.replace(_SECTIONS, _SECTIONS + _back(example), 1), "utf-8", "surrogateescape")
+        shutil.copystat(report, target)
     return Example(**asdict(example) | {"report": example.page})
+
+
+def _back(example: Example) -> str:
+    """Return the way from a report back to the site; both names are file names of ours."""
+    return f'<a href="../runs/{example.page}.html">Run</a> <a href="../index.html">All findings</a>'
 
 
 def _state(folder: Path) -> str:

@@ -37,6 +37,7 @@ from schemaquake.harness.run_process import still_running
 from schemaquake.harness.sealed_json import dump_sealed, load_sealed, seal_text
 from schemaquake.results.store.atomic import replacing, write_bytes
 from schemaquake.results.store.examination import examine
+from schemaquake.results.store.judged_by import judged_by
 from schemaquake.results.store.node_logs import read_logs
 from schemaquake.results.store.parquet_footer import not_whole
 from schemaquake.results.store.parquet_options import parquet_options
@@ -295,9 +296,10 @@ class Store:
             ) from error
 
     def write_verdict(self, verdict: Verdict, findings: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Write verdict.json, with the findings first; None: they are not known yet. Equal verdicts give equal bytes."""
+        """Write verdict.json, with the findings first; None: they are not known yet. Equal verdicts of one judge give equal bytes."""
         sorted_text = json.dumps(verdict.to_json(), sort_keys=True, ensure_ascii=False, allow_nan=False)
         document = ({} if findings is None else {"findings": list(findings)}) | json.loads(sorted_text)
+        document["judged_by"] = judged_by()
         text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
         write_bytes(self.path("verdict.json"), seal_text(text.encode()))
 

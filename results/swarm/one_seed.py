@@ -27,12 +27,13 @@ from schemaquake.harness.model.traits import checker_traits
 from schemaquake.harness.model.verdict import Validity, Verdict
 from schemaquake.harness.registry import load_all
 from schemaquake.harness.run.conductor import Conductor
+from schemaquake.harness.run.runner import Outcome
 from schemaquake.harness.sealed_json import dump_sealed
 from schemaquake.results.findings.description import title_of
-from schemaquake.results.findings.finding import Finding
-from schemaquake.results.findings.grouping import group_anomalies
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.run_summary import RunSummary
+from schemaquake.results.summary.summarise import summary_of
 from schemaquake.results.tables.races import tabulate_races
 
 __all__ = ["findings_in", "row_of"]
@@ -61,6 +62,7 @@ def row_of(plan: Plan) -> dict[str, Any]:
         "digest": "",
         "passages": [],
         "crashes": [],
+        "summary": None,
     }
     with tempfile.TemporaryDirectory(prefix="schemaquake-") as name:
         folder = Path(name)
@@ -93,26 +95,38 @@ def _judged(plan: Plan, store: Store) -> dict[str, Any]:
         verdict = judge(records, engine="local", limit_s=_LIMIT_S)
     books = orjson.loads(store.path(BOOKS).read_bytes())
     operations = pair(records.history)
-    found = _findings(plan, verdict, records.history, operations) if verdict.anomalies else ()
+    summary = _summary(plan, verdict, records.history, operations, store)
     return {
         "outcome": _OUTCOMES[verdict.valid],
         "doubt": verdict.reason if verdict.valid == "unknown" else None,
         "anomalies": sorted({anomaly.type for anomaly in verdict.anomalies}),
         "findings": [
-            {"id": finding.id, "anomaly": finding.symptoms[0].type, "about": title_of(finding)} for finding in found
+            {"id": finding.id, "anomaly": finding.symptoms[0].type, "about": title_of(finding)}
+            for finding in summary.findings
         ],
         "operations": len(operations),
         "events": books["events"],
         "digest": _digest(store.folder, verdict),
         "passages": [dict(zip(("step", "handling", "faults", "count"), each, strict=True)) for each in books["passages"]],
         "crashes": [dict(zip(("step", "how", "count"), each, strict=True)) for each in books["crashes"]],
+        "summary": orjson.dumps(summary.to_json(), option=orjson.OPT_SORT_KEYS).decode(),
     }  # fmt: skip
 
 
-def _findings(plan: Plan, verdict: Verdict, history: pa.Table, operations: pa.Table) -> tuple[Finding, ...]:
+def _summary(plan: Plan, verdict: Verdict, history: pa.Table, operations: pa.Table, store: Store) -> RunSummary:
+    """Summarise the run as if it had a folder: a corpus reads the same of both."""
     notes = history.filter(pc.equal(history["process"], NEMESIS))
-    races = tabulate_races(notes, operations, verdict.anomalies)
-    return group_anomalies(verdict, system=plan.system, history=notes, operations=operations, races=races).findings
+    return summary_of(
+        f"seed-{plan.seed}",
+        plan.to_json(),
+        verdict,
+        Outcome(completed=True, error=None, exit_code=ExitCode.of(verdict.valid)),
+        notes=notes,
+        operations=operations,
+        races=tabulate_races(notes, operations, verdict.anomalies),
+        started=store.started(),
+        seconds=(pc.max(history["time"]).as_py() or 0) / 1e9,
+    )
 
 
 def _digest(folder: Path, verdict: Verdict) -> str:

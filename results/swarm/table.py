@@ -33,6 +33,10 @@ SEEDS: Final = pa.schema(
         ("ms", pa.float64()),  # CPU time
         ("passages", pa.list_(_PASSAGE)),
         ("crashes", pa.list_(pa.struct([("step", pa.string()), ("how", pa.string()), ("count", pa.int64())]))),
+        (
+            "summary",
+            pa.string(),
+        ),  # JSON, as summary.json of a run's folder: `schemaquake corpus` reads it; null: not judged
     ]
 )
 """One row a seed. All columns but `ms` depend on the seed alone."""

@@ -19,10 +19,10 @@ from schemaquake.results.tables.pipeline import analyse
 RUN = "20261122T101500Z-create-table-simulated-cassandra-5.0"
 
 
-def judged_run(folder: Path, workload: str = "create-table", **named) -> Path:
+def judged_run(folder: Path, workload: str = "create-table", nemeses: tuple[str, ...] = (), **named) -> Path:
     """A simulated run with its verdict, its tables and its summary, without reports."""
     named.setdefault("options", {"races": "1"})
-    store = Store(carry_out(plan_of(workload, **named), folder))
+    store = Store(carry_out(plan_of(workload, *nemeses, **named), folder))
     store.recover()
     verdict = judge(store, engine="local")
     store.write_verdict(verdict)

@@ -104,7 +104,7 @@ def test_help_is_an_answer(schemaquake, argv):
 
 
 COMMANDS = [
-    *("bundle", "verify"),
+    *("bundle", "verify", "corpus"),
     *("crash-table", "doctor", "explore", "fetch", "grid", "rediscovered", "image", "list", "heal", "matrix"),
     "model-against-server",
     *("quorums", "placements"),

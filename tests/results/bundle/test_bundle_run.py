@@ -13,9 +13,11 @@ from bundles import RUN, contents_of, forged, judged_run
 from schemaquake.harness.errors import ExitCode, HistoryError, PlanError
 from schemaquake.harness.sealed_json import load_sealed
 from schemaquake.results.bundle.bundling import bundle_run
+from schemaquake.results.bundle.manifest import Manifest
 from schemaquake.results.bundle.repeating import plan_to_repeat
 from schemaquake.results.bundle.signing import sign
-from schemaquake.results.bundle.verification import open_bundle, verify_bundle
+from schemaquake.results.bundle.verification import _judges, open_bundle, verify_bundle
+from schemaquake.results.store.judged_by import judged_by
 from schemaquake.results.store.store import Store
 
 
@@ -78,6 +80,15 @@ def test_a_bundle_is_verified_and_an_edited_one_is_not(bundle, tmp_path):
     for path in ("valid:", "rate.tried", "note:"):
         assert any(path in line for line in lines), path
     assert any("seconds" in line for line in check_of(edited, "summary").details)
+    assert "the checkers of this installation made it" in lines[0]
+
+
+def test_a_verdict_of_other_checkers_is_told_apart_from_an_edited_one():
+    recorded = {"valid": True, "judged_by": {"schemaquake": "0.0.9", "checkers": "f" * 32}}
+    manifest = Manifest(files={}, predicate={"bundled_by": {"schemaquake": "0.0.9"}})
+    assert "Schemaquake 0.0.9 (ffffffffffff) then" in _judges(recorded, manifest)
+    assert "Schemaquake 0.0.9 (not noted) then" in _judges({"valid": True}, manifest)
+    assert "made it, and they make another one" in _judges(recorded | {"judged_by": judged_by()}, manifest)
 
 
 def test_an_edited_history_is_another_verdict_or_none(bundle, tmp_path):

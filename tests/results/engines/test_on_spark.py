@@ -1,24 +1,38 @@
-"""The engines agree: whatever is judged or analysed on Spark is what this process would have said."""
+"""The engines agree: whatever is judged or analysed on Spark is what this process would have said. A corpus has every run once."""
 
 from __future__ import annotations
 
+import shutil
+import time
+
 import pyarrow as pa
 import pytest
+from bundles import RUN, judged_run
+from corpora import regressed, table_of, with_tables
 from questioners import Counts, Crashes, Endless, FailedInserts, Says
+from site_runs import further_run, held
 from small_runs import small_run
 
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.records import OBSERVATIONS
 from schemaquake.harness.model.verdict import Doubt, Verdict
+from schemaquake.results.corpus.asking import ask
+from schemaquake.results.corpus.building import Corpus
+from schemaquake.results.corpus.tables import SCHEMAS
 from schemaquake.results.engines.engine import Local, Spark, choose
+from schemaquake.results.findings.curation import NOTHING_CURATED
+from schemaquake.results.findings.lifecycle import follow_findings
 from schemaquake.results.judging.judge import judge
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.summarise import read_summary
+from schemaquake.results.swarm.sweep import Order, Swarm
 from schemaquake.results.tables.pipeline import TABLES, analyse
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.usefixtures("spark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 
 CHECKERS = [
@@ -111,3 +125,147 @@ def test_no_groups_make_no_rows(spark):
         .carry(lambda group: group, pa.table({"unit": pa.array([], pa.int32())}), schema)
         .equals(schema.empty_table())
     )
+
+
+# ── a corpus of runs: here, because a session takes longer to start than all of it ───────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Four runs that hold or broke, one of them with a name that means something to globs; three that cannot be read."""
+    folder = tmp_path_factory.mktemp("runs")
+    run = judged_run(folder / RUN, "create-table,quorum", ("partition",), time_limit_s=12.0, rate=5.0)
+    (folder / "latest").symlink_to(run.name)
+    with_tables(run, folder / "deep" / "{a,b} 100%41+[x]*?", seed=7)
+    with_tables(run, folder / "held", system="simulated:cassandra-6.0", **held(run))
+    further_run(run, folder / "without tables", seed=8)
+    damaged = with_tables(run, folder / "damaged operations", seed=9)
+    operations = damaged / "analysis" / "operations.parquet"
+    operations.write_bytes(operations.read_bytes()[:-50])
+    further_run(run, folder / "edited", seed=10)
+    summary = folder / "edited" / "summary.json"
+    summary.write_bytes(summary.read_bytes().replace(b'"nodes": 3', b'"nodes": 4', 1))
+    (folder / "begun").mkdir()
+    (folder / "begun" / "plan.json").write_bytes((run / "plan.json").read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(runs, spark, tmp_path_factory):
+    made = Corpus(spark, f"file:{tmp_path_factory.mktemp('tables')}")
+    (added,) = made.add([str(runs)])
+    assert sorted(place.rpartition("/")[2] for place, _ in added.unread) == ["begun", "damaged operations", "edited"]
+    return made
+
+
+def test_every_run_is_in_the_tables_once_and_a_damaged_one_is_a_row_with_the_reason(corpus, runs):
+    rows = {row["name"]: row for row in corpus.frames().frame("runs").toArrow().to_pylist()}
+    states = {name: row["state"] for name, row in rows.items()}
+    whole = {RUN, "{a,b} 100%41+[x]*?", "held", "without tables"}
+    others = {"edited": "damaged", "begun": "not judged", "damaged operations": "incomplete"}
+    assert states == dict.fromkeys(whole, "judged") | others
+    operations = Store(runs / RUN).read_analysis("operations")
+    assert rows["{a,b} 100%41+[x]*?"]["operations"] == rows[RUN]["operations"] == len(operations)
+    assert rows["damaged operations"]["operations"] == rows["without tables"]["operations"] == 0
+    of_run = corpus.frames().frame("operations").where(f"run = '{rows[RUN]['run']}'").orderBy("index").toArrow()
+    for column in ("index", "type", "f", "node", "key", "invoked", "completed"):
+        assert of_run[column].to_pylist() == operations[column].to_pylist(), column
+
+
+@pytest.mark.long
+def test_questions_are_answered_with_intervals_and_agree_with_the_runs(corpus, runs):
+    frames = corpus.frames()
+    summaries = [read_summary(Store(runs / name)) for name in (RUN, "held")]
+    rates = {(row["system"], row["kind"]): row for row in ask(frames, "rates")}
+    for kind in summaries[0].races[0].anomalies:
+        row = rates[summaries[0].system, kind]
+        assert (row["broken"], row["tried"]) == (4, 4)
+        assert (row["low"], row["high"]) == (0.5101, 1.0)
+    assert (rates[summaries[1].system, None]["broken"], rates[summaries[1].system, None]["tried"]) == (0, 1)
+    found = {(row["finding"], row["system"]): (row["broken"], row["tried"]) for row in ask(frames, "findings")}
+    (finding,) = summaries[0].findings
+    assert found == {(finding.id, summaries[0].system): (4, 4), (finding.id, summaries[1].system): (0, 1)}
+    availability = ask(frames, "availability")
+    attempts = sum(row["attempts"] for row in availability if row["fault"] == "none")
+    assert {row["fault"] for row in availability} == {"none", "partition"}
+    assert attempts < frames.frame("operations").count() == sum(row["attempts"] for row in availability)
+    assert {row["phase"] for row in ask(frames, "slowest")} >= {"main"}
+    assert {row["state"] for row in ask(frames, "unread")} == {"damaged", "not judged", "incomplete"}
+
+
+@pytest.mark.long
+def test_regressions_are_those_of_the_life_cycle(spark, runs, tmp_path):
+    example = runs / RUN
+    for system, holding in (("simulated:cassandra-5.0", 20), ("simulated:cassandra-6.0", 2)):
+        regressed(example, tmp_path / "runs", systems=(system,), holding=holding)
+    made = Corpus(spark, f"file:{tmp_path}/tables")
+    assert sum(added.commit.runs for added in made.add([str(tmp_path / "runs")], batch=20)) == 26
+    judged = [read_summary(Store(path)).judged() for path in sorted((tmp_path / "runs").iterdir())]
+    followed = follow_findings(
+        sorted(judged, key=lambda one: one.started),
+        ["simulated:cassandra-5.0", "simulated:cassandra-6.0"],
+        NOTHING_CURATED,
+    )
+    events = {(event.run, event.system) for one in followed for event in one.life.events if event.kind == "regressed"}
+    answer = ask(made.frames(), "regressions")
+    assert (
+        {(row["run"], row["system"]) for row in answer} == events == {("cassandra-5.0-22", "simulated:cassandra-5.0")}
+    )
+    assert answer[0]["held"] == 20
+    (new,) = ask(made.frames(), "new", since="2026-10-01")
+    assert new["run"] == "cassandra-5.0-01"
+    assert ask(made.frames(), "new", since="2026-10-02") == []
+
+
+@pytest.mark.long
+def test_a_second_call_reads_nothing_and_a_run_that_was_judged_again_counts_once(runs, spark, tmp_path):
+    folder, tables = tmp_path / "runs", f"file:{tmp_path}/tables"
+    for number in range(3):
+        with_tables(runs / RUN, folder / f"r{number}", seed=number)
+    made = Corpus(spark, tables)
+    assert len(list(made.add([str(folder)], batch=2))) == 2
+    before = {name: table_of(made.frames(), name) for name in SCHEMAS}
+    assert list(made.add([str(folder)])) == []
+
+    class Died(Exception):
+        pass
+
+    def die(*_arguments, **_named):
+        raise Died
+
+    shutil.rmtree(folder / "r1")
+    with_tables(runs / RUN, folder / "r1", seed=1, **held(runs / RUN))
+    dying = Corpus(spark, tables)
+    dying._commit = die
+    with pytest.raises(Died):
+        list(dying.add([str(folder)]))
+    assert {name: table_of(made.frames(), name) for name in SCHEMAS} == before, "files without a commit do not count"
+    (added,) = made.add([str(folder)])
+    assert added.commit.runs == 1
+    after = {name: table_of(made.frames(), name) for name in SCHEMAS}
+    assert (len(after["runs"]), len(after["races"]), len(after["operations"])) == (3, 3, len(before["operations"]))
+    assert (len(before["findings"]), len(after["findings"])) == (3, 2)
+    assert made.compact().replaces
+    assert made.compact() is None
+    gone = made.vacuum(0, int(time.time() * 1000) + 1000)
+    assert len([path for path in gone if path.endswith(".json")]) == 3
+    assert {name: table_of(made.frames(), name) for name in SCHEMAS} == after
+    assert list(made.add([str(folder)])) == []
+
+
+@pytest.mark.long
+def test_the_seeds_of_a_sweep_are_runs_of_the_same_tables(spark, tmp_path):
+    swarm = Swarm.begin(tmp_path / "swarm", Order(first=3, last=5, systems=("simulated:cassandra-6.0",), wave=2))
+    (rows,) = swarm.run(Local())
+    made = Corpus(spark, f"file:{tmp_path}/tables")
+    (added,) = made.add([str(tmp_path / "swarm")])
+    runs = {row["seed"]: row for row in made.frames().frame("runs").toArrow().to_pylist()}
+    assert {seed: row["valid"] for seed, row in runs.items()} == {row["seed"]: row["outcome"] for row in rows}
+    assert added.commit.rows["findings"] == sum(len(row["findings"]) for row in rows)
+    assert list(made.add([str(tmp_path / "swarm")])) == []
+
+
+def test_a_folder_with_other_files_is_refused(spark, tmp_path):
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(PlanError, match=r"thesis\.txt"):
+        list(Corpus(spark, f"file:{tmp_path}").add([str(tmp_path)]))

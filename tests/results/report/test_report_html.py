@@ -48,7 +48,7 @@ def test_the_verdict_comes_first_and_in_words(page: Page):
 
 def test_sections_stand_in_the_order_in_which_a_reader_asks(page: Page):
     ids = [attributes["id"] for attributes in page.all("section")]
-    assert ids == ["broke", "races", "schema", "latency", "checkers", "logs", "run", "repeat"]
+    assert ids == ["broke", "races", "schema", "operations", "latency", "checkers", "logs", "run", "repeat"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,120 @@
+"""Command: corpus — runs as tables, and questions about them."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from schemaquake.harness.cli.json_output import print_json
+from schemaquake.harness.console import configure_logging, stderr, write_line
+from schemaquake.harness.errors import ExitCode, PlanError
+
+__all__ = ["register"]
+
+_HOUR_MS = 3_600_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("corpus")(_corpus)
+
+
+def _corpus(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="runs, folders or globs in which runs, bundles or sweeps are: here, s3a://…, hdfs://…"),
+    ] = None,
+    *,
+    to: Annotated[
+        str, typer.Option(help="the folder of the tables, on any file system; what is there is not read again")
+    ],
+    master: Annotated[str | None, typer.Option(help="Spark's master; default: every core of this machine")] = None,
+    batch: Annotated[int, typer.Option(help="runs that are committed together", min=1)] = 10_000,
+    compact: Annotated[bool, typer.Option("--compact", help="write all rows into few files")] = False,
+    vacuum: Annotated[
+        float | None, typer.Option(help="delete what does not count and is older than so many hours", min=0)
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="answer a shipped question; `list` names them")] = None,
+    since: Annotated[str | None, typer.Option(help="for --query new: a date, UTC")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="show every step")] = False,
+) -> None:
+    """Turn many runs into tables with Spark, and ask questions about them."""
+    configure_logging(verbose=verbose)
+    from schemaquake.results.corpus.asking import ask, questions  # noqa: PLC0415 - every other command would wait for it
+    from schemaquake.results.corpus.building import Corpus  # noqa: PLC0415 - as above
+    from schemaquake.results.corpus.files import address_of  # noqa: PLC0415 - as above
+    from schemaquake.results.engines.spark_session import spark_session  # noqa: PLC0415 - as above
+
+    known = questions()
+    if query == "list":
+        for one in known.values():
+            write_line(f"{one.name:14}{one.about}")
+        return
+    if query is not None and query not in known:
+        raise PlanError(f"--query is one of {', '.join(known)}, not {query}")
+    if not runs and query is None and not compact and vacuum is None:
+        raise PlanError("name the runs, or ask something: --query, --compact, --vacuum")
+    document: dict[str, Any] = {"tables": to}
+    with spark_session(master) as session:
+        corpus = Corpus(session, address_of(to))
+        if runs:
+            document |= _add(corpus, runs, batch)
+        document |= _tidy(corpus, compact=compact, vacuum=vacuum)
+        if query is not None:
+            document["rows"] = ask(corpus.frames(), query, since=since)
+    if as_json:
+        print_json(document)
+    elif query is not None:
+        _print(document["rows"])
+    raise typer.Exit(ExitCode.VALID)
+
+
+def _add(corpus: Any, runs: list[str], batch: int) -> dict[str, Any]:
+    """Add runs, and say what came of each batch."""
+    console = stderr()
+    batches, added, unread = [], 0, []
+    for one in corpus.add(runs, batch=batch):
+        batches.append(one.commit.batch)
+        added += one.commit.runs
+        unread += one.unread
+        console.print(f"{one.commit.runs:,} runs, {one.commit.rows['operations']:,} operations committed", markup=False)
+        for place, reason in one.unread[:20]:
+            console.print(f"not whole: {place}: {reason}", markup=False, style="yellow")
+    if not batches:
+        console.print("nothing new", markup=False)
+    return {
+        "batches": batches,
+        "runs": added,
+        "unread": [{"place": place, "reason": reason} for place, reason in unread],
+    }
+
+
+def _tidy(corpus: Any, *, compact: bool, vacuum: float | None) -> dict[str, Any]:
+    """Compact and clean the tables, as far as that is asked for."""
+    document: dict[str, Any] = {}
+    if compact:
+        made = corpus.compact()
+        document["compacted"] = None if made is None else made.batch
+        stderr().print("one commit already" if made is None else f"{made.runs:,} runs in one commit", markup=False)
+    if vacuum is not None:
+        document["deleted"] = corpus.vacuum(int(vacuum * _HOUR_MS), int(time.time() * 1000))
+        stderr().print(f"{len(document['deleted'])} folders and commits deleted", markup=False)
+    return document
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    """Print an answer as a table of columns between tabs, for people and for other programs."""
+    if not rows:
+        stderr().print("no rows", markup=False)
+        return
+    write_line("\t".join(rows[0]))
+    for row in rows:
+        write_line("\t".join(_cell(value) for value in row.values()))
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return " ".join(text.split())

@@ -1,0 +1,113 @@
+"""Corpora on a cluster of two workers, one of which dies in the middle, and in an S3-compatible store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bundles import RUN, judged_run
+from corpora import table_of, with_tables
+from site_runs import held
+from standalone_cluster import standalone_cluster
+
+from schemaquake.clusters.distribution.java import find_java
+from schemaquake.harness.errors import EnvironmentLacks
+from schemaquake.harness.wait import until
+from schemaquake.results.corpus.building import Corpus
+from schemaquake.results.corpus.tables import SCHEMAS
+from schemaquake.results.engines.spark_session import JAVA_LEAST, spark_session
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+LIMIT_S = 1200
+"""The machine may be busy with other things, and then Java is slow."""
+RUNS = 60
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    try:
+        find_java(JAVA_LEAST)
+    except EnvironmentLacks as lack:
+        pytest.skip(str(lack))
+    folder = tmp_path_factory.mktemp("runs")
+    run = judged_run(folder / RUN, "create-table,quorum", ("partition",), time_limit_s=12.0, rate=5.0)
+    for number in range(RUNS - 1):
+        with_tables(run, folder / f"run-{number:03}", seed=number, **(held(run) if number % 3 else {}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(runs, tmp_path_factory) -> dict[str, Any]:
+    """The tables as one process makes them."""
+    with spark_session("local[2]") as session:
+        made = Corpus(session, f"file:{tmp_path_factory.mktemp('here')}")
+        assert sum(added.commit.runs for added in made.add([str(runs)])) == RUNS
+        return {name: table_of(made.frames(), name) for name in SCHEMAS}
+
+
+def begun(*arguments: str, submitted: str) -> subprocess.Popen[bytes]:
+    command = "from schemaquake.harness.cli.command_line import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", command, "corpus", *arguments, "--json"],
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{submitted} pyspark-shell"},
+        stdout=subprocess.PIPE,
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> Any:
+    output, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+    return json.loads(output)
+
+
+def tables_in(folder: Path) -> dict[str, Any]:
+    with spark_session("local[2]") as session:
+        frames = Corpus(session, f"file:{folder}").frames()
+        return {name: table_of(frames, name) for name in SCHEMAS}
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["whole", "a worker killed in the middle"])
+def test_a_cluster_makes_the_tables_that_one_process_makes(runs, expected, tmp_path, is_killed):
+    (tmp_path / "cluster").mkdir()
+    tables = tmp_path / "tables"
+    with standalone_cluster(tmp_path / "cluster") as cluster:
+        submitted = (
+            "--conf spark.executor.memory=512m --conf spark.executor.cores=1 --conf spark.sql.files.openCostInBytes=64m"
+        )
+        process = begun(str(runs), "--to", str(tables), "--master", cluster.master, submitted=submitted)
+        if is_killed:
+            until(
+                lambda: process.poll() is not None or list(tables.glob("operations/batch=*/attempt=*")),
+                deadline_s=LIMIT_S,
+                what="the first table is being written",
+            )
+            assert process.poll() is None, "it was over before a worker could die"
+            cluster.kill_worker(0)
+        document = ended(process)
+    assert (document["runs"], document["unread"]) == (RUNS, [])
+    assert tables_in(tables) == expected
+
+
+def test_a_writer_that_is_killed_leaves_what_the_next_one_ends(runs, expected, tmp_path):
+    tables = tmp_path / "tables"
+    process = begun(str(runs), "--to", str(tables), "--batch", "25", submitted="--master local[2]")
+    until(
+        lambda: process.poll() is not None or list(tables.glob("_commits/*.json")), deadline_s=LIMIT_S, what="a commit"
+    )
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+    document = ended(begun(str(runs), "--to", str(tables), "--batch", "25", submitted="--master local[2]"))
+    assert document["runs"] < RUNS
+    assert tables_in(tables) == expected
