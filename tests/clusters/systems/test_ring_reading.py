@@ -9,8 +9,8 @@ import pytest
 from schemaquake.clusters.systems.cassandra.ring import DirectoryRing, PeersRing
 
 H1, H2 = UUID(int=1), UUID(int=2)
-OWN = {"broadcast_address": "10.0.0.1", "host_id": H1, "tokens": {"5", "3"}}
-PEER = {"peer": "10.0.0.2", "host_id": H2, "tokens": None}
+OWN = {"broadcast_address": "10.0.0.1", "host_id": H1, "tokens": {"5", "3"}, "data_center": "dc1", "rack": "r1"}
+PEER = {"peer": "10.0.0.2", "host_id": H2, "tokens": None, "data_center": None, "rack": "r2"}
 GOSSIP = [
     {"address": "10.0.0.1", "status": "NORMAL,3", "status_with_port": "NORMAL,3"},
     {"address": "10.0.0.2", "status": "LEFT,7,99", "status_with_port": None},
@@ -33,8 +33,10 @@ def answering(**tables):
 
 def test_a_node_tells_itself_its_peers_and_the_first_word_of_each_status():
     told = PeersRing().read_ring(answering(local=[OWN], peers=[PEER], gossip_info=GOSSIP))
-    assert told["self"] == {"address": "10.0.0.1", "host_id": str(H1), "tokens": ["3", "5"]}
-    assert told["peers"] == {"10.0.0.2": {"address": "10.0.0.2", "host_id": str(H2), "tokens": []}}
+    assert told["self"] == {"address": "10.0.0.1", "host_id": str(H1), "tokens": ["3", "5"], "dc": "dc1", "rack": "r1"}
+    assert told["peers"] == {
+        "10.0.0.2": {"address": "10.0.0.2", "host_id": str(H2), "tokens": [], "dc": None, "rack": "r2"}
+    }
     assert told["gossip"] == {"10.0.0.1": "NORMAL", "10.0.0.2": "LEFT"}
     assert told["directory"] is None
 
