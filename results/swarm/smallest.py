@@ -93,7 +93,7 @@ class _Once:
         if not self.left:
             raise BudgetSpent
         self.left -= 1
-        path = self.folder / "candidate.json"
+        path = self.folder / f"candidate-{self.left:03d}.json"  # a scenario is read once from each path
         path.write_bytes(orjson.dumps(scenario_of(candidate).to_json()))
         row = row_of(plan_of(self.failing, candidate, path, repeats=1))
         decided = row["outcome"] in {"valid", "invalid", "unknown"}

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import orjson
 import pyarrow.parquet as pq
@@ -233,5 +234,6 @@ def test_the_statements_of_a_finding_are_shrunk_to_a_script_that_repeats_it(tmp_
     found = find_smallest({"id": "SQ-1", "anomaly": "lost-rows"}, RACE, tmp_path / "SQ-1", reduce=0, shrink=30)
     assert found["statements"] <= 4
     script = tmp_path / found["script"]
-    done = subprocess.run(["sh", str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
