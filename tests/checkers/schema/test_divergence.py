@@ -48,7 +48,8 @@ def test_one_version_is_agreement() -> None:
     [
         (('n1 version v1 {"epoch": 7}',), "unknown"),
         (('n1 version v2 {"epoch": 7}',), True),
-        (("n1 version v2", 'n1 version v3 {"memory": "statements"}'), "unknown"),
+        (('n1 version v2 {"memory": "columns"}', 'n1 version v3 {"memory": "statements"}'), "unknown"),
+        (("n1 version v2", 'n1 version v3 {"memory": "statements"}'), True),  # a version that is as before says no more
         (("n1 version v2", 'n2 version v3 {"memory": "statements"}'), True),
     ],
 )
