@@ -53,7 +53,7 @@ _STATES: Final[Mapping[_Word, SeatState]] = {
 
 
 class Status(NamedTuple):
-    """What is told of one node."""
+    """The news of one node."""
 
     stamp: int
     """The later one counts; equal ones are one."""
