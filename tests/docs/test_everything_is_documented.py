@@ -161,6 +161,7 @@ def test_fields_of_a_verdict_and_of_what_is_in_it_are_those_of_the_page(recorded
     fields = [
         "findings",
         *Verdict(valid=False, checker="all", doubts=(doubt,), undecided=(), parts=(part,)).to_json(),
+        "judged_by",
         *Anomaly(type="t", title="t").to_json(),
         *finding.to_json(),
         *doubt.to_json(),
