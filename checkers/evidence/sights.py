@@ -19,7 +19,7 @@ from schemaquake.checkers.evidence.schema_changes import SchemaObject
 from schemaquake.checkers.evidence.statements import Statement, parse_statement
 from schemaquake.harness.model.records import plain
 
-__all__ = ["Place", "Sight", "read_sights"]
+__all__ = ["Place", "Sight", "read_outages", "read_sights"]
 
 _KINDS: Final = ("version", "keyspace", "table", "view", "type", "function", "aggregate", "live")
 _SAME_MOST: Final = 64
@@ -57,6 +57,15 @@ class Sight:
 def read_sights(case: Evidence) -> Sequence[Sight]:
     """Read the objects of all readings that are not final, in order of time."""
     return tuple(_sights(case))
+
+
+def read_outages(case: Evidence) -> Mapping[str, Sequence[int]]:
+    """Map each node to the times (ns) at which it could not be read: it may have ended, without a note of it."""
+    found: dict[str, list[int]] = {}
+    for (node, _), rows in _samples(case.observations).items():
+        if any(row["kind"] == "version" and row["error"] is not None for row in rows):
+            found.setdefault(node, []).append(max(row["time"] for row in rows))
+    return found
 
 
 def _sights(case: Evidence) -> Iterator[Sight]:

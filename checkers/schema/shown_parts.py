@@ -57,6 +57,8 @@ class ShownPart:
     fitting: Sequence[PossibleValue] = ()
     fault: str = ""
     torn: bool = False
+    ages: bool = True
+    """False for what another node may have made of an older state: the columns of a view come from its coordinator's table."""
 
     @property
     def name(self) -> str:
@@ -291,7 +293,7 @@ class ShownParts:
             counts = self._shows_frozen and shown != ABSENT and shown.get("kind") not in _KEY
             fitting = [one for one in values if _is_column_of_view(shown, one.value, frozen_counts=counts)]
             torn = shown == ABSENT and all(column.get("kind") in _KEY for column in columns.values())
-            yield ShownPart(Part(subject, "column", name), shown, values, fitting, torn=torn)
+            yield ShownPart(Part(subject, "column", name), shown, values, fitting, torn=torn, ages=False)
 
 
 def _ids(case: Evidence) -> Mapping[SchemaObject, set[str]]:

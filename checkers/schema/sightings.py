@@ -23,7 +23,7 @@ import orjson
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, can_follow, certainly_applied
-from schemaquake.checkers.evidence.sights import Place, Sight, read_sights
+from schemaquake.checkers.evidence.sights import Place, Sight, read_outages, read_sights
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
@@ -133,7 +133,7 @@ class _Judge:
     def judge(self, sight: Sight) -> Iterator[_Odd | Doubt]:
         """Yield what cannot be, or could not be decided, of one sighting."""
         known = self._known.setdefault(sight.place, _Known())
-        if started_between(self._case.notes, sight.place.node, known.time, sight.ends):
+        if self._was_away(sight.place.node, known.time, sight.ends):
             known = self._known[sight.place] = _Known()
         known.time = sight.ends
         if not self._is_of_history(sight.subject):
@@ -214,6 +214,11 @@ class _Judge:
                 replace(sight, subject=index, definition=_ON_ITS_TABLE if index.name in listed else None)
             )
 
+    def _was_away(self, node: str, begins: int, ends: int) -> bool:
+        """Tell if a node may have been started, or could not be read, between two times (ns)."""
+        outages = self._case.derive(read_outages).get(node, ())
+        return any(begins <= time <= ends for time in outages) or started_between(self._case.notes, node, begins, ends)
+
     def _begun(self, sight: Sight) -> Sequence[PairedOperation]:
         return [one for one in self._case.changes.creates(sight.subject) if one.invoked <= sight.ends]
 
@@ -270,7 +275,6 @@ class _Judge:
         """Return those of the changes that the node itself had carried out before the reading began."""
         if self._by_log and sight.place.side == "disk":
             return ()
-        active = self._case.notes
         return [
             one
             for one in changes
@@ -280,7 +284,7 @@ class _Judge:
             and not (self._by_log and (one.argument.get("if_exists") or one.argument.get("if_not_exists")))
             and one.completed is not None
             and one.completed < sight.begins
-            and not started_between(active, sight.place.node, one.completed, sight.ends)
+            and not self._was_away(sight.place.node, one.completed, sight.ends)
         ]
 
     # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -311,6 +315,8 @@ class _Judge:
         text = f"{shown.name} is {_text(shown.shown)}"
         if not shown.fitting:
             return _Odd("unexplained-sighting", shown.name, shown.shown, text, changes, possible)
+        if not shown.ages:
+            return None
         seen = known.parts.get(shown.part, frozenset()) if self._may_not_go_back(sight) else frozenset()
         by_index = {change.index: change for change in changes}
         bounds: list[Sequence[PairedOperation]] = [[by_index[index] for index in seen if index in by_index]]
