@@ -20,6 +20,7 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.records import plain
 
 __all__ = [
+    "GROUP_HISTORY",
     "PHASES",
     "Aggregate",
     "Column",
@@ -37,6 +38,8 @@ __all__ = [
 
 PHASES: Final = ("settled", "restarted")
 """The final phases, in order; only in these are readings complete."""
+GROUP_HISTORY: Final = "group0"
+"""The key of a version row under which a system whose changes go through a Raft group shows that group's history."""
 _NODES_OWN: Final = frozenset({"disk", "memory"})
 """Authorities that are each node's own. Every other is one log of changes for the whole cluster."""
 

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.node_schemas import GROUP_HISTORY, PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.findings.argument import Argument
@@ -437,7 +437,7 @@ def _log(place: tuple[str, str, int], began: int, reading: Mapping[str, Mapping[
         changes=changes,
         caught_up=caught_up or _passed(version),
         cut=bool(reading["log"].get("cut")),
-        group=version.get("group0") or {},
+        group=version.get(GROUP_HISTORY) or {},
     )
 
 

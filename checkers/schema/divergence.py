@@ -22,7 +22,7 @@ import orjson
 from schemaquake.checkers.ddl_order.reach import Facts, Reaches, facts_of_columns, facts_of_memory, facts_of_row
 from schemaquake.checkers.evidence.authority import describe_difference
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import PHASES, Live, NodeSchema, Table
+from schemaquake.checkers.evidence.node_schemas import GROUP_HISTORY, PHASES, Live, NodeSchema, Table
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaObject, target
@@ -87,7 +87,7 @@ def _odd_versions(case: Evidence) -> Iterator[Doubt]:
     ways: dict[tuple[str, bool], set[tuple[JSON, ...]]] = {}
     for sighting in case.sightings("version"):
         facts = sighting.definition if isinstance(sighting.definition, dict) else {}
-        if sighting.id is not None and "group0" not in facts:
+        if sighting.id is not None and GROUP_HISTORY not in facts:
             epochs.setdefault(sighting.id, set()).add(facts.get("epoch"))
         if sighting.id is not None and "memory_error" not in facts:
             # A system that is asked table by table is so asked in final readings only.

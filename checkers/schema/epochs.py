@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import PHASES
+from schemaquake.checkers.evidence.node_schemas import GROUP_HISTORY, PHASES
 from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.argument import Argument
 from schemaquake.checkers.findings.catalogue import anomaly
@@ -43,7 +43,7 @@ def read_epochs(case: Evidence, *, without: Collection[str]) -> Mapping[str, lis
     epochs: dict[str, list[Epoch]] = {}
     for row, version in _version_rows(case.observations):
         # The state of a group in the reading: its system says by read barriers, and not by epochs alone, who is behind.
-        if row["node"] not in without and version.get("epoch") is not None and "group0" not in version:
+        if row["node"] not in without and version.get("epoch") is not None and GROUP_HISTORY not in version:
             epochs.setdefault(row["node"], []).append(Epoch(row["time"], row["node"], row["phase"], version["epoch"]))
     return {node: found for node, found in sorted(epochs.items()) if len(found) > 1}
 

@@ -74,8 +74,7 @@ def test_whatever_is_registered_is_mentioned_by_a_test_of_its_package(kind: str)
 
 ERAS_OF_SYSTEMS = frozenset({"migrations", "merged-rows", "schema-tables", "system_schema", "tcm", "group0"})
 RECORDED_WORDS = {
-    ("checkers/schema/change_log.py", "group0"),  # a key of a version row
-    ("checkers/schema/epochs.py", "group0"),
+    ("checkers/evidence/node_schemas.py", "group0"),  # a key of a version row
     ("clusters/simulated/models/group0.py", "group0"),  # a logger
 }
 A_SERVER_S_OWN_TABLE = "system.scylla_local"
