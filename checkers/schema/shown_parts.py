@@ -6,13 +6,13 @@ content the history determines are here; `schemaquake.checkers.schema.sightings`
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-import orjson
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.node_schemas import Live
@@ -352,4 +352,4 @@ def _clauses(where: str) -> Sequence[str]:
 
 
 def _text(value: JSON) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return json.dumps(value, sort_keys=True)  # whole numbers of a server may exceed 64 bits

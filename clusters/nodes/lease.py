@@ -10,10 +10,11 @@ from __future__ import annotations
 import getpass
 import logging
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import Final
+from weakref import ref
 
 from schemaquake.clusters.nodes.every_node import on_every
 from schemaquake.clusters.nodes.scripts import read_script
@@ -141,7 +142,13 @@ class Leases:
         with self._lock:
             if self._renewing is None:
                 self._ending.clear()
-                self._renewing = Thread(target=self._renew, name="leases", daemon=True)
+                # By a weak reference: leases that are given up without an end are renewed no more.
+                self._renewing = Thread(
+                    target=_renew,
+                    args=(ref(self), self._ending, self._length_s / _RENEWALS),
+                    name="leases",
+                    daemon=True,
+                )
                 self._renewing.start()
 
     def take_to_heal(self) -> None:
@@ -192,13 +199,21 @@ class Leases:
         except ClusterError as error:
             log.warning("a lease could not be given back; it expires", extra={"error": str(error)})
 
-    def _renew(self) -> None:
-        while not self._ending.wait(self._length_s / _RENEWALS):
-            try:
-                self.require(self._leases)
-            except ClusterError as error:
-                # What is to be armed asks again, and is refused.
-                log.warning("a lease could not be renewed", extra={"error": str(error)})
+    def renew(self) -> None:
+        """Renew all leases; one that cannot be renewed is told in the log, and whatever is to be armed is refused."""
+        try:
+            self.require(self._leases)
+        except ClusterError as error:
+            log.warning("a lease could not be renewed", extra={"error": str(error)})
+
+
+def _renew(leases_of: Callable[[], Leases | None], ending: Event, every_s: float) -> None:
+    while not ending.wait(every_s):
+        leases = leases_of()
+        if leases is None:
+            return
+        leases.renew()
+        del leases
 
 
 def _holder(done: Executed) -> Holder | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -234,6 +236,21 @@ def test_leases_are_renewed_while_the_run_lives_and_expire_after_it(hosts, monke
     )
     own.let_expire()
     until(lambda: set(holders(hosts).values()) == {None}, deadline_s=30, what="the end of both", every_s=0.2)
+
+
+def test_leases_that_nobody_holds_any_more_are_renewed_no_more(hosts, monkeypatch):
+    monkeypatch.setattr("schemaquake.clusters.nodes.lease._OUTLASTS_GUARDS_S", 0.0)
+    others = set(threading.enumerate())
+    own = leases(hosts, "r1", max_fault_s=3.0)
+    own.take()
+    assert "leases" in [each.name for each in set(threading.enumerate()) - others]
+    del own
+
+    def ended():
+        gc.collect()
+        return "leases" not in [each.name for each in set(threading.enumerate()) - others]
+
+    until(ended, deadline_s=60, what="their thread's end")
 
 
 def test_the_owner_is_a_user_on_a_machine():

@@ -90,7 +90,7 @@ def test_an_analysis_that_was_killed_goes_on_where_it_was(killed, tmp_path, monk
     assert sorted(set(asked_of_whole)) == everything
     assert verdict == whole
     stored = orjson.loads((killed / "verdict.json").read_bytes())
-    assert {name: value for name, value in stored.items() if name not in {"findings", "crc"}} == whole
+    assert {name: value for name, value in stored.items() if name not in {"findings", "judged_by", "crc"}} == whole
     assert not (killed / "analysis" / "verdicts").exists()
 
 
