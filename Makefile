@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# Tests start hundreds of interpreters, and each would translate every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 SYSTEMS := cassandra:5.0.9 cassandra:6.0-alpha2
@@ -36,7 +38,7 @@ test-long: test-setup ## further cases of what `make test` shows, half a minute 
 	$(PYTEST) $(SHARED) -m "hypothesis and not long and not $(subst |, and not ,$(ALONE))" --hypothesis-profile=searching $(PYTEST_FLAGS)
 
 test-setup:  # what tests need of the system is installed beside the virtual environment
-	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests
+	@$(MAKE) --no-print-directory --jobs=4 .venv/system .venv/fetched .venv/compiled .venv/tests .venv/translated
 
 fuzz: test-setup ## hostile files for every reader, 20 s each; what crashes one is kept in tests/fuzz/corpus
 	$(BIN)/python tests/fuzz/fuzz.py $(FUZZ_FLAGS)
@@ -100,6 +102,11 @@ audit: .venv/installed ## the locked packages beside the advisories of pip-audit
 
 .venv/installed: pyproject.toml requirements.lock scripts/virtual-environment | .venv/python
 	@scripts/timed 'virtual environment' scripts/virtual-environment
+	@touch $@
+
+.venv/translated: $(shell find tests -name '*.py') | .venv/installed
+	@# Every process that runs tests would rewrite all of them otherwise; what cannot be collected is told by the tests themselves.
+	@scripts/timed 'bytecode of tests' bash -c '$(PYTEST) --collect-only --quiet >/dev/null' || true
 	@touch $@
 
 .venv/fetched: clusters/systems/extra_jars.toml | .venv/installed .venv/system
