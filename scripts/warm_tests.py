@@ -126,8 +126,10 @@ def run_forked(run: Callable[[], int], waiting: Collection[int]) -> int:
     process = os.pidfd_open(pid)
     try:
         if wait_for_one([process, *waiting]) != process:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):  # a fork that did not come to lead its group yet has nobody in it
                 os.killpg(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
     finally:
         os.close(process)
