@@ -66,10 +66,12 @@ def raced(runs: Path) -> Any:
 
     @cache
     def run(system: str, expected: int | None, *, every: bool = False) -> dict[str, Any]:
+        # A few races on the version that holds: its restarts are among the long cases.
+        restart = "none" if system == FIXED and not every else "together"
         races = ["--races", "4"] if every else ["--races", "2", "-O", f"only={','.join(FEW)}"]
         return schemaquake(
             "run", "--system", system, "--workload", "racing-ddl", *races, "--seed", "1",
-            "--restart", "together", "--settle-limit", "10",
+            "--restart", restart, "--settle-limit", "10",
             runs=runs, expected=expected,
         )  # fmt: skip
 

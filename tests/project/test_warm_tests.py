@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # a tool of whoever works on this; it starts many interpreters
+
 WARM = Path(__file__).parents[2] / "scripts" / "warm_tests.py"
 PYTEST = ("-q", "-p", "no:cacheprovider", "-p", "no:schemaquake", "-p", "no:xdist", "tests")
 FILES = {

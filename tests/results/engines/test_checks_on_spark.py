@@ -45,7 +45,7 @@ def both(folder: Path, checker: Checker, events: pa.Table, *, rows: int) -> tupl
     [
         (ListAppend(), 4),
         pytest.param(ListAppend(models=("strong-session-serializable",)), 5, marks=pytest.mark.long),
-        (RwRegister(linearizable_keys=True), 6),
+        pytest.param(RwRegister(linearizable_keys=True), 6, marks=pytest.mark.long),
         pytest.param(RwRegister(models=("serializable",), wfr_keys=True), 7, marks=pytest.mark.long),
     ],
     ids=lambda value: value if isinstance(value, int) else value.name,
