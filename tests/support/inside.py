@@ -54,7 +54,7 @@ def life(cluster):
     sessions = {name: client(cluster, name) for name in nodes}
     told = {"made": made(sessions["n1"], replication_factor=3)}
     agreed = [observe(sessions, complete=True)]
-    until(lambda: agreed_on_one(sessions, agreed), deadline_s=30, what="schema agreement", every_s=0.2)
+    until(lambda: agreed_on_one(sessions, agreed), deadline_s=180, what="schema agreement", every_s=0.2)
     told["tables"] = {name: table for name, (_, table) in agreed[-1].items()}
     told["read through n2"] = reads(sessions["n2"])
 
