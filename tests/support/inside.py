@@ -98,7 +98,7 @@ def return_of_the_dead(cluster):
     for operation in (create_keyspace("sq", replication_factor=3), create_table("sq", "beats", columns=BEATS)):
         told["made"].append(sessions["n1"].invoke(operation).type)
         # Up to 1.0 the next change is refused until all have this one.
-        until(lambda: versions(sessions) == 1, deadline_s=30, what="schema agreement", every_s=0.2)
+        until(lambda: versions(sessions) == 1, deadline_s=180, what="schema agreement", every_s=0.2)
     told["made"].append(sessions["n1"].invoke(insert("sq", "beats", {"k": 1, "v": "one"}, consistency="ALL")).type)
     for victims in (["n3"], list(nodes)):
         for name in victims:
@@ -107,10 +107,10 @@ def return_of_the_dead(cluster):
         for name in victims:
             nodes[name].start()
         served = [nodes[name].await_serving(deadline_s=60).served for name in victims]
-        missing = cluster.await_whole(list(nodes), deadline_s=30)
+        missing = cluster.await_whole(list(nodes), deadline_s=120)
         told["whole"].append([all(served), missing])
         sessions |= {name: client(cluster, name) for name in victims}
-    told["read through n3"] = until(lambda: reads(sessions["n3"]), deadline_s=30, what="a read through n3", every_s=0.5)
+    told["read through n3"] = until(lambda: reads(sessions["n3"]), deadline_s=120, what="a read through n3", every_s=0.5)
     told["directories"] = [list(found) for found in nodes["n3"].data_directories()]
     told["logs"] = sorted(path.name for path in Path(nodes["n3"].folder.path).glob("*.log"))
     told["nodetool"] = nodes["n2"].nodetool("ring").stdout
