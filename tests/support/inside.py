@@ -110,7 +110,9 @@ def return_of_the_dead(cluster):
         missing = cluster.await_whole(list(nodes), deadline_s=120)
         told["whole"].append([all(served), missing])
         sessions |= {name: client(cluster, name) for name in victims}
-    told["read through n3"] = until(lambda: reads(sessions["n3"]), deadline_s=120, what="a read through n3", every_s=0.5)
+    told["read through n3"] = until(
+        lambda: reads(sessions["n3"]), deadline_s=120, what="a read through n3", every_s=0.5
+    )
     told["directories"] = [list(found) for found in nodes["n3"].data_directories()]
     told["logs"] = sorted(path.name for path in Path(nodes["n3"].folder.path).glob("*.log"))
     told["nodetool"] = nodes["n2"].nodetool("ring").stdout
