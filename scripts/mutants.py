@@ -75,7 +75,7 @@ class Survivor:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What became of the mutants of one module."""
+    """The mutants of one module that tests killed, left, or did not notice."""
 
     module: str
     killed: int

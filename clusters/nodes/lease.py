@@ -200,7 +200,7 @@ class Leases:
             log.warning("a lease could not be given back; it expires", extra={"error": str(error)})
 
     def renew(self) -> None:
-        """Renew all leases; one that cannot be renewed is told in the log, and whatever is to be armed is refused."""
+        """Renew every lease of the run. The log names one that cannot be renewed; arming a fault then asks again, and is refused."""
         try:
             self.require(self._leases)
         except ClusterError as error:

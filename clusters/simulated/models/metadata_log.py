@@ -302,7 +302,7 @@ class MetadataLog:
             yield Sleep(100 * _MS)
 
     def know(self, node: Node, epoch: int, sender: str) -> Steps:
-        """Enact all up to an epoch that a node told of, if it can be had."""
+        """Enact the log's entries up to the epoch that `sender` showed, if they can be fetched."""
         life = _life(node)
         if life.metadata.epoch < epoch:
             yield from self._catch_up(node, (sender, *life.metadata.cms))

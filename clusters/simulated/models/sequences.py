@@ -62,7 +62,7 @@ class Log(Protocol):
         ...
 
     def know(self, node: Node, epoch: int, sender: str) -> Steps:
-        """Enact all up to an epoch that a node told of, if it can be had."""
+        """Enact the log's entries up to the epoch that `sender` showed, if they can be fetched."""
         ...
 
 

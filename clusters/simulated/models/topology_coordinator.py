@@ -237,7 +237,7 @@ class Coordinator:
     # ── the coordinator ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def look(self, node: Node) -> None:
-        """Begin to work on a node that leads, if there is something to do and nobody does it."""
+        """Start the coordinator on the node that leads the group, if changes wait and none is at work there."""
         board = self._group.board(node)
         has_work = bool(board.requests or board.topology.moves)
         if has_work and self._group.is_leader(node) and self._working.get(node.name) is not node.server:

@@ -77,7 +77,7 @@ MARK: Final = "<!-- From here on written by schemaquake model-against-server. --
 
 
 def _write_below_mark(page: Path, text: str) -> None:
-    """Keep what stands above the mark, for whoever has something to say of it."""
+    """Write the page below the mark; the text above it, which is written by hand, stays."""
     said = page.read_text(encoding="utf-8").partition(MARK)[0] if page.exists() else "# Model against server\n\n"
     page.write_text(said + MARK + text, encoding="utf-8")
 

@@ -601,7 +601,7 @@ def test_a_watch_looks_while_a_fault_is_on_and_ends_with_the_last(bench, caplog)
     watch.begin(5, ["n1"])
     watch.close()
     watch.close()
-    await_no_watch_but(others)
+    await_thread_s_end("guard watch", others)
     assert bench.undone() == 0
 
 
@@ -611,13 +611,13 @@ def test_a_watch_that_nobody_holds_any_more_ends(bench):
     watch.begin(3, ["n1"])
     assert "guard watch" in [each.name for each in set(threading.enumerate()) - others]
     del watch
-    await_no_watch_but(others)
+    await_thread_s_end("guard watch", others)
 
 
-def await_no_watch_but(others):
+def await_thread_s_end(name, others):
     def ended():
         gc.collect()
-        return "guard watch" not in [each.name for each in set(threading.enumerate()) - others]
+        return name not in [each.name for each in set(threading.enumerate()) - others]
 
     until(ended, deadline_s=60, what="its end")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 from here_transport import HereTransport
-from test_guard import Bench, armed_by_0_1, bench_in, fill, small_disk
+from test_guard import Bench, armed_by_0_1, await_thread_s_end, bench_in, fill, small_disk
 
 from schemaquake.clusters.nodes.guard import Guard
 from schemaquake.clusters.nodes.lease import Lease, LeaseHeld, Leases, owner_here
@@ -245,12 +244,7 @@ def test_leases_that_nobody_holds_any_more_are_renewed_no_more(hosts, monkeypatc
     own.take()
     assert "leases" in [each.name for each in set(threading.enumerate()) - others]
     del own
-
-    def ended():
-        gc.collect()
-        return "leases" not in [each.name for each in set(threading.enumerate()) - others]
-
-    until(ended, deadline_s=60, what="their thread's end")
+    await_thread_s_end("leases", others)
 
 
 def test_the_owner_is_a_user_on_a_machine():
