@@ -90,7 +90,7 @@ class GossipedRing:
     def heard(self, node: Node, statuses: Mapping[str, Status]) -> None:
         """Take over what another node knows better, and forget joining nodes that are dead."""
         known = _known(node)
-        newer = {name: each for name, each in statuses.items() if name not in known or each.stamp > known[name].stamp}
+        newer = _newer(statuses, known)
         gossip = server_of(node).gossip
         lost = [
             name
@@ -124,8 +124,7 @@ class GossipedRing:
             for other in self._at_once.values():
                 if other.server is not None and other is not node:
                     known = _known(node)
-                    better = {n: s for n, s in _known(other).items() if n not in known or s.stamp > known[n].stamp}
-                    node.disk.ring = {**known, **better}
+                    node.disk.ring = {**known, **_newer(_known(other), known)}
             self._at_once[node.name] = node
         known = _known(node)
         own = known.get(node.name)
@@ -257,6 +256,11 @@ class GossipedRing:
     def receive(self, node: Node, message: Message) -> Steps:
         """Handle a stream."""
         return self._streams.receive(node, message)
+
+
+def _newer(statuses: Mapping[str, Status], known: Mapping[str, Status]) -> Mapping[str, Status]:
+    """Return the statuses that are not known, or known with an older stamp."""
+    return {name: each for name, each in statuses.items() if name not in known or each.stamp > known[name].stamp}
 
 
 def _known(node: Node) -> dict[str, Status]:
