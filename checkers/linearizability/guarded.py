@@ -71,10 +71,13 @@ def decide(calls: Calls, initial: int, limits: Limits) -> Iterator[tuple[int, Ou
     hard: list[int] = []
     for key in np.unique(calls.key):
         outcome = decide_one(calls, int(key), initial, Limits(deadline=limits.deadline, memory_bytes=_EASY_BYTES))
-        if outcome.linearizable == "unknown" and time.monotonic() < limits.deadline:
+        if outcome.linearizable != "unknown":
+            yield int(key), outcome
+        elif time.monotonic() < limits.deadline:
             hard.append(int(key))
         else:
-            yield int(key), outcome
+            # Whichever bound the easy search met: it is the time that forbids the hard one.
+            yield int(key), limits.reached("time", outcome.configurations)
     if hard:
         among = np.flatnonzero(np.isin(calls.key, hard))
         for key, outcome in decide_compiled(calls.select(among), initial, limits):

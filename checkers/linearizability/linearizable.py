@@ -229,9 +229,11 @@ def _judge_model(history: pa.Table, model: HistoryModel, limits: Limits, found: 
 
     def settled(key: str | None, calls: Sequence[Call], within: Limits) -> bool:
         outcome = search(model, calls, within)
-        may_go_on = within.memory_bytes < limits.memory_bytes and time.monotonic() < limits.deadline
-        if outcome.linearizable == "unknown" and may_go_on:
-            return False
+        if outcome.linearizable == "unknown" and within.memory_bytes < limits.memory_bytes:
+            if time.monotonic() < limits.deadline:
+                return False
+            # Whichever bound the easy search met: it is the time that forbids the hard one.
+            outcome = limits.reached("time", outcome.configurations)
         found.searched(outcome)
         if outcome.linearizable == "unknown":
             found.doubt(outcome.limit, key)

@@ -7,7 +7,7 @@ import time
 import pytest
 from data_histories import data_records
 
-from schemaquake.checkers.linearizability import guarded
+from schemaquake.checkers.linearizability import guarded, linearizable
 from schemaquake.checkers.linearizability.linearizable import Linearizable
 from schemaquake.checkers.linearizability.models import (
     Mutex,
@@ -273,6 +273,21 @@ def test_the_time_limit_ends_in_unknown_within_twice_the_limit():
     assert verdict.valid == "unknown"
     assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("time", ())]
     assert time.monotonic() - began < 20  # the first call may have to compile
+
+
+@pytest.mark.parametrize("model", [None, growing_set()], ids=["register", "model"])
+def test_time_that_runs_out_in_the_easy_search_is_named_and_not_its_memory(model, monkeypatch):
+    """On a slow machine the easy search may use up all the time before it meets its own small bound of memory."""
+    slow = iter(range(0, 10**9, 100))
+    monkeypatch.setattr(guarded.time, "monotonic", lambda: next(slow))
+    monkeypatch.setattr(guarded, "_EASY_BYTES", 1 << 14)
+    monkeypatch.setattr(linearizable, "_EASY_BYTES", 1 << 14)
+    lines = hard(17)
+    if model:
+        lines = [line.replace("write", "add").replace("ok 77", "ok [77]") for line in lines]
+    verdict = judge(*lines, limit_s=50, **({"model": model} if model else {}))
+    assert verdict.valid == "unknown"
+    assert [(doubt.kind, doubt.objects) for doubt in verdict.doubts] == [("time", ())]
 
 
 def test_many_keys_are_decided_by_the_compiled_search(monkeypatch):

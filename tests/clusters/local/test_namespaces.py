@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -67,8 +68,8 @@ def who(request):
 class Enclosed:
     """A process that lives in an enclosure of its own, with a mark by which everything it started can be found."""
 
-    def __init__(self, who, mark):
-        self.mark = f"enclosure-test-{os.getpid()}-{mark}"
+    def __init__(self, who):
+        self.mark = f"enclosure-test-{os.getpid()}-{uuid.uuid4().hex}"
         self.process = subprocess.Popen(
             [*who.prefix, who.python, "-c", PARENT, LAY_AND_STAY, self.mark],
             cwd="/",
@@ -95,33 +96,58 @@ class Enclosed:
 
     def end(self):
         self.process.stdin.close()
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self.process.stdout.close()
         return code
 
+    def give_up(self):
+        """Leave nothing behind, whatever the test came to."""
+        self.process.kill()
+        self.process.wait(60)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def enclosed(who):
+    """Make enclosures that end with the test."""
+    made = []
+
+    def make():
+        made.append(Enclosed(who))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.give_up()
+
 
 def _ours_outside():
-    """Bridges, veths and namespaces that this machine itself can see."""
+    """Bridges, veths and namespaces of the names laid inside that this machine itself can see.
+
+    Only those: on a busy machine others come and go meanwhile.
+    """
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     named = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    return sorted(line.split(":")[1].strip() for line in links.splitlines()), named
+    seen = [line.split(":")[1].strip().partition("@")[0] for line in links.splitlines()]
+    return sorted({"sq0", "vn1", "vn2"}.intersection(seen) | {"n1", "n2"}.intersection(named.split()))
 
 
 def _nothing_lives(enclosed):
-    until(lambda: not enclosed.alive(), deadline_s=20, what=f"the end of {enclosed.mark}")
+    until(lambda: not enclosed.alive(), deadline_s=120, what=f"the end of {enclosed.mark}")
 
 
-def test_nodes_hear_each_other_and_the_harness_hears_them(who):
+def test_nodes_hear_each_other_and_the_harness_hears_them(enclosed):
     before = _ours_outside()
-    enclosed = Enclosed(who, "hear")
-    assert enclosed.heard() == EXPECTED
+    inside = enclosed()
+    assert inside.heard() == EXPECTED
     assert _ours_outside() == before, "outside nothing was touched"
-    enclosed.end()
-    _nothing_lives(enclosed)
+    assert inside.end() == 0
+    _nothing_lives(inside)
 
 
-def test_two_at_once_do_not_collide(who):
-    first, second = Enclosed(who, "first"), Enclosed(who, "second")
+def test_two_at_once_do_not_collide(enclosed):
+    first, second = enclosed(), enclosed()
     assert (first.heard(), second.heard()) == (EXPECTED, EXPECTED)
     assert first.end() == 0
     assert len(second.alive()) >= 3, "the other one stands: parent, harness and node"
@@ -130,33 +156,31 @@ def test_two_at_once_do_not_collide(who):
     _nothing_lives(second)
 
 
-def test_nothing_is_left_when_the_command_is_killed(who):
+def test_nothing_is_left_when_the_command_is_killed(enclosed):
     before = _ours_outside()
-    enclosed = Enclosed(who, "killed")
-    assert enclosed.heard() == EXPECTED
-    assert len(enclosed.alive()) >= 3
-    enclosed.process.send_signal(signal.SIGKILL)
-    enclosed.process.wait(20)
-    _nothing_lives(enclosed)
+    killed = enclosed()
+    assert killed.heard() == EXPECTED
+    assert len(killed.alive()) >= 3
+    killed.process.send_signal(signal.SIGKILL)
+    killed.process.wait(60)
+    _nothing_lives(killed)
     assert _ours_outside() == before
-    enclosed.process.stdin.close()
-    enclosed.process.stdout.close()
 
 
-def test_nothing_is_left_when_the_harness_inside_is_killed(who):
+def test_nothing_is_left_when_the_harness_inside_is_killed(enclosed):
     """A node is in a session of its own: only the enclosure's end reaches it."""
-    enclosed = Enclosed(who, "inside")
-    assert enclosed.heard() == EXPECTED
+    outer = enclosed()
+    assert outer.heard() == EXPECTED
     # The harness inside is the one that has the script as its own argument, and not as its child's.
     inside = [
         pid
-        for pid in enclosed.alive()
+        for pid in outer.alive()
         if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[2:3] == [LAY_AND_STAY.encode()]
     ]
     assert len(inside) == 1
     os.kill(inside[0], signal.SIGKILL)
-    _nothing_lives(enclosed)
-    enclosed.end()
+    _nothing_lives(outer)
+    outer.end()
 
 
 def test_a_command_sees_the_network_of_its_node():
