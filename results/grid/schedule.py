@@ -4,7 +4,8 @@ Cells that were raced least come first. Cells of one batch have been raced as of
 race fixes its coordinators. Batches are taken in turn from two ends: of the cells that seem least likely to poison a cluster, so that
 all nodes start again and everything about them is known, and of those that seem most likely to, which lose little by each other's company. How likely that is, is
 what a cell's statements suggest (one takes away what the other rests on) until it is known what it did. In a batch the most
-likely ones come last.
+likely ones come last. A batch of these is small: what it sets up for races that the cluster does not live to see is lost, and if no node
+starts again, most of its races are not decided.
 
 A batch that showed an anomaly of a node or of the whole cluster, and no race that explains it, is
 raced again in halves, until the cell to blame is alone. A race that was not decided is no try and is raced again; a cell that cannot be
@@ -28,6 +29,8 @@ from schemaquake.workloads.races.options import Mode
 __all__ = ["GridSchedule"]
 
 _FAILURES_MOST: Final = 3
+_RISKY_LEAST: Final = 12
+_SURVIVAL_LEAST: Final = 0.25
 
 Place = tuple[str, Mode]
 """System and mode."""
@@ -100,7 +103,9 @@ class GridSchedule:
         names.sort(key=self._poison)
         calm = self._begun[system, mode] % 2 == 0
         self._begun[system, mode] += 1
-        return self._begin(system, mode, tuple(names[: self.plan.batch] if calm else names[-self.plan.batch :]), turn)
+        return self._begin(
+            system, mode, tuple(names[: self.plan.batch] if calm else names[-self._survived(names) :]), turn
+        )
 
     def finished(self, done: DoneBatch) -> None:
         """Count a batch, of this session or of an earlier one."""
@@ -139,6 +144,15 @@ class GridSchedule:
         """Estimate how likely a race of this cell poisons its cluster: as it did before, or as its statements suggest."""
         before = self._poisoned[cell] / self._raced[cell] if self._raced[cell] else self._risks.get(cell, 0.0)
         return before + sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in _statements(cell)) / 2
+
+    def _survived(self, names: Sequence[str]) -> int:
+        """Return how many of the last of `names`, the riskiest, a cluster is likely to see raced, and at least some."""
+        alive = 1.0
+        for number, cell in enumerate(reversed(names)):
+            if number == self.plan.batch or (number >= _RISKY_LEAST and alive < _SURVIVAL_LEAST):
+                return number
+            alive *= 1.0 - min(1.0, self._poison(cell))
+        return len(names)
 
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
         middle = -(-len(names) // 2)

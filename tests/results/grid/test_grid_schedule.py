@@ -80,6 +80,30 @@ def test_batches_are_taken_in_turn_from_the_calm_and_from_the_risky() -> None:
     assert shares == [0, 3, 1, 1]
 
 
+def test_a_batch_of_risky_cells_is_no_larger_than_its_cluster_is_likely_to_live() -> None:
+    cells = [f"a{n}/b{n}/keyspace" for n in range(100)]
+    risky = dict.fromkeys(cells[60:], 1.0)
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=50), {OLD: cells}, risky)
+    calm, few = wanted.next(), wanted.next()
+    assert calm is not None
+    assert few is not None
+    assert (len(calm.cells), set(calm.cells) & set(risky)) == (50, set())
+    assert 2 <= len(few.cells) < 20
+    assert set(few.cells) <= set(risky)
+
+
+def test_the_last_cells_are_raced_together_if_none_is_risky() -> None:
+    wanted = GridSchedule(
+        grid_plan(systems=(OLD,), tries=1, batch=30), {OLD: [f"a{n}/b{n}/keyspace" for n in range(60)]}
+    )
+    sizes = []
+    while (batch := wanted.next()) is not None:
+        sizes.append(len(batch.cells))
+        wanted.finished(finished(batch))
+    assert sum(sizes) == 60
+    assert min(sizes) >= 12
+
+
 def test_what_a_cell_did_counts_more_than_what_its_statements_suggest() -> None:
     plan = grid_plan(systems=(OLD,), tries=2, batch=10)
     wanted = GridSchedule(plan, {OLD: CELLS}, RISKS)
