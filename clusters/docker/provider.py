@@ -31,15 +31,17 @@ from schemaquake.clusters.docker.carried_tools import carry_clock_library, carry
 from schemaquake.clusters.docker.engine import Container, DockerEngine, Limits
 from schemaquake.clusters.docker.image import image_name
 from schemaquake.clusters.docker.image_context import settings_of
-from schemaquake.clusters.docker.server import Image, Server, edited, server_of
+from schemaquake.clusters.docker.server import Image, Joining, Server, edited, server_of
 from schemaquake.clusters.docker.transport import DockerTransport
 from schemaquake.clusters.nodes.clock import FaketimeClock
 from schemaquake.clusters.nodes.cluster import DeployedCluster
 from schemaquake.clusters.nodes.guard import Guard, Guards
 from schemaquake.clusters.nodes.node import ServerNode, deployed_node
 from schemaquake.clusters.nodes.run_name import name_run
-from schemaquake.clusters.nodes.service import process
+from schemaquake.clusters.nodes.service import Service, process
+from schemaquake.clusters.nodes.service_process import ServiceProcess
 from schemaquake.clusters.nodes.stop_conditions import conditions_of
+from schemaquake.clusters.nodes.transport import Transport
 from schemaquake.clusters.systems import server_options
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.server_options import system_properties, yaml_settings
@@ -74,6 +76,7 @@ _ABOVE_THE_SERVER: Final = 1.25
 _LONGER_THAN_ANY_FAULT_S: Final = 60.0
 _REACHED_WITHIN_S: Final = 5.0
 _ANY_PORT: Final = 9
+_EMPTIED_WITHIN_S: Final = 60.0
 _FIRST_LOG: Final = re.compile(r"system-(\d+)\.log")
 
 
@@ -107,6 +110,7 @@ class DockerProvider:
 
     name = "docker"
     takes_options = _ALL_OPTIONS
+    prepares_spares = True
 
     def prepare(self, plan: Plan, folder: Path) -> Mapping[str, str]:
         """Check what the owner allows, find the engine and the image (pulled if it is published), and check memory.
@@ -118,6 +122,8 @@ class DockerProvider:
             check_plan(plan, file)
             _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
         system = _system(plan)
+        if plan.spares and system.container is not None:
+            raise PlanError(f"--spares {plan.spares}: how {system} joins a cluster in a container is not known here")
         chosen = _choice(plan, file)
         host = chosen.get("host") or os.environ.get("DOCKER_HOST")
         engine = DockerEngine.connect(host)
@@ -138,7 +144,7 @@ class DockerProvider:
                 cpus=float(chosen["cpus"]) if "cpus" in chosen else None,
                 state="/run/schemaquake" if file is None else file.paths.state,
             )
-            _require_memory(plan.nodes * record.memory_mb, engine)
+            _require_memory((plan.nodes + plan.spares) * record.memory_mb, engine)
             _warn_of_leftovers(engine)
             (folder / _RECORD).write_bytes(orjson.dumps(asdict(record), option=orjson.OPT_INDENT_2))
             return {
@@ -156,16 +162,14 @@ class DockerProvider:
         if file is not None:
             check_plan(plan, file)
             _conditions(file, CqlConnector({}, file.cql_port, _dialect(_system(plan))), plan.node_names)
-        return Rehearsal(
-            {name: f"192.0.2.{number}" for number, name in enumerate(plan.node_names, 1)}, _no_commands_yet
-        )
+        return Rehearsal({name: f"192.0.2.{number}" for number, name in enumerate(_names(plan), 1)}, _no_commands_yet)
 
     def demands(self, plan: Plan) -> Demands:
         """Sum up the memory of all containers and look up the features of the system's DDL. Raises PlanError."""
         system = _system(plan)
         chosen = _choice(plan, _file(plan))
         each_mb = _megabytes(chosen["memory"]) if "memory" in chosen else _usual_memory_mb(system)
-        return Demands(memory_mb=plan.nodes * each_mb, features=system.features)
+        return Demands(memory_mb=(plan.nodes + plan.spares) * each_mb, features=system.features)
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """Return the command by which the run heals and tears down when the command that started it dies."""
@@ -241,6 +245,8 @@ class DockerClusterBuilder:
             ends=partial(self._end, nodes),
             max_nodes_down=None if file is None else file.max_nodes_down,
             conditions=lambda: [] if file is None else _conditions(file, connector, self._plan.node_names),
+            spares=self._plan.spare_names,
+            prepare_to_join=partial(self._prepare_to_join, [each.address for each in containers]),
         )
 
     def _containers(self) -> list[Container]:
@@ -249,7 +255,7 @@ class DockerClusterBuilder:
         Signals interrupt the main thread alone: when this returns or raises, every request has ended.
         """
         record = self._record
-        with ThreadPoolExecutor(max_workers=self._plan.nodes) as pool:
+        with ThreadPoolExecutor(max_workers=len(_names(self._plan))) as pool:
             network = record.network or pool.submit(self._engine.create_network, record.run).result()
             pending = [
                 pool.submit(
@@ -263,7 +269,7 @@ class DockerClusterBuilder:
                     folder=str(self._folder),
                     volumes=self._image.volumes,
                 )
-                for number, name in enumerate(self._plan.node_names, 1)
+                for number, name in enumerate(_names(self._plan), 1)
             ]
             return [each.result() for each in pending]
 
@@ -286,18 +292,11 @@ class DockerClusterBuilder:
         if "clock" in means_needed(self._plan):
             clock = FaketimeClock(transport, folder=state, library=carry_clock_library(transport, unpack))
             user = user or _owner(transport, str(PurePosixPath(server.data).parent))
-        own = Process(kind="process") if self._file is None else self._file.service
-        assert isinstance(own, Process)
         return deployed_node(
             container.node,
             container.address,
             transport,
-            process(
-                own.command or server.command,
-                state,
-                environment={**server.environment, **own.environment, **({} if clock is None else clock.environment())},
-                user=own.user or user,
-            ),
+            self._service(server, clock, user),
             folder=state,
             cql_port=self._cql_port,
             protocol_version=_dialect(self._system).protocol_version,
@@ -309,7 +308,40 @@ class DockerClusterBuilder:
             keeps=self._folder / "nodes" / container.node,
         )
 
-    def _server(self, number: int, addresses: Sequence[str]) -> Server:
+    def _service(self, server: Server, clock: FaketimeClock | None, user: str | None) -> Service:
+        own = Process(kind="process") if self._file is None else self._file.service
+        assert isinstance(own, Process)
+        return process(
+            own.command or server.command,
+            f"{self._record.state}/{self._record.run}",
+            environment={**server.environment, **own.environment, **({} if clock is None else clock.environment())},
+            user=own.user or user,
+        )
+
+    def _prepare_to_join(
+        self,
+        addresses: Sequence[str],
+        node: ServerNode,
+        *,
+        seeds: Sequence[str],
+        takes_place: bool,
+        properties: Mapping[str, str],
+    ) -> None:
+        """Empty the disk of a server that does not run, and place it anew; see `PrepareToJoin`. Raises ClusterError, PlanError."""
+        joining = Joining(seeds=seeds, takes_place=takes_place, properties=properties)
+        server = self._server(_names(self._plan).index(node.name), addresses, joining)
+        disk, transport = str(PurePosixPath(server.data).parent), node.transport
+        user = server.user if node.clock is None else server.user or _owner(transport, disk)
+        emptied = transport.run(["find", disk, "-mindepth", "1", "-delete"], timeout_s=_EMPTIED_WITHIN_S)
+        if emptied.exit_code != 0:
+            raise ClusterError(f"{node.name}: its disk {disk} could not be emptied: {emptied.stderr.strip()}")
+        if server.settings:
+            self._set(transport, server)
+        assert isinstance(node.process, ServiceProcess)
+        assert node.clock is None or isinstance(node.clock, FaketimeClock)
+        node.process.relaunch_as(self._service(server, node.clock, user))
+
+    def _server(self, number: int, addresses: Sequence[str], joining: Joining | None = None) -> Server:
         options = self._plan.options
         demanded = _on_demand(self._system, self._plan)
         return server_of(
@@ -320,9 +352,11 @@ class DockerClusterBuilder:
             memory_mb=self._record.memory_mb,
             settings={**demanded, **yaml_settings(options)},
             properties=system_properties(options),
+            spares=self._plan.spares,
+            joining=joining,
         )
 
-    def _set(self, transport: DockerTransport, server: Server) -> None:
+    def _set(self, transport: Transport, server: Server) -> None:
         path = self._image.settings_file
         try:
             text = transport.get(path).decode()
@@ -374,6 +408,11 @@ class DockerClusterBuilder:
 
 
 # ── what was asked for ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _names(plan: Plan) -> Sequence[str]:
+    """List the founders, then the spares."""
+    return [*plan.node_names, *plan.spare_names]
 
 
 def _file(plan: Plan, folder: Path | None = None) -> ClusterFile | None:
@@ -495,7 +534,7 @@ def _require_reachable(containers: Sequence[Container]) -> None:
             ) from error
 
 
-def _owner(transport: DockerTransport, folder: str) -> str | None:
+def _owner(transport: Transport, folder: str) -> str | None:
     """Find the owner of a server's folder; None for root.
 
     Entrypoints start as root and change to that user. libfaketime does not survive this, because its shared memory is
@@ -507,7 +546,7 @@ def _owner(transport: DockerTransport, folder: str) -> str | None:
 
 def _missing(means: str) -> str | None:
     """Return why containers lack these means, None if they have them; `create` has prepared what the plan needs."""
-    return None if means in {"packets", "signals", "clock"} else f'containers have no means for "{means}"'
+    return None if means in {"packets", "signals", "clock", "topology"} else f'containers have no means for "{means}"'
 
 
 def _saved_log(engine: DockerEngine, container: Container, record: _Record, folder: Path) -> str:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from schemaquake.clusters.docker.image import SYSTEM_LABEL
-from schemaquake.clusters.systems.configuration import tokens
+from schemaquake.clusters.systems.configuration import tokens, tokens_between
+from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System, recipe_for
 from schemaquake.harness.errors import PlanError
 
-__all__ = ["Image", "Server", "edited", "server_of"]
+__all__ = ["Image", "Joining", "Server", "edited", "server_of"]
 
 _SWITCHES: Final = frozenset(
     {
@@ -99,6 +100,16 @@ class Server:
     settings: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """The way a server joins a cluster that serves: whom it asks, and whose place it takes, if any."""
+
+    seeds: Sequence[str]
+    takes_place: bool
+    """True if its token is that of the node which `properties` name."""
+    properties: Mapping[str, str]
+
+
 def server_of(
     image: Image,
     system: System,
@@ -108,27 +119,29 @@ def server_of(
     memory_mb: int,
     settings: Mapping[str, Any],
     properties: Mapping[str, str],
+    spares: int = 0,
+    joining: Joining | None = None,
 ) -> Server:
     """Make the server of node `number` (from 0) of those at `addresses`, in a container of `memory_mb`.
 
-    `settings` and `properties` are the user's own, for `cassandra.yaml` and for the virtual machine. Raises PlanError.
+    The last `spares` of the addresses are no founders'. `settings` and `properties` are the user's own, for `cassandra.yaml`
+    and for the virtual machine. Raises PlanError, also for a server that is to join and whose command is not Cassandra's.
     """
-    seeds = ",".join(addresses if system.start == "together" else addresses[:1])
+    founders = addresses[: len(addresses) - spares]
+    seeds = ",".join(joining.seeds if joining else founders if system.start == "together" else founders[:1])
     address = addresses[number]
     if system.container is not None:
         if settings or properties:
             raise PlanError("-O yaml. and -O property. are Cassandra's: leave them out")
+        if joining is not None:
+            raise PlanError(f"how {system} joins a cluster in a container is not known here")
         command = system.container.command(address, seeds, memory_mb)
         return Server(command=command, environment={}, user=None, data=system.container.data, settings={})
     recipe = recipe_for(system)
     ours = image.system is not None
-    own: Mapping[str, str] = {name: json.dumps(entry) for name, entry in recipe.properties.items()}
-    properties_of_java = {
-        **own,
-        "cassandra.initial_token": str(tokens(recipe, len(addresses))[number]),
-        "cassandra.auto_bootstrap": "false",  # no data yet, nothing to stream
-        **properties,
-    }
+    founding = tokens(recipe, len(founders))
+    token = [*founding, *tokens_between(recipe, founding, spares)][number]
+    properties_of_java = {**_properties(recipe.properties), **_place(recipe, token, joining), **properties}
     environment = {
         "CASSANDRA_CLUSTER_NAME": "schemaquake",
         "CASSANDRA_SEEDS": seeds,
@@ -146,8 +159,24 @@ def server_of(
         environment=environment,
         user=image.user,
         data="/var/lib/cassandra/data",
-        settings={**switches, **settings},
+        settings={**switches, **({} if joining is None else recipe.joining_yaml), **settings},
     )
+
+
+def _place(recipe: Recipe, token: int, joining: Joining | None) -> Mapping[str, str]:
+    """Make the properties with which a server takes its place in the ring."""
+    own = {"cassandra.initial_token": str(token)}
+    if joining is None:
+        return {**own, "cassandra.auto_bootstrap": "false"}  # no data yet, nothing to stream
+    return {
+        **({} if joining.takes_place else own),
+        **_properties(recipe.joining_properties),
+        **joining.properties,
+    }
+
+
+def _properties(entries: Mapping[str, int | bool]) -> Mapping[str, str]:
+    return {name: json.dumps(entry) for name, entry in entries.items()}
 
 
 def edited(text: str, settings: Mapping[str, Any]) -> str:

@@ -14,13 +14,11 @@ from schemaquake.clusters.local.node import Launch, local_node, prepare_to_join
 from schemaquake.clusters.local.startup_archive import archive_arguments
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
-from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ownership import read_ownership
+from schemaquake.clusters.nodes.reshaping import Reshaping
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
-from schemaquake.clusters.nodes.steps import StepReader
-from schemaquake.clusters.nodes.topology_commands import TopologyCommands
-from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, token_at, tokens, tokens_between
+from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, tokens, tokens_between
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import StartTimeout
@@ -78,7 +76,6 @@ class LocalCluster:
         self.system = system
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
-        self._recipe = recipe
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
         self._launch = Launch(
@@ -97,17 +94,14 @@ class LocalCluster:
         self._founders = [node for node in self.nodes if node.name in names]
         cql = None if system.cql is None else CqlConnector(self._addresses(), CLIENT_PORTS[system.client], system.cql)
         self._cql = cql
-        self._members = MemberReader(self.nodes, cql, system.membership, spares=frozenset(spares))
-        self._changes = TopologyCommands(self.nodes, system, self._members)
-        self._steps = StepReader(self.nodes, cql, system)
-        self._booted = False
+        self._reshaping = Reshaping(self.nodes, system, cql, spares=spares, prepare=self._prepare_to_join)
 
     def _addresses(self) -> Mapping[str, str]:
         return {node.name: node.address for node in self.nodes}
 
     def members(self) -> Mapping[str, Member]:
         """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
-        return self._members.read() if self._booted else self._members.planned()
+        return self._reshaping.members()
 
     def ownership(self, names: Sequence[str], *, prefix: str) -> Mapping[str, JSON]:
         """Ask these nodes for the replicas of each range of the run's keyspaces. Raises ClusterError."""
@@ -133,51 +127,47 @@ class LocalCluster:
         if missing is not None:
             raise StartTimeout(f"all nodes serve, but after {self._start_timeout_s:g} s {missing}")
         run_on_first(self.nodes[0], self.system.after_first_boot(len(self._founders)))
-        self._booted = True
+        self._reshaping.begin()
         return boots
 
     # ── changes of the membership ────────────────────────────────────────────────────────────────────────────────────
 
     def cannot(self, verb: TopologyVerb) -> str | None:
         """Return why this system cannot be asked that; see `schemaquake.harness.model.topology.ChangesTopology`."""
-        return self._changes.cannot(verb)
+        return self._reshaping.cannot(verb)
 
     def cannot_replace(self) -> str | None:
         """Return why no node of this system can take a dead one's place; None if one can."""
-        return self._changes.cannot_replace()
+        return self._reshaping.cannot_replace()
 
     def ask(
         self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
     ) -> Attempt:
         """Ask node `on` for a change by nodetool. Raises ClusterError."""
-        return self._changes.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+        return self._reshaping.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
 
     def join(self, node: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
         """Start a node with an empty disk, which asks the nodes that run, and wait until it serves. Raises ClusterError."""
-        joining, members = self._changes.stopped(node), self.members()
-        # A server that was decommissioned still runs, and answers nobody.
-        seeds = [
-            one.address
-            for one in self.nodes
-            if members[one.name].state == "normal" and one.name not in {node, replacing} and one.state() == "running"
-        ]
-        token = None if replacing is not None else self._places[node].token
-        place = replace(self._places[node], seeds=seeds, token=token)
-        properties = {} if replacing is None else self._changes.replacing(replacing)
-        prepare_to_join(joining, place, self._launch, properties=properties)
-        return self._changes.await_joined(joining, properties, limit_s=limit_s)
+        return self._reshaping.join(node, replacing=replacing, limit_s=limit_s)
 
     def steps(self, nodes: Sequence[str]) -> Collection[str]:
         """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
-        return self._steps.read(nodes)
+        return self._reshaping.steps(nodes)
 
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
-        return self._changes.await_dead(node, limit_s=limit_s)
+        return self._reshaping.await_dead(node, limit_s=limit_s)
 
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1."""
-        return str(token_at(self._recipe, fraction))
+        return self._reshaping.token_at(fraction)
+
+    def _prepare_to_join(
+        self, node: ServerNode, *, seeds: Sequence[str], takes_place: bool, properties: Mapping[str, str]
+    ) -> None:
+        place = self._places[node.name]
+        place = replace(place, seeds=seeds, token=None if takes_place else place.token)
+        prepare_to_join(node, place, self._launch, properties=properties)
 
     # ── what others use ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,7 +193,7 @@ class LocalCluster:
     def stop(self) -> None:
         """End every node and delete its data (unless `--keep-data`); the network ends with the enclosure."""
         errors: list[Exception] = []
-        self._steps.close()
+        self._reshaping.close()
         for node in self.nodes:
             try:
                 node.kill()

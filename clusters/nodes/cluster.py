@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,9 @@ from schemaquake.clusters.nodes.fence import FencedTransport
 from schemaquake.clusters.nodes.guard import Guards
 from schemaquake.clusters.nodes.guard_watch import GuardWatch
 from schemaquake.clusters.nodes.lease import Leases
-from schemaquake.clusters.nodes.members import MemberReader
 from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.nodes.ownership import read_ownership
+from schemaquake.clusters.nodes.reshaping import PrepareToJoin, Reshaping
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import ClusterError, NodeUnreachable
@@ -34,6 +34,7 @@ from schemaquake.harness.model.membership import Member
 from schemaquake.harness.model.observation import Observation
 from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector, Fault, Node, StopCondition, Undo
+from schemaquake.harness.model.topology import Attempt, TopologyVerb
 from schemaquake.harness.wait import until
 
 __all__ = ["Begins", "DeployedCluster"]
@@ -49,6 +50,7 @@ _REQUEST_LIMIT_S: Final = 20.0
 _AGREEMENT_LIMIT_S: Final = 30.0
 _WHOLE_LIMIT_S: Final = 30.0
 _BARRIER_LIMIT_S: Final = 10.0
+_NOT_RESHAPED: Final = "nodes of a deployed cluster are neither added nor removed"
 
 
 class DeployedCluster:
@@ -72,15 +74,19 @@ class DeployedCluster:
         ends: Callable[[], None] = lambda: None,
         max_nodes_down: int | None = None,
         conditions: Callable[[], Sequence[StopCondition]] = lambda: (),
+        spares: Sequence[str] = (),
+        prepare_to_join: PrepareToJoin | None = None,
     ) -> None:
         """`folder` is the run's on this machine. `missing` answers as `Cluster.missing` does.
 
+        Those of `nodes` that are `spares` are prepared and not started. Without `prepare_to_join` the membership stays as it is.
         `leases` are those of the hosts; None for nodes that no other run can reach. `ends` is called after everything else was torn down, even if that failed.
         """
         self.nodes: Sequence[Node] = nodes
         self.run_name = run_name
         """The name of the run on the nodes, which the ledger keeps for a healing without the run's folder."""
         self._nodes = nodes
+        self._founders = [node for node in nodes if node.name not in spares]
         self.features = system.features
         self.pull_delay_s = system.pull_delay_s
         self._system = system
@@ -104,9 +110,14 @@ class DeployedCluster:
         self._begun = False
         """True once running servers were found whole, so that they must be whole at the end."""
         self._armed: set[int] = set()
-        self._members = MemberReader(nodes, None if system.cql is None else cql, system.membership)
-        self._is_up = False
-        """True once the cluster was found whole at the beginning."""
+        self._may_reshape = prepare_to_join is not None
+        self._reshaping = Reshaping(
+            nodes,
+            system,
+            None if system.cql is None else cql,
+            spares=spares,
+            prepare=prepare_to_join or _refuse_to_join,
+        )
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,13 +137,13 @@ class DeployedCluster:
         started = [] if self._begins == "serving" else self._boot()
         self._refuse_unless_whole()
         if started:
-            run_on_first(self._nodes[0], self._system.after_first_boot(len(self._nodes)))
+            run_on_first(self._nodes[0], self._system.after_first_boot(len(self._founders)))
         self._refuse_leftovers()
-        self._is_up = True
+        self._reshaping.begin()
         if started:
             return started
         self._begun = True
-        return [Boot(node=node.name, served=True, seconds=time.monotonic() - began) for node in self._nodes]
+        return [Boot(node=node.name, served=True, seconds=time.monotonic() - began) for node in self._founders]
 
     def stop(self) -> None:
         """Drop the run's keyspaces (unless `--keep-data`), check that the cluster is whole, and remove the run's files.
@@ -147,6 +158,7 @@ class DeployedCluster:
             steps += [self._drop_keyspaces, self._refuse_unless_whole]
         steps += [self._end_renewing, *(partial(self._leave, node) for node in self._nodes)]
         errors: list[Exception] = []
+        self._reshaping.close()
         for step in (*steps, self._ends):
             try:
                 step()
@@ -178,7 +190,7 @@ class DeployedCluster:
 
     def _boot(self) -> list[Boot]:
         return boot_in_order(
-            self._nodes,
+            self._founders,
             first_alone=self._begins == "first-alone",
             timeout_s=self._start_timeout_s,
             system=str(self._system),
@@ -188,9 +200,9 @@ class DeployedCluster:
 
     def _refuse_unless_whole(self) -> None:
         """Require that every server serves, that all know one another, and that schema versions agree. Raises ClusterError."""
-        wrong = [fault for found in self._on_all(_unwell).values() for fault in found]
+        wrong = [fault for found in self._on_all(_unwell, self._founders).values() for fault in found]
         if not wrong:
-            unknown = self.await_whole([node.name for node in self._nodes], deadline_s=_WHOLE_LIMIT_S)
+            unknown = self.await_whole([node.name for node in self._founders], deadline_s=_WHOLE_LIMIT_S)
             wrong = [text for text in (unknown, self._disagreement()) if text is not None]
         if wrong:
             raise ClusterError(f"the cluster is not whole: {'; '.join(wrong)}")
@@ -217,7 +229,7 @@ class DeployedCluster:
             with self._session(node.name) as client:
                 return client.observe(phase="running", sample=0, complete=False)
 
-        return self._on_all(observe)
+        return self._on_all(observe, self._founders)
 
     def _refuse_leftovers(self) -> None:
         left = sorted(
@@ -257,7 +269,7 @@ class DeployedCluster:
 
     def members(self) -> Mapping[str, Member]:
         """Read the state of every node from those that answer; before the start it is the plan. Raises ClusterError."""
-        return self._members.read() if self._is_up else self._members.planned()
+        return self._reshaping.members()
 
     def ownership(self, names: Sequence[str], *, prefix: str) -> Mapping[str, JSON]:
         """Ask these nodes for the replicas of each range of the run's keyspaces. Raises ClusterError."""
@@ -272,6 +284,40 @@ class DeployedCluster:
         nodes = [node for node in self._nodes if node.name in names]
         return self._on_all(lambda node: barrier.wait_on(node, timeout_s=_BARRIER_LIMIT_S).to_json(), nodes)
 
+    # ── changes of the membership ────────────────────────────────────────────────────────────────────────────────────
+
+    def cannot(self, verb: TopologyVerb) -> str | None:
+        """Return why the cluster cannot be asked that; see `schemaquake.harness.model.topology.ChangesTopology`."""
+        return self._reshaping.cannot(verb) if self._may_reshape else _NOT_RESHAPED
+
+    def cannot_replace(self) -> str | None:
+        """Return why no node can take a dead one's place; None if one can."""
+        return self._reshaping.cannot_replace() if self._may_reshape else _NOT_RESHAPED
+
+    def ask(
+        self, verb: TopologyVerb, *, on: str, about: str | None = None, argument: str | None = None, limit_s: float
+    ) -> Attempt:
+        """Ask node `on` for a change by nodetool. Raises ClusterError, also where the membership stays as it is."""
+        if not self._may_reshape:
+            raise ClusterError(_NOT_RESHAPED)
+        return self._reshaping.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+
+    def join(self, node: str, *, replacing: str | None = None, limit_s: float) -> Attempt:
+        """Start a node with an empty disk, and wait until it serves. Raises ClusterError."""
+        return self._reshaping.join(node, replacing=replacing, limit_s=limit_s)
+
+    def steps(self, nodes: Sequence[str]) -> Collection[str]:
+        """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
+        return self._reshaping.steps(nodes)
+
+    def await_dead(self, node: str, *, limit_s: float) -> str | None:
+        """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
+        return self._reshaping.await_dead(node, limit_s=limit_s)
+
+    def token_at(self, fraction: float) -> str:
+        """Return the token that lies this far along the ring, from 0 to 1. Raises PlanError for a system not started here."""
+        return self._reshaping.token_at(fraction)
+
     # ── what others use ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def connector(self) -> Connector:
@@ -281,7 +327,7 @@ class DeployedCluster:
     def missing(self, means: str) -> str | None:
         """Return why the cluster lacks these means, None if it has them."""
         if means == "topology":
-            return "nodes of a deployed cluster are neither added nor removed"
+            return None if self._may_reshape else _NOT_RESHAPED
         return self._missing(means)
 
     def stop_conditions(self) -> Sequence[StopCondition]:
@@ -414,6 +460,10 @@ class DeployedCluster:
         """Call `act` with every node at the same time, and return its results by name. Raises ClusterError with all errors."""
         chosen = {node.name: node for node in (self._nodes if nodes is None else nodes)}
         return on_every(chosen, lambda name: act(chosen[name]))
+
+
+def _refuse_to_join(node: ServerNode, **_: object) -> None:
+    raise ClusterError(f"{node.name} cannot join: {_NOT_RESHAPED}")
 
 
 def _unwell(node: ServerNode) -> Sequence[str]:

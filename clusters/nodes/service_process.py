@@ -104,6 +104,10 @@ class ServiceProcess:
         """Return the same server, acted on through another transport to its node."""
         return ServiceProcess(transport, self._service, self._folder)
 
+    def relaunch_as(self, service: Service) -> None:
+        """Start the server by this service from now on; what its guards on the node start is the same. It does not run now."""
+        self._service = service
+
     def _ask(self, argv: Sequence[str]) -> Executed:
         """Run a command that only reads. Scripts that a reboot of the node has removed are put there again."""
         if not self._service.scripts:

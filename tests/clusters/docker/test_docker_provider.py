@@ -131,6 +131,20 @@ def test_more_memory_than_the_engine_has_is_refused(engine, tmp_path):
     )
 
 
+def test_spares_take_memory_too_and_have_examples_of_addresses(engine, tmp_path):
+    with_spares = plan(spares=2, options={"memory": "1g"})
+    assert DockerProvider().demands(with_spares).memory_mb == 5 * 1024
+    assert list(DockerProvider().rehearsal(with_spares).addresses) == ["n1", "n2", "n3", "n4", "n5"]
+    engine.memory = 4500
+    with pytest.raises(EnvironmentLacks, match="take 5120 MB together"):
+        DockerProvider().prepare(with_spares, tmp_path)
+
+
+def test_spares_of_a_system_that_is_not_configured_here_are_refused(engine, tmp_path):
+    with pytest.raises(PlanError, match=r"how scylladb:6\.2\.0 joins a cluster"):
+        DockerProvider().prepare(plan(system="scylladb:6.2.0", spares=1), tmp_path)
+
+
 def test_what_a_plan_will_take_is_told_beforehand():
     demands = DockerProvider().demands(plan(nodes=5, options={"memory": "2g"}))
     assert demands.memory_mb == 5 * 2048

@@ -92,6 +92,20 @@ def test_reads_and_writes_hold_under_every_kind_of_fault(run):
     assert any("healed" in states for states in told.values())
 
 
+@pytest.mark.long
+def test_a_node_joins_and_another_leaves_in_containers(run):
+    document = run(
+        *("--workload", "set,drop-type", "--spares", "1", "--nemesis", "bootstrap,decommission", "--time-limit", "150"),
+        *("--restart", "none", "-O", "races=2", "-O", "bootstrap.begins_s=5"),
+    )
+    outcomes = {
+        entry["value"]["nemesis"]: entry["type"]
+        for line in (Path(document["run"]) / "journals" / "conductor.jsonl").read_bytes().splitlines()
+        if (entry := orjson.loads(line)).get("f") == "operation" and entry["type"] != "invoke"
+    }
+    assert outcomes == {"bootstrap": "ok", "decommission": "ok"}
+
+
 class Killed:
     """A run whose every process was killed while a fault stood."""
 

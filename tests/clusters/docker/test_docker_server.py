@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from schemaquake.clusters.docker.server import Image, edited, server_of
+from schemaquake.clusters.docker.server import Image, Joining, edited, server_of
 from schemaquake.clusters.systems.system import parse_system, recipe_for
 from schemaquake.harness.errors import PlanError
 
@@ -38,8 +38,8 @@ ADDRESSES = ["10.79.0.11", "10.79.0.12", "10.79.0.13"]
 
 
 def server(attributes, system="cassandra:5.0.9", number=1, **more):
-    options = {"memory_mb": 1024, "settings": {}, "properties": {}, **more}
-    return server_of(Image("i:1", attributes), parse_system(system), number=number, addresses=ADDRESSES, **options)
+    options = {"addresses": ADDRESSES, "memory_mb": 1024, "settings": {}, "properties": {}, **more}
+    return server_of(Image("i:1", attributes), parse_system(system), number=number, **options)
 
 
 def test_the_official_image_starts_its_own_command_and_is_told_its_place_by_its_own_variables():
@@ -57,6 +57,49 @@ def test_nodes_divide_the_ring_evenly_without_bootstrapping():
     assert tokens == sorted(tokens)
     assert tokens[1] - tokens[0] == pytest.approx(2**64 / 3, rel=1e-9)
     assert {each["cassandra.auto_bootstrap"] for each in named} == {"false"}
+
+
+def properties_of(server):
+    return dict(option.removeprefix("-D").split("=") for option in server.environment["JVM_EXTRA_OPTS"].split())
+
+
+def test_founders_divide_the_ring_among_themselves_and_know_of_no_spare():
+    without = [server(OFFICIAL, number=number) for number in range(3)]
+    four = [*ADDRESSES, "10.79.0.14"]
+    beside = [server(OFFICIAL, number=number, addresses=four, spares=1) for number in range(3)]
+    assert beside == without
+
+
+def joined(attributes=OFFICIAL, *, takes_place=False, **properties):
+    joining = Joining(seeds=ADDRESSES[:2], takes_place=takes_place, properties=properties)
+    return server(attributes, number=3, addresses=[*ADDRESSES, "10.79.0.14"], spares=1, joining=joining)
+
+
+@pytest.mark.parametrize("attributes", [OFFICIAL, OURS])
+def test_a_server_that_joins_bootstraps_in_the_middle_of_a_range_and_asks_those_that_run(attributes):
+    told = joined(attributes)
+    named = properties_of(told)
+    taken = [int(properties_of(server(OFFICIAL, number=n))["cassandra.initial_token"]) for n in range(3)]
+    apart = min((int(named["cassandra.initial_token"]) - token) % 2**64 for token in taken)
+    assert apart == pytest.approx(2**64 / 6, rel=1e-9)
+    assert named["cassandra.consistent.rangemovement"] == "true"
+    assert "cassandra.auto_bootstrap" not in named
+    assert told.settings["auto_bootstrap"] is True
+    assert told.environment["CASSANDRA_SEEDS"] == ",".join(ADDRESSES[:2])
+    assert told.environment["CASSANDRA_LISTEN_ADDRESS"] == "10.79.0.14"
+
+
+def test_a_server_that_takes_another_s_place_names_it_and_no_token_of_its_own():
+    setting = "cassandra.replace_address_first_boot"
+    named = properties_of(joined(takes_place=True, **{setting: ADDRESSES[2]}))
+    assert named[setting] == ADDRESSES[2]
+    assert "cassandra.initial_token" not in named
+
+
+def test_a_server_that_joins_by_a_command_which_is_not_cassandra_s_is_refused():
+    joining = Joining(seeds=ADDRESSES, takes_place=False, properties={})
+    with pytest.raises(PlanError, match=r"how scylladb:6\.2\.0 joins a cluster"):
+        server(SCYLLA, "scylladb:6.2.0", joining=joining)
 
 
 def test_where_the_first_must_be_alone_it_is_the_only_seed():
