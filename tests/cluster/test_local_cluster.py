@@ -49,7 +49,7 @@ def events(folder):
 
 
 def nothing_lives(folder):
-    until(lambda: not living(folder), deadline_s=20, what=f"the end of everything in {folder}")
+    until(lambda: not living(folder), deadline_s=120, what=f"the end of everything in {folder}")
 
 
 def data_left(folder):

@@ -59,10 +59,10 @@ def life(cluster):
     told["read through n2"] = reads(sessions["n2"])
 
     nodes["n2"].pause()
-    told["paused"] = [until(lambda: nodes["n2"].state() == "paused" and "paused", deadline_s=5, what="the pause")]
+    told["paused"] = [until(lambda: nodes["n2"].state() == "paused" and "paused", deadline_s=120, what="the pause")]
     told["paused"].append(answers_cql(nodes["n2"].address, 9042, timeout_s=0.5))
     nodes["n2"].resume()
-    until(lambda: answers_cql(nodes["n2"].address, 9042), deadline_s=20, what="an answer of n2", every_s=0.1)
+    until(lambda: answers_cql(nodes["n2"].address, 9042), deadline_s=120, what="an answer of n2", every_s=0.1)
     told["resumed"] = [nodes["n2"].state(), nodes["n2"].await_serving(deadline_s=20).served]
 
     nodes["n1"].skew_clock(3600)

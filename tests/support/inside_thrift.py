@@ -39,7 +39,7 @@ def everyday(cluster):
     for change in changes:
         done = one.invoke(change)
         told["changes"].append([change.f, done.type, done.error])
-        until(lambda: agree(sessions), deadline_s=20, what="agreement", every_s=0.1)
+        until(lambda: agree(sessions), deadline_s=120, what="agreement", every_s=0.1)
     told["rows"] = rows_of(sessions)
     told["observed"] = {name: objects(session) for name, session in sessions.items()}
     for session in sessions.values():
@@ -81,7 +81,7 @@ def disagreement(cluster):
     base += [ddl.create_table("sq", name, columns=PLAIN) for name in ("t1", "t2")]
     for change in base:
         assert sessions["n1"].invoke(change).type == "ok"
-        until(lambda: agree(sessions), deadline_s=20, what="agreement", every_s=0.1)
+        until(lambda: agree(sessions), deadline_s=120, what="agreement", every_s=0.1)
     for number in range(ROUNDS_MAX):
         told = one_round(sessions, number)
         for table, done in told.items():

@@ -156,7 +156,7 @@ class NamespaceNetwork:
         for echo in self._echoes:
             assert echo.stdout.readline() == "ready\n"
         first, last = self.nodes[0], self.nodes[-1]
-        until(lambda: first.hears(last, 7000), deadline_s=10, what="a network that forwards")
+        until(lambda: first.hears(last, 7000), deadline_s=120, what="a network that forwards")
 
     def __exit__(self, *_):
         for echo in self._echoes:

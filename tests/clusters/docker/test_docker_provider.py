@@ -322,7 +322,7 @@ def test_a_server_in_a_container_is_started_frozen_killed_and_read(made):
     assert node.state() == "stopped"
     node.start()
     assert node.state() == "running"
-    until(lambda: "started as 10.79." in node.log_text(), deadline_s=5, what="its log")
+    until(lambda: "started as 10.79." in node.log_text(), deadline_s=120, what="its log")
     node.pause()
     assert node.state() == "paused"
     node.resume()
@@ -358,7 +358,7 @@ def test_what_a_dead_harness_left_is_removed_and_its_logs_are_kept(made, engine_
     node = cluster.nodes[0]
     node.prepare()
     node.start()
-    until(node.log_text, deadline_s=5, what="its log")
+    until(node.log_text, deadline_s=120, what="its log")
     done = DockerProvider().heal(folder)
     assert sum("container" in sentence and "removed" in sentence for sentence in done) == 2
     assert "network" in " ".join(done)

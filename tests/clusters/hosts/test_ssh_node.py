@@ -110,7 +110,7 @@ def test_a_node_that_cannot_be_reached_by_ssh_is_undone_by_its_guard(hosts, node
         node.exec(["true"], timeout_s=1)
     hosts["n1"].exec("sleep", "5")  # nobody can look meanwhile
     hosts["n1"].mend()
-    until(lambda: node.state() == "running", deadline_s=5, what="what the guard did")
+    until(lambda: node.state() == "running", deadline_s=120, what="what the guard did")
     assert guard.fired(0) is not None
     guard.disarm(0)
 

@@ -83,7 +83,7 @@ def folder_of(node):
 
 
 def ended(node):
-    until(lambda: node.state() == "stopped", deadline_s=20, what="the end of the script")
+    until(lambda: node.state() == "stopped", deadline_s=120, what="the end of the script")
 
 
 # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +176,7 @@ def test_a_spare_that_joins_bootstraps_as_an_operators_node_does(cluster_of):
     assert seeds_of(spare) == ["10.77.0.1"], "who does not run cannot be asked"
     assert configuration(spare)["auto_bootstrap"] is True
     assert configuration(first)["auto_bootstrap"] is False
-    words = until(lambda: spare.log_text().split(), deadline_s=20, what="the script's words")
+    words = until(lambda: spare.log_text().split(), deadline_s=120, what="the script's words")
     assert "-Dcassandra.consistent.rangemovement=true" in words
     assert not (folder_of(spare) / "data" / "old").exists()
     assert second.state() == "stopped"
@@ -235,11 +235,11 @@ def test_state_is_read_from_the_system_and_not_remembered(cluster_of):
     node.start()
     assert node.state() == "running"
     node.pause()
-    until(lambda: node.state() == "paused", deadline_s=5, what="the pause")
+    until(lambda: node.state() == "paused", deadline_s=120, what="the pause")
     node.resume()
-    until(lambda: node.state() == "running", deadline_s=5, what="the resumption")
+    until(lambda: node.state() == "running", deadline_s=120, what="the resumption")
     os.kill(node.process.pid(), signal.SIGKILL)
-    until(lambda: node.state() == "stopped", deadline_s=5, what="the end")
+    until(lambda: node.state() == "stopped", deadline_s=120, what="the end")
 
 
 def test_verbs_may_be_said_in_any_state(cluster_of):
@@ -251,7 +251,7 @@ def test_verbs_may_be_said_in_any_state(cluster_of):
     node.start()
     assert node.process.pid() == first, "a running node is left alone"
     node.pause()
-    until(lambda: node.state() == "paused", deadline_s=5, what="the pause")
+    until(lambda: node.state() == "paused", deadline_s=120, what="the pause")
     node.start()
     assert node.state() == "paused", "a paused one, too"
     node.kill()
@@ -262,7 +262,7 @@ def test_verbs_may_be_said_in_any_state(cluster_of):
 def test_a_paused_node_can_be_stopped_cleanly(cluster_of):
     (node,) = cluster_of("trap 'echo goodbye; exit 0' TERM; echo ready; while true; do sleep 0.05; done").nodes
     node.start()
-    until(lambda: "ready" in node.log_text(), deadline_s=20, what="the trap")
+    until(lambda: "ready" in node.log_text(), deadline_s=120, what="the trap")
     node.pause()
     node.stop(deadline_s=20)
     assert node.state() == "stopped"
@@ -272,7 +272,7 @@ def test_a_paused_node_can_be_stopped_cleanly(cluster_of):
 def test_a_node_that_does_not_stop_is_killed(cluster_of):
     (node,) = cluster_of("trap '' TERM; echo ready; while true; do sleep 0.05; done").nodes
     node.start()
-    until(lambda: "ready" in node.log_text(), deadline_s=20, what="the trap")
+    until(lambda: "ready" in node.log_text(), deadline_s=120, what="the trap")
     node.stop(deadline_s=0.3)
     assert node.state() == "stopped"
 

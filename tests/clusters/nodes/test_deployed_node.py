@@ -98,10 +98,10 @@ def test_a_server_outlives_the_harness_and_is_found_by_the_next_one(place):
 def test_a_frozen_server_is_paused_until_it_is_woken(place):
     node = serving(place.node())
     node.pause()
-    until(lambda: node.state() == "paused", deadline_s=5, what="a pause")
+    until(lambda: node.state() == "paused", deadline_s=120, what="a pause")
     assert not node.answers() or node.state() == "paused"
     node.resume()
-    until(lambda: node.state() == "running", deadline_s=5, what="the end of a pause")
+    until(lambda: node.state() == "running", deadline_s=120, what="the end of a pause")
 
 
 def test_a_frozen_server_can_be_stopped_cleanly(place):

@@ -145,7 +145,7 @@ def test_a_key_may_be_an_agent_s(hosts, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # with no keys of its own
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL)
     try:
-        until((tmp_path / "agent").exists, deadline_s=5, what="an agent")
+        until((tmp_path / "agent").exists, deadline_s=120, what="an agent")
         monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
         assert "no key to log in with" in str(refused(hosts, key=None, agent=True))
         subprocess.run(["ssh-add", "-q", str(hosts.key)], check=True, capture_output=True)
@@ -245,7 +245,7 @@ def test_a_session_that_drops_during_a_command_is_told_and_the_next_command_open
 
     asking = threading.Thread(target=ask)
     asking.start()
-    until(witness.exists, deadline_s=5, what="the command")
+    until(witness.exists, deadline_s=120, what="the command")
     assert hosts["n1"].drop_sessions() >= 1
     asking.join(10)
     assert "lost its session" in str(errors[0])

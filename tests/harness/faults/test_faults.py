@@ -333,7 +333,7 @@ def test_faults_begin_and_end_when_they_are_planned(bench):
     schedule = bench.schedule(*nemeses)
     began = time.monotonic()
     schedule.start()
-    until(lambda: len(times) == 4, deadline_s=10, what="four notes")
+    until(lambda: len(times) == 4, deadline_s=120, what="four notes")
     schedule.stop()
     assert [(f, number) for f, number, _ in times] == [
         ("fault-begins", 0), ("fault-begins", 1), ("fault-ends", 0), ("fault-ends", 1)
@@ -346,7 +346,7 @@ def test_stopping_ends_what_is_in_place_and_begins_nothing_more(bench):
     late = Blow(name="late", plan=((50, 59, ("n2",)),))
     schedule = bench.schedule(early, late, time_limit_s=60)
     schedule.start()
-    until(lambda: bench.told, deadline_s=10, what="the first fault")
+    until(lambda: bench.told, deadline_s=120, what="the first fault")
     schedule.stop()
     assert sorted(bench.told) == [("fault-begins", 0), ("fault-ends", 0), ("fault-skipped", 1)]
     assert late.log == []
@@ -368,7 +368,7 @@ def test_a_failed_injection_does_not_keep_later_faults_from_their_turn(bench):
 
     schedule = bench.schedule(FailsFirst(plan=((0.01, 1.0, ("n1",)), (0.05, 1.0, ("n1",)))))
     schedule.start()
-    until(lambda: len(bench.told) == 3, deadline_s=10, what="both faults")
+    until(lambda: len(bench.told) == 3, deadline_s=120, what="both faults")
     schedule.stop()
     assert bench.told == [("fault-failed", 0), ("fault-begins", 1), ("fault-ends", 1)]
     assert schedule.failures == ("blow (fault 0) on n1: inject: ClusterError: not yet",)
@@ -387,9 +387,9 @@ def test_a_fault_whose_time_passed_while_the_one_before_was_healed_is_skipped(be
     schedule = bench.schedule(nemesis, other)
     schedule.start()
     # The slow nemesis keeps nobody else waiting.
-    until(lambda: ("fault-ends", 2) in bench.told, deadline_s=10, what="the other nemesis")
+    until(lambda: ("fault-ends", 2) in bench.told, deadline_s=120, what="the other nemesis")
     released.set()
-    until(lambda: ("fault-skipped", 1) in bench.told, deadline_s=10, what="the late fault")
+    until(lambda: ("fault-skipped", 1) in bench.told, deadline_s=120, what="the late fault")
     schedule.stop()
     assert nemesis.log == ["inject 0", "heal 0"]
 
@@ -402,7 +402,7 @@ def test_a_nemesis_whose_task_ends_before_its_schedule_is_noted_and_its_error_ra
     schedule = bench.schedule(Blow(plan=((0, 50, ("n1",)), (51, 59, ("n1",)))), time_limit_s=60)
     schedule.executor.inject = fail
     schedule.start()
-    until(lambda: bench.notes, deadline_s=10, what="the note")
+    until(lambda: bench.notes, deadline_s=120, what="the note")
     with pytest.raises(ExceptionGroup):
         schedule.stop()
     assert [(f, value["nemesis"]) for f, value in bench.notes] == [("nemesis-died", "blow")]
@@ -412,7 +412,7 @@ def test_what_could_not_be_undone_is_tried_again_at_the_end_and_then_raised(benc
     stubborn = Blow(plan=((0.01, 0.5, ("n1",)),), heal_errors=[HealError("stays"), HealError("stays")])
     schedule = bench.schedule(stubborn)
     schedule.start()
-    until(lambda: ("fault-failed", 0) in bench.told, deadline_s=10, what="the first attempt")
+    until(lambda: ("fault-failed", 0) in bench.told, deadline_s=120, what="the first attempt")
     with pytest.raises(ExceptionGroup) as group:
         schedule.stop()
     assert [str(error) for error in group.value.exceptions] == ["stays"]
@@ -428,7 +428,7 @@ def test_a_note_that_cannot_be_written_ends_the_run_and_the_fault(bench):
     nemesis = Blow(plan=((0.01, 0.5, ("n1",)),))
     schedule = FaultSchedule(bench.cluster, [nemesis], context(), ledger=bench.ledger, note=broken)
     schedule.start()
-    until(lambda: "inject 0" in nemesis.log, deadline_s=10, what="the injection")
+    until(lambda: "inject 0" in nemesis.log, deadline_s=120, what="the injection")
     with pytest.raises(ExceptionGroup) as group:
         schedule.stop()
     assert [str(error) for error in group.value.exceptions] == ["no space left", "no space left"]
@@ -447,7 +447,7 @@ def test_a_requested_fault_is_in_place_from_start_to_stop_beside_others_and_in_t
     assert partition.log == []
     schedule.start()
     assert partition.log == ["inject 1"]
-    until(lambda: ("fault-ends", 0) in bench.told, deadline_s=10, what="the other fault")
+    until(lambda: ("fault-ends", 0) in bench.told, deadline_s=120, what="the other fault")
     assert partition.log == ["inject 1"]
     (entry,) = [entry for entry in bench.ledger.open_faults() if entry.fault.nemesis == "partition"]
     assert (entry.state, entry.fault.nodes, entry.fault.parameters) == ("injected", ("n1", "n2"), {"ports": "storage"})

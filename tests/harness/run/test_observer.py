@@ -167,7 +167,7 @@ def test_it_samples_while_it_is_told_to_and_no_longer(observer_of, seen):
     observer = observer_of(n1="a b c d e f g h", n2="a")
     assert seen() == []
     observer.sample("running")
-    until(lambda: len(seen()) >= 4, deadline_s=20, what="two samples of two nodes")
+    until(lambda: len(seen()) >= 4, deadline_s=120, what="two samples of two nodes")
     observer.sample(None)
     observer.read("settled")
     taken = [row for row in seen() if row[0] == "running"]
@@ -190,7 +190,7 @@ def test_a_defect_while_sampling_is_told_at_the_next_question(observer_of):
             return str(error)
         return None
 
-    assert "RuntimeError: the eyes burst" in until(told, deadline_s=20, what="the defect")
+    assert "RuntimeError: the eyes burst" in until(told, deadline_s=120, what="the defect")
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────

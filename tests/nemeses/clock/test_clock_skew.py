@@ -102,7 +102,7 @@ def test_a_strobe_toggles_in_the_background_until_it_is_healed():
     began = time.monotonic()
     assert nemesis.inject(Clocks(clock), strobe)["nodes"]["n1"]["read"] == 60.001
     assert time.monotonic() - began < 5
-    until(lambda: len(clock.orders) >= 6, deadline_s=10, what="toggles")
+    until(lambda: len(clock.orders) >= 6, deadline_s=120, what="toggles")
     healed = nemesis.heal(Clocks(clock), strobe)
     orders = [offset for _, offset in clock.orders]
     assert orders[:6] == [0.0, 60.0, 0.001, 60.0, 0.001, 60.0]
@@ -124,7 +124,7 @@ def test_a_strobe_that_broke_off_is_told_and_the_clock_restored():
     clock = Breaks("n1")
     nemesis = ClockSkew()
     nemesis.inject(Clocks(clock), fault("strobe", {"n1": 60.0}, period_s=0.01))
-    until(lambda: len(clock.orders) == 3, deadline_s=10, what="the strobe's end")
+    until(lambda: len(clock.orders) == 3, deadline_s=120, what="the strobe's end")
     healed = nemesis.heal(Clocks(clock), fault("strobe", {"n1": 60.0}))
     assert healed["broke_off"] == "connection lost"
     assert clock.clock_offset() == 0.001

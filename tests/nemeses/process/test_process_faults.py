@@ -72,7 +72,7 @@ def test_a_frozen_server_is_the_same_process_afterwards(cluster):
 def test_a_server_that_was_woken_by_something_else_was_not_paused_for_all_that_time(cluster):
     Pause().inject(cluster, fault(Pause()))
     cluster.nodes[1].resume()
-    until(lambda: cluster.nodes[1].state() == "running", deadline_s=5, what="waking")
+    until(lambda: cluster.nodes[1].state() == "running", deadline_s=120, what="waking")
     assert Pause().heal(cluster, fault(Pause()))["observed"] is False
 
 

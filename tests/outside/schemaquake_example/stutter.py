@@ -87,5 +87,5 @@ def states_after(nodes: Sequence[Node], before: str) -> dict[str, str]:
     """Read the states of these servers once none is what it was `before`: a signal takes a moment to arrive."""
     for node in nodes:
         with suppress(TimeoutError):
-            until(lambda node=node: node.state() != before, deadline_s=5, what=f"{node.name} to change its state")
+            until(lambda node=node: node.state() != before, deadline_s=120, what=f"{node.name} to change its state")
     return {node.name: node.state() for node in nodes}

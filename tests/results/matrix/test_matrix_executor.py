@@ -86,7 +86,7 @@ def test_memory_is_promised_until_the_clusters_run_says_how_it_ended(processes, 
     before = processes.memory_mb()
     processes.begin(UNIT, memory_mb=3000)
     run = processes.folder.runs / "20260101T000000Z-w-s"
-    until((run / "plan.json").exists, deadline_s=20, what="the run's folder")
+    until((run / "plan.json").exists, deadline_s=120, what="the run's folder")
     assert (processes.clusters(), processes.memory_mb()) == (1, before - 3000 + (8000 - before))
     (run / "outcome.json").write_text("{}")
     assert (processes.clusters(), processes.memory_mb()) == (0, before)
@@ -141,7 +141,7 @@ signal.pause()
     )
     processes.begin(UNIT, memory_mb=1)
     (running,) = processes._running.values()
-    until(lambda: b"ready" in running.log.read_bytes(), deadline_s=20, what="the process")
+    until(lambda: b"ready" in running.log.read_bytes(), deadline_s=120, what="the process")
     (done,) = processes.stop()
     assert done.facts == facts
     assert running.process.poll() == 0
@@ -168,7 +168,7 @@ def test_a_run_that_hangs_is_asked_to_end_and_then_killed(processes, monkeypatch
     monkeypatch.setattr(module, "_GRACE_S", 0.5)
     processes.begin(UNIT, memory_mb=1)
     (running,) = processes._running.values()
-    until(lambda: b"deaf" in running.log.read_bytes(), deadline_s=20, what="the process")
+    until(lambda: b"deaf" in running.log.read_bytes(), deadline_s=120, what="the process")
     (done,) = answer(processes, limit_s=20)
     assert done.facts.error == "the run hung and was ended; its last output: deaf"
     assert running.process.poll() == -signal.SIGKILL
