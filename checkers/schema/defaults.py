@@ -148,10 +148,23 @@ def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Quest
     found: dict[tuple[_Question, SchemaObject, str], list[Sight]] = {}
     for sight in _relations_on_the_way(case, parts):
         for question, text in _asked_on_the_way(case, sight, parts):
-            if question in usual and text not in usual[question]:
+            if question in usual and text not in usual[question] | _usual_of_counters(question, sight, usual):
                 found.setdefault((question, sight.subject, text), []).append(sight)
     for (question, subject, text), sights in sorted(found.items()):
         yield _anomaly_on_the_way(question, subject, text, sights, usual[question])
+
+
+def _usual_of_counters(question: _Question, sight: Sight, usual: Mapping[_Question, set[str]]) -> set[str]:
+    """Return what tables with counters have, if the reading does not say whether the table is one of them.
+
+    A server reads a table's options and its columns one after the other, so that a table just made may be seen without columns.
+    """
+    assert sight.definition is not None
+    if sight.definition.get("columns"):
+        return set()
+    *others, _ = orjson.loads(question.conditions)
+    conditions = orjson.dumps([*others, True], option=orjson.OPT_SORT_KEYS).decode()
+    return usual.get(question._replace(conditions=conditions), set())
 
 
 def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Doubt]:

@@ -2,7 +2,8 @@
 
 A race counts if it began and its cluster still took schema changes. Where nothing but consequences is seen of a race, on a
 cluster on which an earlier race left definitions that no node can load, that race is in doubt and is raced again: its node may
-have stopped to apply schema changes before. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
+have stopped to apply schema changes before. So is every race of a cluster whose schema versions still differed after the setup: what it
+raced with is not known. An anomaly that names nothing but a canary says so of its cluster, not of the last race.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemaquake.checkers.evidence.notes import Notes
 from schemaquake.checkers.findings.catalogue import prominence_of
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
 from schemaquake.harness.model.operation import NEMESIS
@@ -37,14 +39,17 @@ __all__ = [
     "FoundCause",
     "RaceFacts",
     "Symptom",
+    "begun_alike",
     "facts_of",
     "refused",
     "seen_again",
+    "setup_agreed",
     "without_consequences",
 ]
 
 _LAST_PHASE: Final = "final-restarted"
 _NEVER_RESTARTED: Final = "unread: no node of its cluster started again"
+_BEGUN_APART: Final = "undecided: the schema versions still differed after the setup, when the races began"
 _EXPLANATION_MOST: Final = 1500
 _DOUBT_MOST: Final = 200
 _SYMPTOMS_MOST: Final = 8
@@ -183,19 +188,19 @@ def facts_of(finished: FinishedRun, *, folder: str, seconds: float) -> BatchFact
                 doubts=tuple(dict.fromkeys(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in about)),
             )
         )
+    agreed = setup_agreed(Notes(store.read_history()).settles)
+    decided = seen_again(
+        without_consequences(races, at_once=_at_once(finished.plan, len(races))),
+        started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
+    )
     return BatchFacts(
         run=folder,
         completed=summary.completed,
         error=summary.error or "",
         seconds=round(seconds, 1),
         command=finished.plan.command(),
-        races=tuple(
-            seen_again(
-                without_consequences(races, at_once=_at_once(finished.plan, len(races))),
-                started=finished.plan.restart == "none" or any(phase.name == _LAST_PHASE for phase in summary.phases),
-            )
-        ),
-        at_large=_symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
+        races=tuple(begun_alike(decided, agreed=agreed)),
+        at_large=() if not agreed else _symptoms([one for one in at_large if one.type not in _everywhere(by_keyspace)]),
         doubts=tuple(f"{one.kind}: {shortened(one.text, _DOUBT_MOST)}" for one in doubts_at_large(summary)),
     )
 
@@ -227,6 +232,17 @@ def seen_again(races: Iterable[RaceFacts], *, started: bool) -> Iterator[RaceFac
     """Put in doubt each race that broke nothing so far, if no node started again: what a restart would have shown is not known."""
     for race in races:
         yield race if started or race.symptoms else replace(race, doubts=(*race.doubts, _NEVER_RESTARTED))
+
+
+def setup_agreed(settles: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell if the schema versions agreed before the races, as far as the run's notes say."""
+    return all(one.get("agreed") is not False for one in settles if one.get("phase") == "setup")
+
+
+def begun_alike(races: Iterable[RaceFacts], *, agreed: bool) -> Iterator[RaceFacts]:
+    """Put in doubt all races of a cluster that had not agreed on the schema before them: they raced with the setup, too."""
+    for race in races:
+        yield race if agreed else replace(race, symptoms=(), finding=None, doubts=(*race.doubts, _BEGUN_APART))
 
 
 def _found(finding: Finding) -> FoundCause:

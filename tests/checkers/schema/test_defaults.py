@@ -98,6 +98,36 @@ def test_an_option_on_the_way_may_be_set_from_the_begin_of_its_change_on() -> No
     assert [one.evidence["option"] for one in on_the_way(19, gc_grace_seconds=5)] == ["gc_grace_seconds"]
 
 
+def seen_just_made(flags: list[str], *, columns: bool) -> list[Anomaly]:
+    """What is found if n2 shows a table of counters as it is made, with these flags, perhaps before its columns are there."""
+    kinds = {"r": "int", "s": "int", "t": "counter"}
+    usual = {"int": ["compound"], "counter": ["compound", "counter"]}
+
+    def row(kind: str, flags: list[str], *, columns: bool) -> str:
+        parts = {
+            "a": {"type": "int", "kind": "partition_key", "position": 0},
+            "c": {"type": kind, "kind": "regular", "position": -1},
+        }
+        options = {**OPTIONS, "flags": flags}
+        return orjson.dumps({"columns": parts if columns else {}, "options": options}).decode()
+
+    made = [line.replace("k.t a:int* c:int", "k.t a:int* c:counter") for line in TABLES]
+    finals = [
+        f"settled n1,n2 table k.{name} id={number} {row(kind, usual[kind], columns=True)}"
+        for number, (name, kind) in enumerate(kinds.items(), 1)
+    ]
+    running = ["@30 running n2 keyspace k", f"@30 running n2 table k.t id=3 {row('counter', flags, columns=columns)}"]
+    records = judged([*KEYSPACE, *made], ["settled n1,n2 keyspace k", *finals, *running])
+    return list(Defaults().check(records, limit_s=5).anomalies)
+
+
+def test_a_table_seen_before_its_columns_may_be_one_of_counters() -> None:
+    for columns in (True, False):
+        assert seen_just_made(["compound", "counter"], columns=columns) == []
+        (one,) = seen_just_made(["compound", "odd"], columns=columns)
+        assert (one.type, one.objects, one.evidence["option"]) == ("unasked-option", ("k.t",), "flags")
+
+
 def test_entries_of_a_map_are_options_too() -> None:
     for entry in ({"max_threshold": "64"}, {"more": "1"}, {"class": "com.example.SizeTieredCompactionStrategy"}):
         assert found([], t={"compaction": {**SIZE_TIERED, **entry}})

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from grids import NEW, OLD, finished, grid_plan, race, symptom
 
-from schemaquake.results.grid.facts import BatchFacts, FoundCause, RaceFacts, seen_again, without_consequences
+from schemaquake.results.grid.facts import (
+    BatchFacts,
+    FoundCause,
+    RaceFacts,
+    begun_alike,
+    seen_again,
+    setup_agreed,
+    without_consequences,
+)
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.markdown import render_grid_markdown
 from schemaquake.results.grid.page import GridState, relation_in_words, render_grid_html
@@ -164,6 +172,30 @@ def test_a_race_of_a_cluster_that_never_started_again_is_decided_only_if_it_brok
     assert held.doubts
     found = states(done(OLD, broke, held))
     assert (found[OLD, TYPE].state, found[OLD, TABLE].state) == ("broke", "unknown")
+
+
+def test_races_that_began_before_the_setup_was_agreed_upon_are_not_decided() -> None:
+    races = [race(TYPE, "dangling-type"), race(TABLE)]
+    assert list(begun_alike(races, agreed=True)) == races
+    apart = list(begun_alike(races, agreed=False))
+    assert all(one.doubts and not one.symptoms and one.finding is None for one in apart)
+    found = states(done(OLD, *apart))
+    assert (found[OLD, TYPE].state, found[OLD, TABLE].state) == ("unknown", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("settles", "agreed"),
+    [
+        ([{"phase": "setup", "agreed": True}, {"phase": "settled", "agreed": False}], True),
+        ([{"phase": "setup", "agreed": False}, {"phase": "settled", "agreed": True}], False),
+        ([{"phase": "settled", "agreed": False}], True),
+        ([], True),
+    ],
+)
+def test_only_the_wait_after_the_setup_says_whether_races_began_alike(
+    settles: list[dict[str, object]], *, agreed: bool
+) -> None:
+    assert setup_agreed(settles) is agreed
 
 
 def test_facts_of_an_earlier_version_are_read() -> None:
