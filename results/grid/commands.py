@@ -60,6 +60,13 @@ def _grid(
     jobs: Annotated[int, typer.Option(help="clusters at the same time, limited by memory")] = 2,
     time_budget: Annotated[float | None, typer.Option(help="minutes after which no new cluster is started")] = None,
     resume: Annotated[Path | None, typer.Option(help="folder of a grid to continue")] = None,
+    judge_again: Annotated[
+        bool,
+        typer.Option(
+            "--judge-again",
+            help="with --resume: judge all recorded runs again and redraw the page, without starting a run",
+        ),
+    ] = False,
     known: Annotated[
         Path | None, typer.Option(help="batches.parquet of an earlier grid, whose races count in a new one")
     ] = None,
@@ -77,6 +84,8 @@ def _grid(
 
     if jobs < 1:
         raise PlanError(f"--jobs must be at least 1, not {jobs}")
+    if judge_again and resume is None:
+        raise PlanError("--judge-again needs recorded runs: name the grid with --resume FOLDER")
     if resume is None:
         plan = GridPlan(
             systems=tuple(system) if system else _SYSTEMS,
@@ -103,6 +112,12 @@ def _grid(
     folder = GridFolder.create(runs, plan, facts()) if resume is None else GridFolder(resume)
     for one in renumbered(one for one in earlier if one.unit.system in plan.systems and one.unit.mode in plan.modes):
         folder.append(one)
+    if judge_again:
+        from schemaquake.results.grid import judging_again  # noqa: PLC0415 - as above
+
+        with folder.alone():
+            judging_again.judge_again(folder)
+        time_budget = 0.0
     raise typer.Exit(_carry_out(plan, folder, able, memory_mb, jobs=jobs, budget_min=time_budget, as_json=as_json))
 
 

@@ -93,6 +93,11 @@ class GridFolder:
         """Record a finished batch. It is on disk when this returns."""
         append_line(self.path / _PROGRESS, {"batch": done.unit.to_json(), "facts": done.facts.to_json()})
 
+    def replace(self, done: Sequence[DoneBatch]) -> None:
+        """Replace the finished batches. They are on disk when this returns."""
+        lines = [{"batch": one.unit.to_json(), "facts": one.facts.to_json()} for one in done]
+        write_bytes(self.path / _PROGRESS, b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
     def alone(self) -> AbstractContextManager[None]:
         """Lock the grid against other processes. Raises PlanError if another process works on it."""
         return working_alone(self.path / _PLAN)

@@ -6,19 +6,17 @@ The arguments, the exit code and the end are those of `schemaquake.results.matri
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 from schemaquake.results.grid.facts import facts_of, refused
+from schemaquake.results.grid.judging_again import JUDGE_LIMIT_S
 from schemaquake.results.matrix.one_run import answer
 
 __all__ = ["main"]
 
-_JUDGE_LIMIT_S: Final = 180.0
-
 
 def main() -> int:
     """Carry out the batch's plan, judge the run, and write its facts."""
-    return answer(facts_of, refused, limit_s=_JUDGE_LIMIT_S)
+    return answer(facts_of, refused, limit_s=JUDGE_LIMIT_S)
 
 
 if __name__ == "__main__":
