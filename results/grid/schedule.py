@@ -1,6 +1,6 @@
 """The schedule of a grid: which cells are raced next, and on which cluster.
 
-Cells that were raced least come first. Cells of one batch have been raced as often as each other, because the number of a
+Cells that were raced least come first, and of these the ones that were least often not decided. Cells of one batch have been raced as often as each other, because the number of a
 race fixes its coordinators. Batches are taken in turn from two ends: of the cells that seem least likely to poison a cluster, so that
 all nodes start again and everything about them is known, and of those that seem most likely to, which lose little by each other's company. How likely that is, is
 what a cell's statements suggest (one takes away what the other rests on) until it is known what it did. In a batch the most
@@ -52,6 +52,7 @@ class GridSchedule:
         self._cells = cells
         self._tried: Counter[tuple[Place, str]] = Counter()
         self._failed: Counter[tuple[Place, str]] = Counter()
+        self._undecided: Counter[tuple[Place, str]] = Counter()
         self._running: dict[str, Batch] = {}
         self._suspects: deque[tuple[Place, tuple[str, ...], int]] = deque()
         self._number = 0
@@ -94,7 +95,7 @@ class GridSchedule:
                 if open_cells:
                     turn = min(self._tried[place, name] for name in open_cells)
                     if best is None or turn < best[0]:
-                        best = (turn, place, [name for name in open_cells if self._tried[place, name] == turn])
+                        best = (turn, place, self._least_doubted(place, open_cells, turn))
         if best is None:
             return None
         turn, (system, mode), names = best
@@ -103,9 +104,8 @@ class GridSchedule:
         names.sort(key=self._poison)
         calm = self._begun[system, mode] % 2 == 0
         self._begun[system, mode] += 1
-        return self._begin(
-            system, mode, tuple(names[: self.plan.batch] if calm else names[-self._survived(names) :]), turn
-        )
+        company = self._company((system, mode), names, calm=calm)
+        return self._begin(system, mode, tuple(names[:company] if calm else names[-company:]), turn)
 
     def finished(self, done: DoneBatch) -> None:
         """Count a batch, of this session or of an earlier one."""
@@ -123,6 +123,7 @@ class GridSchedule:
         for name in done.unit.cells:
             if name in undecided:
                 self._failed[place, name] += 1
+                self._undecided[place, name] += 1
             elif name in raced:
                 self._tried[place, name] += 1
             else:
@@ -145,14 +146,26 @@ class GridSchedule:
         before = self._poisoned[cell] / self._raced[cell] if self._raced[cell] else self._risks.get(cell, 0.0)
         return before + sum((self._poisoned[name] + 0.1) / (self._raced[name] + 1) for name in _statements(cell)) / 2
 
-    def _survived(self, names: Sequence[str]) -> int:
-        """Return how many of the last of `names`, the riskiest, a cluster is likely to see raced, and at least some."""
+    def _least_doubted(self, place: Place, names: Sequence[str], turn: int) -> list[str]:
+        """Return the cells that were raced so often, and of these the ones that were least often not decided."""
+        equals = [name for name in names if self._tried[place, name] == turn]
+        fewest = min(self._undecided[place, name] for name in equals)
+        return [name for name in equals if self._undecided[place, name] == fewest]
+
+    def _company(self, place: Place, names: Sequence[str], *, calm: bool) -> int:
+        """Return the number of cells of the next batch: of the first of `names`, which are sorted by risk, or of the last.
+
+        Of the riskiest as many as their cluster is likely to see raced, and at least some. Cells that were not decided in the
+        company of others have half as much of it each time they are raced again.
+        """
+        doubted = self._undecided[place, names[0]]
+        most = min(self.plan.batch, len(names), max(1, _RISKY_LEAST >> doubted) if doubted else self.plan.batch)
         alive = 1.0
-        for number, cell in enumerate(reversed(names)):
-            if number == self.plan.batch or (number >= _RISKY_LEAST and alive < _SURVIVAL_LEAST):
+        for number, cell in enumerate(() if calm else reversed(names[-most:])):
+            if number >= _RISKY_LEAST and alive < _SURVIVAL_LEAST:
                 return number
             alive *= 1.0 - min(1.0, self._poison(cell))
-        return len(names)
+        return most
 
     def _halve(self, place: Place, names: Sequence[str], turn: int) -> None:
         middle = -(-len(names) // 2)

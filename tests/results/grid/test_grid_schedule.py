@@ -92,6 +92,19 @@ def test_a_batch_of_risky_cells_is_no_larger_than_its_cluster_is_likely_to_live(
     assert set(few.cells) <= set(risky)
 
 
+def test_risky_cells_that_were_not_decided_are_raced_again_in_smaller_company() -> None:
+    cells = [f"a{n}/b{n}/keyspace" for n in range(12)]
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, batch=50), {OLD: cells}, dict.fromkeys(cells, 1.0))
+    sizes: list[int] = []
+    while (batch := wanted.next()) is not None:
+        sizes.append(len(batch.cells))
+        races = tuple(race(cell, doubts=("unread: no node of its cluster started again",)) for cell in batch.cells)
+        wanted.finished(DoneBatch(batch, replace(finished(batch).facts, races=races)))
+    assert sizes[0] == 12
+    assert min(sizes[1:]) <= 6
+    assert sum(sizes) == 3 * len(cells), "each is tried three times"
+
+
 def test_the_last_cells_are_raced_together_if_none_is_risky() -> None:
     wanted = GridSchedule(
         grid_plan(systems=(OLD,), tries=1, batch=30), {OLD: [f"a{n}/b{n}/keyspace" for n in range(60)]}
