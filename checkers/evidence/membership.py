@@ -35,6 +35,12 @@ class _Operation:
     completed: int | None
     becomes: Mapping[str, MemberState]
     outcome: ChangeOutcome | None
+    down: frozenset[str] = frozenset()
+    """The nodes that it takes down and starts again, as an upgrade does."""
+
+    def takes_down(self, node: str, time: int) -> bool:
+        """Return whether the node is down at that time (ns) because the operation goes on."""
+        return node in self.down and self.invoked <= time and (self.completed is None or time < self.completed)
 
     def by(self, time: int) -> TopologyChange | None:
         """Return its possible effect at that time (ns); None before it began.
@@ -57,7 +63,7 @@ class Membership:
         addresses: dict[str, str] = {}
         self.times: list[int] = []
         """When anything changed or was noted (ns)."""
-        invoked: dict[int, tuple[int, Mapping[str, MemberState]]] = {}
+        invoked: dict[int, tuple[int, Mapping[str, MemberState], frozenset[str]]] = {}
         ended: dict[int, tuple[int, ChangeOutcome]] = {}
         for event, value in notes:
             if event["f"] == "membership":
@@ -67,7 +73,8 @@ class Membership:
                 states = "state" if shown else "expected"
                 shown.append(_states({node: one.get(states, one.get("state")) for node, one in members.items()}))
             elif "becomes" in value and event["type"] == "invoke":
-                invoked[value["operation"]] = event["time"], _states(value["becomes"])
+                down = value.get("nodes") if (value.get("parameters") or {}).get("takes_down") else None
+                invoked[value["operation"]] = event["time"], _states(value["becomes"]), frozenset(down or ())
             elif "becomes" in value and event["type"] in _OUTCOMES:
                 ended[value["operation"]] = event["time"], _OUTCOMES[event["type"]]
             else:
@@ -79,10 +86,15 @@ class Membership:
         """The address of every node of which one was noted."""
         self._shown: Mapping[str, MemberState] = shown[-1] if shown else {}
         self._operations: Sequence[_Operation] = [
-            _Operation(invoked=time, completed=completed, becomes=becomes, outcome=outcome)
-            for number, (time, becomes) in invoked.items()
+            _Operation(invoked=time, completed=completed, becomes=becomes, outcome=outcome, down=down)
+            for number, (time, becomes, down) in invoked.items()
             for completed, outcome in [ended.get(number, (None, None))]
         ]
+
+    @property
+    def taken_down(self) -> Sequence[tuple[int, int | None, frozenset[str]]]:
+        """When (ns; the end null: never noted) operations took which nodes down, to start them again."""
+        return [(one.invoked, one.completed, one.down) for one in self._operations if one.down]
 
     @property
     def operations(self) -> int:
@@ -102,6 +114,8 @@ class Membership:
         """Return whether the node should serve at `time` (ns); one of which nothing was noted always should."""
         if node not in self.initial:
             return True
+        if any(one.takes_down(node, time) for one in self._operations):
+            return False
         changes = [change for one in self._operations if (change := one.by(time)) is not None]
         return expected_states(self.initial, changes, self._shown)[node] in SERVING
 

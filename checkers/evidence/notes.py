@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.membership import Membership
+from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.harness.model.operation import NEMESIS
 from schemaquake.harness.model.records import plain
 
@@ -91,6 +92,8 @@ class Notes:
         self.faults: Sequence[Fault] = _faults(values)
         self.membership = Membership(values)
         """The nodes that should serve, by time."""
+        self.upgrades = Upgrades(values)
+        """The operations by which nodes became another version."""
         self.caught_up: frozenset[tuple[str, str]] = frozenset(
             (value.get("phase", ""), node)
             for row, value in values

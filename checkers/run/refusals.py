@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.operation_lines import OperationLines
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject
+from schemaquake.checkers.evidence.upgrades import Upgrades
 from schemaquake.checkers.findings.argument import Argument, label
 from schemaquake.checkers.findings.catalogue import anomaly
 from schemaquake.checkers.findings.explanation import listing, seconds
@@ -121,7 +122,8 @@ class Refusals:
         for kind in sorted(set(rows.filter(refused)["kind"].to_pylist()) & set(_KINDS.values())):
             of_kind = rows.filter(pc.equal(rows["kind"], kind)).sort_by("invoked")
             asked = frozenset(pc.unique(of_kind["node"]).to_pylist()) - {None}
-            for storm in _storms(kind, _counted(of_kind, whole, tables), _answer_times(of_kind)):
+            counted = _counted(of_kind, whole, tables, evidence.notes.upgrades)
+            for storm in _storms(kind, counted, _answer_times(of_kind)):
                 if len(storm.nodes) >= min(2, len(asked)):
                     length = (storm.ends - storm.begins) / 1e9
                     self.longest_s[kind] = max(self.longest_s.get(kind, 0.0), round(length, 3))
@@ -178,11 +180,13 @@ def _answer_times(of_kind: pa.Table) -> Sequence[int]:
     return sorted(times)
 
 
-def _counted(of_kind: pa.Table, whole: WholeTimes, tables: _Tables) -> Iterator[_Refusal]:
-    """Yield the refusals that nothing explains, in order of time."""
+def _counted(of_kind: pa.Table, whole: WholeTimes, tables: _Tables, upgrades: Upgrades) -> Iterator[_Refusal]:
+    """Yield the refusals that nothing explains, in order of time; what mixed versions are to refuse is none."""
     for row in of_kind.filter(of_kind["refused"]).to_pylist():
         begun, ended = row["invoked"], row["completed"]
         if row["node"] is None or ended is None:
+            continue
+        if row["kind"] == "schema change" and upgrades.may_refuse(begun, ended):
             continue
         is_whole = row["node"] in whole.nodes_within(begun, ended)
         if is_whole and whole.is_enough(begun, ended) and (row["kind"] == "schema change" or tables.are_there(row)):

@@ -22,14 +22,7 @@ class WholeTimes:
 
     def __init__(self, notes: Notes, nodes: Sequence[str], *, recovery_ns: int = 0, needs_all: bool = False) -> None:
         """Take the conductor's notes, and the nodes of the run."""
-        changes: list[tuple[int, str, int]] = []
-        for fault in notes.faults:
-            for node in set(fault.nodes) or set(nodes):
-                changes.append((fault.begins, node, 1))
-                if fault.ends is not None:
-                    changes.append((fault.ends + recovery_ns, node, -1))
-        for start in notes.starts if recovery_ns else ():
-            changes += [(start.time, start.node, 1), (start.time + recovery_ns, start.node, -1)]
+        changes = list(_list_harm(notes, nodes, recovery_ns))
         moments = sorted(
             {
                 0,
@@ -78,3 +71,17 @@ class WholeTimes:
             joined = (begins, until)
         if joined is not None:
             yield joined
+
+
+def _list_harm(notes: Notes, nodes: Sequence[str], recovery_ns: int) -> Iterator[tuple[int, str, int]]:
+    """Yield (time, node, +1 or −1) where something begins or ends to act on a node."""
+    stretches = [(fault.begins, fault.ends, set(fault.nodes) or set(nodes)) for fault in notes.faults]
+    stretches += [(begins, ends, set(down)) for begins, ends, down in notes.membership.taken_down]
+    for begins, ends, harmed in stretches:
+        for node in harmed:
+            yield begins, node, 1
+            if ends is not None:
+                yield ends + recovery_ns, node, -1
+    for start in notes.starts if recovery_ns else ():
+        yield start.time, start.node, 1
+        yield start.time + recovery_ns, start.node, -1

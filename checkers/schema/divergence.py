@@ -92,8 +92,9 @@ def _odd_versions(case: Evidence) -> Iterator[Doubt]:
         if sighting.id is not None and "memory_error" not in facts:
             # A system that is asked table by table is so asked in final readings only.
             said = tuple(facts.get(name) for name in ("memory", "authority", "told_from"))
-            # While the run goes on, a node whose version is as before is asked for nothing else.
-            if sighting.phase in PHASES or any(said):
+            # While the run goes on, a node whose version is as before is asked for nothing else. And one that becomes
+            # another release has two systems, and more between its start and the end of the upgrade.
+            if sighting.phase in PHASES or (any(said) and "release" not in facts):
                 ways.setdefault((sighting.node, sighting.phase in PHASES), set()).add(said)
     for version, found in sorted(epochs.items()):
         if len(found) > 1:

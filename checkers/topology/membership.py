@@ -157,9 +157,11 @@ def _list_strange_gossip(case: _Case) -> Iterator[Doubt]:
 def _list_contradictions(case: _Case) -> Iterator[Doubt]:
     """Yield a doubt for each account whose directory says something else of a member than its peers, once nothing changes."""
     for account in case.read if case.settled else ():
-        members = {address: _identity(member) for address, member in account.members.items()}
+        # A node that was upgraded keeps its host id, and its entry in the directory names another one.
+        by_id = not case.evidence.notes.upgrades.operations
+        members = {address: _identity(member, by_id=by_id) for address, member in account.members.items()}
         entries = {
-            address: _identity(entry)
+            address: _identity(entry, by_id=by_id)
             for address, entry in (account.directory or {}).items()
             if entry.get("state") not in OUTSIDE
         }
@@ -178,8 +180,8 @@ def _list_contradictions(case: _Case) -> Iterator[Doubt]:
             )
 
 
-def _identity(member: Mapping[str, Any]) -> tuple[Any, frozenset[str]]:
-    return member.get("host_id"), frozenset(member.get("tokens") or ())
+def _identity(member: Mapping[str, Any], *, by_id: bool) -> tuple[Any, frozenset[str]]:
+    return member.get("host_id") if by_id else None, frozenset(member.get("tokens") or ())
 
 
 def _judge_account(case: _Case, account: Account) -> Iterator[Anomaly]:

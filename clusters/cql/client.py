@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
@@ -88,6 +88,8 @@ class CqlConnector:
     dialect: CqlDialect
     credentials: Credentials | None = None
     tls: Tls | None = None
+    releases: Mapping[str, CqlDialect] = field(default_factory=dict)
+    """Dialects by the release that a server says it is, in runs whose nodes may become another one."""
 
     def connect(self, node: str, *, request_timeout_s: float) -> CqlClient:
         """Open a session pinned to that node. Raises EnvironmentLacks for a missing secret.
@@ -102,6 +104,7 @@ class CqlConnector:
             request_timeout_s=request_timeout_s,
             credentials=self.credentials,
             tls=self.tls,
+            releases=self.releases,
         )
 
 
@@ -118,7 +121,10 @@ class CqlClient:
         request_timeout_s: float,
         credentials: Credentials | None = None,
         tls: Tls | None = None,
+        releases: Mapping[str, CqlDialect] | None = None,
     ) -> None:
+        """`dialect` is the first one; where `releases` names others, each reading first asks the server which it is."""
+        self._releases = releases or {}
         self._node = node
         self._address = address
         self._dialect = dialect
@@ -266,15 +272,30 @@ class CqlClient:
         """Read the node's account of its schema; see `schemaquake.clusters.cql.schema`."""
         try:
             self._await_connection()
+            release = self._follow_release()
             if not complete:
                 version, epoch = self._dialect.schema.read_version(self._rows)
                 if version == self._last_look.version:
-                    return [self._version(phase, sample, version, epoch)]
+                    return _with_release([self._version(phase, sample, version, epoch)], release)
             barrier = self._barrier() if complete else None
             observed = self._read_schema(phase, sample, complete=complete, barrier=barrier)
         except Exception as error:  # noqa: BLE001 - any error of a broken node is recorded
             return [self._version(phase, sample, None, None, error=self._hide_login(error_words(error)))]
+        observed = _with_release(observed, release)
         return observed if complete else self._last_look.changes(observed)
+
+    @property
+    def dialect(self) -> CqlDialect:
+        """The dialect of the server as it was when it was last asked for its schema."""
+        return self._dialect
+
+    def _follow_release(self) -> str | None:
+        """Take the dialect of the server's present release, and return its name; None in a run of one release."""
+        if not self._releases:
+            return None
+        release = self._dialect.schema.read_release(self._rows)
+        self._dialect = self._releases.get(release, self._dialect)
+        return release
 
     def _barrier(self) -> JSON:
         """Have the node catch up before a reading that judges, and render how that ended; null where none is needed."""
@@ -350,6 +371,14 @@ class CqlClient:
     def close(self) -> None:
         """Close the session."""
         self._cluster.shutdown()
+
+
+def _with_release(observed: Sequence[Observation], release: str | None) -> Sequence[Observation]:
+    """Name the release in the version's row, the first one, where nodes may differ in it."""
+    if release is None:
+        return observed
+    version = observed[0]
+    return [replace(version, definition={**version.definition, "release": release}), *observed[1:]]
 
 
 class _Door:

@@ -36,6 +36,13 @@ TABLE: Final[Sequence[Outcome]] = (
         "info",
         "6.0: committed, but not yet visible on this coordinator",
     ),
+    Outcome(
+        "*",
+        r"Can't commit transformations when running in gossip mode",
+        "schema",
+        "fail",
+        "6.0: refused until `nodetool cms initialize`, before anything was done",
+    ),
     Outcome("InvalidRequest", r"Commits are paused", "schema", "fail", "6.0: the metadata service took nothing"),
     Outcome("InvalidRequest", "", "any", "fail", "the coordinator refused it before doing anything"),
     Outcome(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from schemaquake.clusters.cql.client import CqlConnector
 from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.node import Launch, local_node, prepare_to_join
 from schemaquake.clusters.local.startup_archive import archive_arguments
+from schemaquake.clusters.local.versions import LocalVersion, Versions
 from schemaquake.clusters.nodes import libfaketime
 from schemaquake.clusters.nodes.booting import boot_in_order, run_on_first
 from schemaquake.clusters.nodes.node import ServerNode
@@ -19,6 +20,7 @@ from schemaquake.clusters.nodes.ownership import read_ownership
 from schemaquake.clusters.nodes.reshaping import Reshaping
 from schemaquake.clusters.nodes.ring import await_none_missing, taken_for_dead
 from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, tokens, tokens_between
+from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.recipe import Recipe
 from schemaquake.clusters.systems.system import System
 from schemaquake.harness.errors import StartTimeout
@@ -27,7 +29,17 @@ from schemaquake.harness.model.operation import JSON
 from schemaquake.harness.model.protocols import Boot, Connector
 from schemaquake.harness.model.topology import Attempt, TopologyVerb
 
-__all__ = ["LocalCluster"]
+__all__ = ["InstalledVersion", "LocalCluster"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledVersion:
+    """A further system that nodes can become, its jars and a Java for it."""
+
+    system: System
+    recipe: Recipe
+    java: Path
+    class_path: Sequence[Path]
 
 
 def _places(
@@ -68,33 +80,46 @@ class LocalCluster:
         java_options: Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
         properties: Mapping[str, str] | None = None,
+        others: Sequence[InstalledVersion] = (),
     ) -> None:
-        """`java_options` replace those that use the startup archive; the boot that makes an archive has its own.
+        """`others` are what nodes can become. `java_options` replace those that use the startup archive; the boot that makes an archive has its own.
 
         `spares` are nodes that are prepared and not started. `settings` go into every cassandra.yaml, `properties` to every server's virtual machine.
         """
         self.system = system
-        self.features = system.features
-        self.pull_delay_s = system.pull_delay_s
+        self.features = system.features.intersection(*(other.system.features for other in others))
+        self.pull_delay_s = max([system.pull_delay_s, *(other.system.pull_delay_s for other in others)])
         self._start_timeout_s = start_timeout_s
         self._keep_data = keep_data
-        self._launch = Launch(
-            recipe=recipe,
-            java=java,
-            class_path=class_path,
-            java_options=archive_arguments(java, class_path) if java_options is None else java_options,
-            settings=settings or {},
-            properties=properties or {},
-            faketime=libfaketime.find_library() if skewable_clocks else None,
-        )
+
+        def launch(recipe: Recipe, java: Path, class_path: Sequence[Path]) -> Launch:
+            return Launch(
+                recipe=recipe,
+                java=java,
+                class_path=class_path,
+                java_options=archive_arguments(java, class_path) if java_options is None else java_options,
+                settings=settings or {},
+                properties=properties or {},
+                faketime=libfaketime.find_library() if skewable_clocks else None,
+            )
+
+        versions = [LocalVersion(system=system, launch=launch(recipe, java, class_path))]
+        versions += [LocalVersion(system=o.system, launch=launch(o.recipe, o.java, o.class_path)) for o in others]
         self._places = _places(system, recipe, names, spares, folder / "nodes")
         self.nodes: Sequence[ServerNode] = [
-            local_node(name, place, self._launch) for name, place in self._places.items()
+            local_node(name, place, versions[0].launch) for name, place in self._places.items()
         ]
         self._founders = [node for node in self.nodes if node.name in names]
-        cql = None if system.cql is None else CqlConnector(self._addresses(), CLIENT_PORTS[system.client], system.cql)
+        self._others = {o.system.version: o.system.cql for o in others if o.system.cql is not None}
+        cql = None if system.cql is None else self._cql_connector(system.cql)
         self._cql = cql
-        self._reshaping = Reshaping(self.nodes, system, cql, spares=spares, prepare=self._prepare_to_join)
+        now: dict[str, System] = {}
+        self._reshaping = Reshaping(self.nodes, system, cql, spares=spares, prepare=self._prepare_to_join, now=now)
+        self._versions = Versions(self.nodes, self._places, versions, commands=self._reshaping.commands, now=now)
+
+    def _cql_connector(self, dialect: CqlDialect) -> CqlConnector:
+        releases = {self.system.version: dialect, **self._others} if self._others else {}
+        return CqlConnector(self._addresses(), CLIENT_PORTS[self.system.client], dialect, releases=releases)
 
     def _addresses(self) -> Mapping[str, str]:
         return {node.name: node.address for node in self.nodes}
@@ -152,7 +177,7 @@ class LocalCluster:
 
     def steps(self, nodes: Sequence[str]) -> Collection[str]:
         """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
-        return self._reshaping.steps(nodes)
+        return self._versions.steps(nodes) or self._reshaping.steps(nodes)
 
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
@@ -167,7 +192,37 @@ class LocalCluster:
     ) -> None:
         place = self._places[node.name]
         place = replace(place, seeds=seeds, token=None if takes_place else place.token)
-        prepare_to_join(node, place, self._launch, properties=properties)
+        prepare_to_join(node, place, self._versions.launch_of(node.name), properties=properties)
+
+    # ── changes of the version ───────────────────────────────────────────────────────────────────────────────────────
+
+    def began_as(self) -> str:
+        """Return the system that all nodes were in the beginning."""
+        return self._versions.began_as()
+
+    def others(self) -> Sequence[str]:
+        """Return the further systems that were prepared."""
+        return self._versions.others()
+
+    def running(self) -> Mapping[str, str]:
+        """Return the system of each node; see `schemaquake.harness.model.upgrade.ChangesVersions`."""
+        return self._versions.running()
+
+    def cannot_become(self, system: str) -> str | None:
+        """Return why a node cannot become this system, or None."""
+        return self._versions.cannot_become(system)
+
+    def promises(self, system: str) -> Mapping[str, JSON]:
+        """Return what is promised while nodes become this system. Raises ClusterError."""
+        return self._versions.promises(system)
+
+    def become(self, node: str, system: str, *, limit_s: float) -> Attempt:
+        """Exchange the server of a node, with its data. Raises ClusterError."""
+        return self._versions.become(node, system, limit_s=limit_s)
+
+    def finish(self, system: str, *, on: str, limit_s: float) -> Attempt:
+        """Carry out what ends the upgrade. Raises ClusterError."""
+        return self._versions.finish(system, on=on, limit_s=limit_s)
 
     # ── what others use ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -209,7 +264,7 @@ class LocalCluster:
         addresses = self._addresses()
         port = CLIENT_PORTS[self.system.client]
         if self.system.cql is not None:
-            return CqlConnector(addresses, port, self.system.cql)
+            return self._cql_connector(self.system.cql)
         # Not before it is needed: a run over CQL does not depend on the Thrift library.
         connector: Connector = import_module("schemaquake.clusters.thrift.client").ThriftConnector(
             addresses=addresses, port=port, authority=self.system.authority

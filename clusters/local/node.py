@@ -22,7 +22,7 @@ from schemaquake.clusters.nodes.node import ServerNode
 from schemaquake.clusters.systems.configuration import CLIENT_PORTS, Place, command, tool_command, write_configuration
 from schemaquake.clusters.systems.recipe import Recipe
 
-__all__ = ["Launch", "drop_data", "local_node", "prepare_to_join"]
+__all__ = ["Launch", "drop_data", "local_node", "prepare_to_join", "take_over"]
 
 _POLL_S: Final = 0.1
 _SERVER_FOLDERS: Final = ("data", "commitlog", "hints", "saved_caches", "cdc_raw", "accord.journal", "tmp")
@@ -75,7 +75,7 @@ def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
     printed = PrintedLog(place.folder)
     return ServerNode(
         name,
-        ClientPort(address=place.address, port=CLIENT_PORTS[recipe.client], protocol_version=recipe.protocol_version),
+        _port(place, recipe),
         transport,
         ChildProcess(_server(name, place, launch), folder=place.folder, environment=environment, log=printed),
         log=printed,
@@ -83,7 +83,7 @@ def local_node(name: str, place: Place, launch: Launch) -> ServerNode:
         data=[str(place.folder / "data")],
         layout=recipe.layout,
         clock=clock,
-        nodetool=tool_command(recipe, place, java=launch.java, class_path=launch.class_path),
+        nodetool=_tool(place, launch),
         poll_s=_POLL_S,
     )
 
@@ -109,6 +109,23 @@ def prepare_to_join(node: ServerNode, place: Place, launch: Launch, *, propertie
     node.folder.make()
     assert isinstance(node.process, ChildProcess)
     node.process.relaunch_as(_server(node.name, place, joining))
+
+
+def take_over(node: ServerNode, place: Place, launch: Launch) -> None:
+    """Have the node start as another version when it is started next, with the data it has; a running server goes on."""
+    node.folder = _ServerFolder(str(place.folder), place, launch)
+    node.folder.make()
+    assert isinstance(node.process, ChildProcess)
+    node.process.relaunch_as(_server(node.name, place, launch))
+    node.become(_port(place, launch.recipe), nodetool=_tool(place, launch), layout=launch.recipe.layout)
+
+
+def _port(place: Place, recipe: Recipe) -> ClientPort:
+    return ClientPort(address=place.address, port=CLIENT_PORTS[recipe.client], protocol_version=recipe.protocol_version)
+
+
+def _tool(place: Place, launch: Launch) -> list[str]:
+    return tool_command(launch.recipe, place, java=launch.java, class_path=launch.class_path)
 
 
 def _server(name: str, place: Place, launch: Launch) -> list[str]:

@@ -11,21 +11,22 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from schemaquake.clusters.distribution.fetch import fetch
 from schemaquake.clusters.distribution.java import find_java
 from schemaquake.clusters.local import namespaces
 from schemaquake.clusters.local.child_process import RECORD, end_recorded
-from schemaquake.clusters.local.cluster import LocalCluster
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster
 from schemaquake.clusters.local.node import drop_data
 from schemaquake.clusters.local.startup_archive import ensure_archive
 from schemaquake.clusters.systems.server_options import OPTIONS, system_properties, yaml_settings
-from schemaquake.clusters.systems.system import parse_system, recipe_for
+from schemaquake.clusters.systems.system import System, parse_system, recipe_for
 from schemaquake.harness.errors import EnvironmentLacks
 from schemaquake.harness.faults.needs import means_needed
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
+from schemaquake.harness.model.upgrade import systems_of
 from schemaquake.harness.registry import load
 
 __all__ = ["LocalProvider"]
@@ -45,32 +46,24 @@ class LocalProvider:
 
         Raises PlanError, FetchError, EnvironmentLacks.
         """
-        system = parse_system(plan.system)
-        recipe = recipe_for(system)
-        _require_memory((plan.nodes + plan.spares) * system.memory_mb)
-        java = find_java(*recipe.java)
-        distribution = fetch(system.jars or system.version, distribution=plan.distribution)
+        systems = [parse_system(name) for name in systems_of(plan)]
+        _require_memory((plan.nodes + plan.spares) * max(system.memory_mb for system in systems))
         _require_disk(folder)
-        ensure_archive(plan.system, java.path, distribution.class_path)
-        document = {
-            "java": str(java.path),
-            "class_path": [str(jar) for jar in distribution.class_path],
-            "source": distribution.source,
-            "digest": distribution.digest,
-            "jars": dict(distribution.checksums),
-        }
+        documents = [_install(system, plan.distribution if system is systems[0] else None) for system in systems]
+        document = {**documents[0], "others": {str(s): d for s, d in zip(systems[1:], documents[1:], strict=True)}}
         (folder / "local.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-        return {
-            "java": f"{java.version}",
-            "distribution": distribution.source,
-            "digest of its jars": distribution.digest[:16],
-        }
+        facts = {"java": documents[0]["version"], "distribution": documents[0]["source"]}
+        return facts | {"digest of its jars": documents[0]["digest"][:16]}
 
     def demands(self, plan: Plan) -> Demands:
         """Sum up the memory of all nodes and look up the features of the system's DDL. Raises PlanError."""
-        system = parse_system(plan.system)
-        recipe_for(system)
-        return Demands(memory_mb=(plan.nodes + plan.spares) * system.memory_mb, features=system.features)
+        systems = [parse_system(name) for name in systems_of(plan)]
+        for system in systems:
+            recipe_for(system)
+        return Demands(
+            memory_mb=(plan.nodes + plan.spares) * max(system.memory_mb for system in systems),
+            features=systems[0].features.intersection(*(system.features for system in systems)),
+        )
 
     def enclosure(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - other providers look at the run's folder
         """Build the command that puts the run's process into private namespaces."""
@@ -93,6 +86,16 @@ class LocalProvider:
             keep_data=plan.keep_data,
             settings=yaml_settings(plan.options),
             properties=system_properties(plan.options),
+            others=[
+                InstalledVersion(
+                    system=other,
+                    recipe=recipe_for(other, wanted=_required(plan.workloads)),
+                    java=Path(found["java"]),
+                    class_path=[Path(jar) for jar in found["class_path"]],
+                )
+                for name, found in document.get("others", {}).items()
+                for other in [parse_system(name)]
+            ],
         )
 
     def heal(self, folder: Path) -> Sequence[str]:
@@ -110,6 +113,21 @@ class LocalProvider:
             return done
         emptied = [node.name for node in sorted((folder / "nodes").glob("*")) if drop_data(node)]
         return done + [f"node {name}: its data was deleted" for name in emptied]
+
+
+def _install(system: System, distribution: Path | None) -> dict[str, Any]:
+    """Fetch the jars of a system and find a Java for it; return where they are. Raises PlanError, FetchError, EnvironmentLacks."""
+    java = find_java(*recipe_for(system).java)
+    found = fetch(system.jars or system.version, distribution=distribution)
+    ensure_archive(str(system), java.path, found.class_path)
+    return {
+        "java": str(java.path),
+        "version": f"{java.version}",
+        "class_path": [str(jar) for jar in found.class_path],
+        "source": found.source,
+        "digest": found.digest,
+        "jars": dict(found.checksums),
+    }
 
 
 def _required(workloads: Sequence[str]) -> frozenset[str]:

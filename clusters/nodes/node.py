@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
 from typing import Final, Protocol
@@ -78,6 +79,8 @@ class _Starts:
     """The time of the latest, on this process's monotonic clock."""
     here: bool = False
     """True once there was one."""
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held while one begins: the end of a fault and an operation may want it at the same time."""
 
 
 class ServerNode:
@@ -128,20 +131,25 @@ class ServerNode:
         A server that was told to end and still runs is not what was started here: it is waited out, and killed if it does
         not go.
         """
-        self._await_end()
-        if self.state() != "stopped":
-            return
-        self.log.begin_start()
-        self._starts.at = time.monotonic()
-        self._starts.here = True
-        # A server that ends at once may never be seen; `await_serving` finds out.
-        with suppress(TimeoutError):
-            self._change(
-                self.process.start,
-                lambda: self.state() != "stopped",
-                limit_s=self.process.appears_within_s,
-                what=f"start of {self.name}",
-            )
+        with self._starts.turn:
+            self._await_end()
+            if self.state() != "stopped":
+                return
+            self.log.begin_start()
+            self._starts.at = time.monotonic()
+            self._starts.here = True
+            # A server that ends at once may never be seen; `await_serving` finds out.
+            with suppress(TimeoutError):
+                self._change(
+                    self.process.start,
+                    lambda: self.state() != "stopped",
+                    limit_s=self.process.appears_within_s,
+                    what=f"start of {self.name}",
+                )
+
+    def become(self, client_port: ClientPort, *, nodetool: Sequence[str], layout: Layout) -> None:
+        """Speak to another version's server from now on, which the node's process starts when it is started next."""
+        self.client_port, self._nodetool, self._layout = client_port, nodetool, layout
 
     def _await_end(self) -> None:
         try:

@@ -46,14 +46,18 @@ class Reshaping:
         *,
         spares: Sequence[str],
         prepare: PrepareToJoin,
+        now: Mapping[str, System] | None = None,
     ) -> None:
-        """`nodes` are the founders and the spares; without `cql` only the plan says who is a member."""
+        """`nodes` are the founders and the spares; without `cql` only the plan says who is a member.
+
+        `now` has the systems of nodes that have become another one; it may change.
+        """
         self._nodes = nodes
         self._system = system
         self._prepare = prepare
         self._begun = False
         self._members = MemberReader(nodes, cql, system.membership, spares=frozenset(spares))
-        self._commands = TopologyCommands(nodes, system, self._members)
+        self.commands = TopologyCommands(nodes, system, self._members, now=now)
         self._steps = StepReader(nodes, cql, system)
 
     def begin(self) -> None:
@@ -66,28 +70,28 @@ class Reshaping:
 
     def cannot(self, verb: TopologyVerb) -> str | None:
         """Return why this system cannot be asked that; None if it can."""
-        return self._commands.cannot(verb)
+        return self.commands.cannot(verb)
 
     def cannot_replace(self) -> str | None:
         """Return why no node of this system can take a dead one's place; None if one can."""
-        return self._commands.cannot_replace()
+        return self.commands.cannot_replace()
 
     def ask(self, verb: TopologyVerb, *, on: str, about: str | None, argument: str | None, limit_s: float) -> Attempt:
         """Ask node `on` for a change by nodetool. Raises ClusterError."""
-        return self._commands.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
+        return self.commands.ask(verb, on=on, about=about, argument=argument, limit_s=limit_s)
 
     def join(self, node: str, *, replacing: str | None, limit_s: float) -> Attempt:
         """Start a node with an empty disk, which asks the nodes that run, and wait until it serves. Raises ClusterError."""
-        joining, members = self._commands.stopped(node), self.members()
+        joining, members = self.commands.stopped(node), self.members()
         # A server that was decommissioned still runs, and answers nobody.
         seeds = [
             one.address
             for one in self._nodes
             if members[one.name].state == "normal" and one.name not in {node, replacing} and one.state() == "running"
         ]
-        properties = {} if replacing is None else self._commands.replacing(replacing)
+        properties = {} if replacing is None else self.commands.replacing(replacing)
         self._prepare(joining, seeds=seeds, takes_place=replacing is not None, properties=properties)
-        return self._commands.await_joined(joining, properties, limit_s=limit_s)
+        return self.commands.await_joined(joining, properties, limit_s=limit_s)
 
     def steps(self, nodes: Sequence[str]) -> Collection[str]:
         """Return the steps at which the operation of these nodes is; see `schemaquake.harness.model.aim.ShowsSteps`."""
@@ -95,7 +99,7 @@ class Reshaping:
 
     def await_dead(self, node: str, *, limit_s: float) -> str | None:
         """Wait until every other node that runs has logged that this one is down. Return what is missing, or None."""
-        return self._commands.await_dead(node, limit_s=limit_s)
+        return self.commands.await_dead(node, limit_s=limit_s)
 
     def token_at(self, fraction: float) -> str:
         """Return the token that lies this far along the ring, from 0 to 1."""

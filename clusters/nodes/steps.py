@@ -25,14 +25,13 @@ class StepReader:
         """Nothing is read of a system without CQL, or whose dialect reads no steps."""
         self._nodes = nodes
         self._connector = connector
-        reading: object = None if system.cql is None else system.cql.ring
-        self._reading = reading if isinstance(reading, StepReading) else None
+        self._reads = system.cql is not None and isinstance(system.cql.ring, StepReading)
         self._clients: dict[str, CqlClient] = {}
         self._turn = threading.Lock()
 
     def read(self, names: Sequence[str]) -> Collection[str]:
         """Ask every node that answers for the steps of the operation of these nodes."""
-        if self._reading is None:
+        if not self._reads:
             return ()
         addresses = [node.address for node in self._nodes if node.name in names]
         found: set[str] = set()
@@ -51,9 +50,13 @@ class StepReader:
         self._clients = {}
 
     def _ask(self, node: ServerNode, client: CqlClient, addresses: Sequence[str]) -> frozenset[str]:
-        assert self._reading is not None
+        reading: object = client.dialect.ring
         try:
-            return frozenset(self._reading.read_steps(client.read, addresses))
+            return (
+                frozenset(reading.read_steps(client.read, addresses))
+                if isinstance(reading, StepReading)
+                else frozenset()
+            )
         except NodeUnreachable:
             self._clients.pop(node.name).close()
             raise

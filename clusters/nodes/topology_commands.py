@@ -31,10 +31,22 @@ _STACK: Final = "-- StackTrace --"
 class TopologyCommands:
     """The commands of one cluster, whose nodes are asked in the words of its system."""
 
-    def __init__(self, nodes: Sequence[ServerNode], system: System, members: MemberReader) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[ServerNode],
+        system: System,
+        members: MemberReader,
+        *,
+        now: Mapping[str, System] | None = None,
+    ) -> None:
+        """`now` has the systems of nodes that have become another one than `system`; it may change."""
         self._nodes = {node.name: node for node in nodes}
         self._system = system
         self._members = members
+        self._now = {} if now is None else now
+
+    def _system_of(self, node: str) -> System:
+        return self._now.get(node, self._system)
 
     def cannot(self, verb: TopologyVerb) -> str | None:
         """Return why this system cannot be asked that; None if it can."""
@@ -50,16 +62,17 @@ class TopologyCommands:
 
     def ask(self, verb: TopologyVerb, *, on: str, about: str | None, argument: str | None, limit_s: float) -> Attempt:
         """Carry out what this change takes on node `on`, in order, and judge the answer. Raises ClusterError."""
-        topology = self._system.topology
+        system = self._system_of(on)
+        topology = system.topology
         if about is not None:
             argument = self._name(about, _NAMED_BY.get(verb, topology.removed_by))
         commands = topology.commands(verb, argument)
         if not commands:
-            raise ClusterError(f"{self._system} has no command for it ({verb})")
+            raise ClusterError(f"{system} has no command for it ({verb})")
         began = time.monotonic()
         attempt = None
         for command in commands:
-            attempt = self._carry_out(command, on, limit_s - (time.monotonic() - began))
+            attempt = self.carry_out(command, on=on, limit_s=limit_s - (time.monotonic() - began))
             if attempt.outcome != "ok":
                 break
         assert attempt is not None
@@ -90,7 +103,7 @@ class TopologyCommands:
             return Attempt(outcome="ok", command=command, node=node.name, seconds=seconds)
         said = boot.first_error or ""
         return Attempt(
-            outcome=self._proves(said) if boot.ended else "info",
+            outcome=_judge(said, self._system_of(node.name).topology.refusals) if boot.ended else "info",
             command=command,
             node=node.name,
             seconds=seconds,
@@ -124,7 +137,21 @@ class TopologyCommands:
             raise ClusterError(f"the {named_by} of {node} was never learnt")
         return found
 
-    def _carry_out(self, command: ToolCommand, on: str, limit_s: float) -> Attempt:
+    def carry_out(
+        self,
+        command: ToolCommand,
+        *,
+        on: str,
+        limit_s: float,
+        refusals: Sequence[str] | None = None,
+        done_already: Sequence[str] = (),
+    ) -> Attempt:
+        """Have node `on` carry out one command of nodetool.
+
+        `refusals` are answers which prove that it changed nothing (default: the system's), `done_already` those which prove
+        that there was nothing to do.
+        """
+        known = self._system_of(on).topology.refusals if refusals is None else refusals
         began = time.monotonic()
         try:
             done = self._nodes[on].nodetool(*command.arguments, timeout_s=max(1.0, limit_s))
@@ -135,14 +162,18 @@ class TopologyCommands:
             )
         said = f"{done.stdout}\n{done.stderr}".split(_STACK, maxsplit=1)[0].strip()[-_ANSWER_MOST:]
         return Attempt(
-            outcome="ok" if done.exit_code == 0 else self._proves(said),
+            outcome="ok" if done.exit_code == 0 or _matches(said, done_already) else _judge(said, known),
             command=str(command),
             node=on,
             seconds=time.monotonic() - began,
             answer=said,
         )
 
-    def _proves(self, said: str) -> ChangeOutcome:
-        """Return `fail` for an answer that proves that nothing was changed, else `info`."""
-        known = any(re.search(refusal, said) for refusal in self._system.topology.refusals)
-        return "fail" if known else "info"
+
+def _judge(said: str, refusals: Sequence[str]) -> ChangeOutcome:
+    """Return `fail` for an answer that proves that nothing was changed, else `info`."""
+    return "fail" if _matches(said, refusals) else "info"
+
+
+def _matches(said: str, patterns: Sequence[str]) -> bool:
+    return any(re.search(pattern, said) for pattern in patterns)

@@ -30,6 +30,7 @@ from schemaquake.clusters.systems.dialect import Authority, CqlDialect
 from schemaquake.clusters.systems.gossip import Gossip, Membership
 from schemaquake.clusters.systems.recipe import Layout, Recipe
 from schemaquake.clusters.systems.topology import ToolCommand, Topology
+from schemaquake.clusters.systems.upgrades import Upgrade
 from schemaquake.harness.errors import PlanError
 from schemaquake.harness.registry import load, names
 
@@ -89,6 +90,10 @@ class System:
     memory_mb: int
     pull_delay_s: float
     topology: Topology
+    line: tuple[int, int] = (0, 0)
+    """Major and minor version."""
+    upgrade: Upgrade | None = None
+    """The way from older lines to this one; None where none is known."""
     applies_in_order: bool = False
     """True where a node applies one schema change after the other, each of several steps between which a kill can fall."""
     membership: Membership = _GOSSIP

@@ -21,21 +21,29 @@ _VICTIMS: Final = ("self", "peer")
 _AIM: Final = re.compile(r"(?P<nemesis>[a-z]+)@(?P<step>[A-Za-z-]+)(?::(?P<victim>[a-z0-9]+))?")
 
 
-def aim_at(text: str, nodes: Sequence[str], context: Context, random: Random, *, hold_s: float) -> Aim:
+def aim_at(
+    text: str,
+    nodes: Sequence[str],
+    context: Context,
+    random: Random,
+    *,
+    hold_s: float,
+    steps: Sequence[str] = STEPS,
+) -> Aim:
     """Parse `kill@START`, `pause@stream:peer`, `partition@MID:n2`; of `any` the seed draws every part.
 
     `nodes` are those of the operation: `self` is the last of them, which joins, leaves or moves, and `peer` a drawn member
-    that is none of them. Raises PlanError.
+    that is none of them. `steps` are those that the operation has. Raises PlanError.
     """
     match = _AIM.fullmatch(text)
     if text != _ANY and match is None:
         raise PlanError(f"-O aim={text}: write NEMESIS@STEP or NEMESIS@STEP:peer, for example kill@stream:peer")
     nemesis, step, victim = (None, None, None) if match is None else match.group("nemesis", "step", "victim")
     nemesis = nemesis or random.choice(_NEMESES)
-    step = step or random.choice(STEPS)
+    step = step or random.choice(steps)
     victim = victim or ("self" if match is not None else random.choice(_VICTIMS))
     _refuse_unknown(text, nemesis, _NEMESES)
-    _refuse_unknown(text, step, STEPS)
+    _refuse_unknown(text, step, steps)
     name = _find_victim(text, victim, nodes, context, random)
     everybody = [*context.nodes, *(node for node in nodes if node not in context.nodes)]
     parameters: Mapping[str, JSON] = {}

@@ -15,6 +15,7 @@ from schemaquake.clusters.systems.cassandra import (
 )
 from schemaquake.clusters.systems.cassandra.design import Design
 from schemaquake.clusters.systems.cassandra.topology import topology_of
+from schemaquake.clusters.systems.cassandra.upgrades import upgrade_to
 from schemaquake.clusters.systems.coordinates import KNOWN_VERSIONS
 from schemaquake.clusters.systems.dialect import CqlDialect
 from schemaquake.clusters.systems.recipe import launch_recipe
@@ -66,6 +67,8 @@ class Cassandra:
             applies_in_order=design.applies_in_order,
             after_first_boot=design.after_first_boot,
             topology=topology_of(line),
+            line=line,
+            upgrade=upgrade_to(line),
             launch=launch,
             jars=version,
         )

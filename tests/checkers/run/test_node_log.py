@@ -62,6 +62,8 @@ SAMPLES: Final = {
     "startup-checks": "WARN main: Trigger directory doesn't exist, please create it and try again.",
     "unknown-table": "ERROR x: failed | UnknownTableException: Couldn't find table with id aa.",
     "incompatible-schema": "ERROR x: failed | java.lang.RuntimeException: Unknown column c during deserialization",
+    "metadata-log-not-begun": "ERROR x: Unexpected error during query | java.lang.IllegalStateException: Can't commit transformations when running in gossip mode.",
+    "upgrade-does-not-end": "ERROR x: Got error nominating self | java.lang.IllegalStateException: Got mismatching cluster metadatas. Aborting migration.",
     "unknown-collection": "ERROR x: Exception in thread Thread[Thread-7,5,main] | RuntimeException: 63325f30 is not defined as a collection",
     "column-gone-while-sent": 'ERROR x: failed | NullPointerException: Cannot invoke "ColumnMetadata.isComplex()" because "column" is null',
     "view-gone-while-read": 'ERROR x: failed | NullPointerException: Cannot invoke "org.apache.cassandra.db.view.View.enforceStrictLiveness()"',

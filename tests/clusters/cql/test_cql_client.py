@@ -30,6 +30,7 @@ class Node:
 
     def __init__(self):
         self.version = V1
+        self.release = "5.0.9"
         self.tables = {}
         self.answers = []
         self.sent = []
@@ -80,7 +81,7 @@ class Node:
                 if self.served
             ]
         if "system.local" in text:
-            return [{"schema_version": self.version}]
+            return [{"schema_version": self.version, "release_version": self.release}]
         if "system_schema.tables" in text:
             if self.before_tables:
                 self.before_tables.pop(0)()
@@ -366,3 +367,37 @@ def test_a_difference_that_lasts_is_told(client, without_describe, monkeypatch):
     monkeypatch.setattr(cql_client, "_SECONDS_FOR_A_MERGE", 0.05)
     without_describe.served = [["k"]]
     assert served(client) == [{"kind": "table", "columns": {"k": "int"}}]
+
+
+# ── nodes that become another release ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_reading_is_that_of_the_release_that_the_server_is_now(node, monkeypatch):
+    class Driver(cql_client.Cluster):
+        def connect(self):
+            return node
+
+    monkeypatch.setattr(cql_client, "Cluster", Driver)
+    old, new = parse_system("cassandra:5.0.9").cql, parse_system("cassandra:6.0-alpha2").cql
+    releases = {"5.0.9": old, "6.0-alpha2": new}
+    connector = CqlConnector(addresses={"n1": "10.77.0.1"}, port=9042, dialect=old, releases=releases)
+    assert pickle.loads(pickle.dumps(connector)) == connector  # noqa: S301 - our own
+    client = connector.connect("n1", request_timeout_s=7)
+    version = UUID("0f9865dd-ac9e-3323-9cce-050ae1dfd7a2")
+    told = [("5.0.9", version), ("6.0-alpha2", UUID(int=2**63 + 1)), ("6.0-alpha2", UUID(int=7)), ("7.0", UUID(int=8))]
+    shown = []
+    for release, node.version in told:
+        node.release = release
+        definition = client.observe(phase="running", sample=0, complete=False)[0].definition
+        shown.append((definition["release"], definition["epoch"], definition.get("authority")))
+    assert shown == [
+        ("5.0.9", None, None),
+        ("6.0-alpha2", None, "disk"),  # until its log is begun it goes by its own rows
+        ("6.0-alpha2", 7, "log"),
+        ("7.0", 8, "log"),
+    ]
+    client.close()
+
+
+def test_in_a_run_of_one_release_nobody_is_asked_for_it(client, node):
+    assert "release" not in client.observe(phase="running", sample=0, complete=False)[0].definition

@@ -1,0 +1,242 @@
+"""Upgrades: nodes start with their data as the newer version, and what mixed versions promise is kept.
+
+Judges the operations of a rolling upgrade (`schemaquake.checkers.evidence.upgrades`) by what the newer line promises, which
+the history holds with its source. A schema change that an upgraded node refuses before the upgrade has ended is right; one
+that it takes although it is to take none is not. What became of changes that nodes took meanwhile is judged by the checkers
+of the schema as of all others: an acknowledged one that is lost is lost. Here they are counted, by the version that took them.
+Finds: `upgrade-start-failure`, `accepted-in-mixed-versions`, `upgrade-without-effect`, `upgrade-does-not-end`.
+Sources: CEP-21, migration plan; NEWS.txt of the newer line; CASSANDRA-20482, CASSANDRA-20483, CASSANDRA-19845, CASSANDRA-21326.
+
+Faults that act while an operation goes on explain its failure: then it is a doubt. So is an operation that has no end, and
+one that did not begin, whose place is named: the run shows a cluster that stopped there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import orjson
+
+from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.operations import PairedOperation
+from schemaquake.checkers.evidence.schema_changes import SchemaChanges, certainly_applied
+from schemaquake.checkers.evidence.upgrades import UpgradeOperation, Upgrades
+from schemaquake.checkers.findings.argument import Argument
+from schemaquake.checkers.findings.catalogue import anomaly
+from schemaquake.checkers.findings.explanation import listing, phase_text, seconds
+from schemaquake.checkers.findings.limits import LIMITS
+from schemaquake.checkers.findings.tally import Tally
+from schemaquake.checkers.run.log_rules import find_rule
+from schemaquake.harness.model.records import Records
+from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict
+
+__all__ = ["UpgradesChecker"]
+
+
+class UpgradesChecker:
+    """Every node that was upgraded serves as the newer version, and the upgrade ends."""
+
+    name = "upgrades"
+    scope: Literal["keyspace", "run"] = "run"
+    finds: tuple[str, ...] = (
+        "upgrade-start-failure",
+        "accepted-in-mixed-versions",
+        "upgrade-without-effect",
+        "upgrade-does-not-end",
+    )
+    vouches: bool = False
+
+    def check(self, records: Records, *, limit_s: float) -> Verdict:  # noqa: ARG002 - a few operations take no time
+        """Judge every operation, and every schema change of mixed times. Unknown without an upgrade. Raises HistoryError."""
+        evidence = Evidence.of(records)
+        upgrades = evidence.notes.upgrades
+        if not upgrades.operations and not upgrades.skipped:
+            return Verdict.unknown(self.name, Doubt("nothing-to-judge", "no node became another version"))
+        tally = Tally(self.name, keep=LIMITS.findings)
+        for reason in upgrades.skipped:
+            tally.doubt(Doubt("incomplete-run", f"the upgrade stopped {_place(upgrades)}: {reason}"))
+        for operation in upgrades.operations:
+            tally.judge(*_judge(operation, evidence))
+        fates = Counter[str]()
+        for change in evidence.operations(SchemaChanges.functions):
+            tally.judge(_judge_change(change, upgrades, fates))
+        for finding in _judge_releases(evidence, upgrades):
+            tally.judge(finding)
+        return tally.verdict(
+            operations=dict(Counter(operation.outcome or "unended" for operation in upgrades.operations)),
+            ended=upgrades.finished is not None,
+            source=upgrades.source,
+            changes_of_mixed_times=dict(sorted(fates.items())),
+        )
+
+
+def _place(upgrades: Upgrades) -> str:
+    done = [one.node for one in upgrades.operations if one.stage == "node" and one.outcome == "ok"]
+    return f"after {listing(done)}" if done else "before its first node"
+
+
+# ── operations ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge(operation: UpgradeOperation, evidence: Evidence) -> Iterator[Anomaly | Doubt]:
+    what = "the end of the upgrade" if operation.stage == "finish" else f"the upgrade of {operation.node}"
+    if operation.completed is None:
+        yield Doubt("incomplete-run", f"{what} was begun and has no end")
+        return
+    faults = evidence.notes.active(operation.invoked, operation.completed)
+    if operation.stage == "finish":
+        yield from _judge_end(operation, evidence, [fault.nemesis for fault in faults])
+        return
+    hit = [f.nemesis for f in faults if not f.nodes or operation.node in f.nodes]
+    failed = [attempt for attempt in operation.attempts if attempt.get("outcome") == "info"]
+    ended = [attempt for attempt in failed if _is_failed_start(attempt)]
+    if ended and not hit:
+        rule = find_rule(str(ended[0].get("answer")), level="ERROR", boot=1, nemeses=())
+        if rule is not None and rule.means == "environment":
+            yield Doubt("undecided", f"{operation.node} did not start: {rule.explanation}")
+        else:
+            yield _report_start(operation, ended)
+    elif operation.outcome != "ok":
+        why = f", and {listing(sorted(set(hit)))} may be why" if hit else f": {_answer(operation)}"
+        yield Doubt("undecided", f"{what} did not succeed{why}")
+
+
+def _is_failed_start(attempt: Mapping[str, Any]) -> bool:
+    """Tell if the server of the other version was started and ended by itself."""
+    return not attempt.get("timed_out") and "start as" in str(attempt.get("command"))
+
+
+def _report_start(operation: UpgradeOperation, attempts: Sequence[Mapping[str, Any]]) -> Anomaly:
+    again = "" if operation.outcome != "ok" else " It did when it was started again."
+    return anomaly(
+        "upgrade-start-failure",
+        objects=[operation.node],
+        nodes=[operation.node],
+        ops=[operation.index],
+        evidence={
+            "to": operation.to,
+            "attempts": [dict(attempt) for attempt in attempts],
+            "outcome": operation.outcome,
+        },
+        explanation=Argument(
+            [_line(operation)],
+            f"its server was drained and ended, and no fault was on it, so one of {operation.to} must start with its data.",
+            f"that ended by itself: {attempts[0].get('answer')}.{again}",
+        ),
+    )
+
+
+def _judge_end(operation: UpgradeOperation, evidence: Evidence, faults: Sequence[str]) -> Iterator[Anomaly | Doubt]:
+    if operation.outcome == "ok":
+        return
+    upgrades = evidence.notes.upgrades
+    if not operation.attempts or any(attempt.get("timed_out") for attempt in operation.attempts):
+        yield Doubt("undecided", f"the end of the upgrade did not succeed: {_answer(operation)}")
+        return
+    if faults:
+        yield Doubt(
+            "undecided", f"the end of the upgrade did not succeed, and {listing(sorted(set(faults)))} may be why"
+        )
+        return
+    taken = [
+        change
+        for change in evidence.operations(SchemaChanges.functions)
+        if certainly_applied(change)
+        and change.completed is not None
+        and upgrades.promise_on(change.node, change.invoked, change.completed) is not None
+    ]
+    then = "every node had become the newer version, and no fault was in place, so the upgrade must come to its end."
+    if taken:
+        then += f" {len(taken)} schema changes were acknowledged while versions were mixed."
+    yield anomaly(
+        "upgrade-does-not-end",
+        objects=[operation.node],
+        nodes=[operation.node],
+        ops=[operation.index, *(change.index for change in taken[: LIMITS.members])],
+        evidence={"to": operation.to, "attempts": [dict(a) for a in operation.attempts], "accepted": len(taken)},
+        explanation=Argument([_line(operation), *taken[: LIMITS.examples]], then, f"{_answer(operation)}."),
+    )
+
+
+# ── schema changes of mixed times ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge_change(change: PairedOperation, upgrades: Upgrades, fates: Counter[str]) -> Anomaly | None:
+    """Count a change of mixed times, and accuse one that was taken although it was to be refused."""
+    if change.completed is None:
+        return None
+    promise = upgrades.promise_on(change.node, change.invoked, change.completed)
+    if promise is None:
+        return None
+    fates[f"{_SIDES[promise]}, {_FATES[change.type]}"] += 1
+    if promise != "refused" or not certainly_applied(change):
+        return None
+    node = [one for one in upgrades.operations if one.node == change.node and one.stage != "finish"][-1]
+    return anomaly(
+        "accepted-in-mixed-versions",
+        objects=[change.key] if change.key else [],
+        nodes=[str(change.node)],
+        ops=[change.index, node.index],
+        evidence={"to": node.to, "source": upgrades.source},
+        explanation=Argument(
+            [change, _line(node)],
+            f"{change.node} was {node.to} and the upgrade had not ended, so it must refuse every schema change ({upgrades.source}).",
+            "it acknowledged T1.",
+        ),
+    )
+
+
+_SIDES: Final = {"refused": "to be refused", "unsupported": "not to be asked for", "unknown": "either version"}
+_FATES: Final = {"ok": "accepted", "fail": "refused", "info": "unknown"}
+
+
+# ── what nodes are in the end ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _judge_releases(evidence: Evidence, upgrades: Upgrades) -> Iterator[Anomaly]:
+    """Find nodes whose own word of their release, in final readings, is not what was acknowledged."""
+    last = {one.node: one for one in upgrades.operations if one.stage != "finish"}
+    for node, phase, release in _read_releases(evidence):
+        operation = last.get(node)
+        if operation is None or operation.outcome != "ok" or operation.system is None:
+            continue
+        if operation.system.rpartition(":")[2] != release:
+            yield anomaly(
+                "upgrade-without-effect",
+                objects=[node],
+                nodes=[node],
+                ops=[operation.index],
+                evidence={"phase": phase, "release": release, "system": operation.system},
+                explanation=Argument(
+                    [_line(operation)],
+                    f"T1 was acknowledged, so {node} must say that it is {operation.system}.",
+                    f"{phase_text(phase)} it says that it is {release}.",
+                ),
+            )
+
+
+def _read_releases(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
+    rows = evidence.observations.select(["phase", "node", "kind", "definition"]).to_pylist()
+    for row in rows:
+        if row["kind"] != "version" or row["definition"] is None or row["phase"] not in {"settled", "restarted"}:
+            continue
+        release = (orjson.loads(row["definition"]) or {}).get("release")
+        if isinstance(release, str):
+            yield row["node"], row["phase"], release
+
+
+def _answer(operation: UpgradeOperation) -> str:
+    """Quote what the last attempt was answered with."""
+    last = operation.attempts[-1] if operation.attempts else {}
+    command = last.get("command") or "nothing was asked for"
+    return " ".join(f"`{command}` was answered with {last.get('answer') or 'nothing'}".split())
+
+
+def _line(operation: UpgradeOperation) -> str:
+    ends = (
+        "without an end" if operation.completed is None else f"-> {operation.outcome} at {seconds(operation.completed)}"
+    )
+    what = "the end of the upgrade on" if operation.stage == "finish" else "the upgrade of"
+    return f"op {operation.index}: {what} {operation.node} to {operation.to} at {seconds(operation.invoked)} {ends}"

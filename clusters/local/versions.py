@@ -1,0 +1,190 @@
+"""Versions: the systems that a local cluster's nodes run and can become, and how one becomes another.
+
+The node's configuration and arguments are those of the new version from before its server is ended, so that whoever starts
+it afterwards, the end of a fault for example, starts the new one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from schemaquake.clusters.local.node import Launch, take_over
+from schemaquake.clusters.nodes.node import ServerNode
+from schemaquake.clusters.nodes.topology_commands import TopologyCommands
+from schemaquake.clusters.systems.configuration import Place
+from schemaquake.clusters.systems.system import System
+from schemaquake.clusters.systems.topology import ToolCommand
+from schemaquake.clusters.systems.upgrades import Upgrade
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.operation import JSON
+from schemaquake.harness.model.topology import Attempt
+from schemaquake.harness.model.upgrade import UpgradeStep
+
+__all__ = ["LocalVersion", "Versions"]
+
+_DRAIN: Final = ToolCommand(arguments=("drain",), limit_s=120.0)
+_STOP_LIMIT_S: Final = 60.0
+_ANSWER_MOST: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalVersion:
+    """One system and how its servers are started here."""
+
+    system: System
+    launch: Launch
+
+
+class Versions:
+    """The versions of one cluster's nodes; a `schemaquake.harness.model.upgrade.ChangesVersions`."""
+
+    def __init__(
+        self,
+        nodes: Sequence[ServerNode],
+        places: Mapping[str, Place],
+        versions: Sequence[LocalVersion],
+        *,
+        commands: TopologyCommands,
+        now: dict[str, System],
+    ) -> None:
+        """The first of `versions` is the one that the nodes begin with; `commands` carry out nodetool. `now` is kept up to date for others to read."""
+        self._nodes = {node.name: node for node in nodes}
+        self._places = places
+        self._first = versions[0].system
+        self._versions = {str(version.system): version for version in versions}
+        self._now = now
+        self._commands = commands
+        self._old_servers: set[str] = set()
+        """The nodes whose server may still be the one before."""
+        self._done: set[tuple[str, str]] = set()
+        """The commands (node, command) of the end of the upgrade that were carried out."""
+        self._steps: dict[str, UpgradeStep] = {}
+
+    def launch_of(self, node: str) -> Launch:
+        """Return how the node's server is started now."""
+        return self._versions[str(self.system_of(node))].launch
+
+    def system_of(self, node: str) -> System:
+        """Return the system that the node is, or will be when it is started next."""
+        return self._now.get(node, self._first)
+
+    def began_as(self) -> str:
+        """Return the first system."""
+        return str(self._first)
+
+    def others(self) -> Sequence[str]:
+        """Return the systems besides the first."""
+        return [system for system in self._versions if system != str(self._first)]
+
+    def running(self) -> Mapping[str, str]:
+        """Return the system of each node by name."""
+        return {name: str(self.system_of(name)) for name in self._nodes}
+
+    def steps(self, nodes: Sequence[str]) -> Collection[str]:
+        """Return the steps of upgrades at which these nodes are."""
+        return {step for name in nodes if (step := self._steps.get(name)) is not None}
+
+    def cannot_become(self, system: str) -> str | None:
+        """Return why nodes cannot become this system, or None: neither upgrade nor the way back is known, or no server is here."""
+        version = self._versions.get(system)
+        if version is None:
+            return f"{system} was not prepared"
+        here, there = self._first, version.system
+        if here.product != there.product:
+            return f"{here} cannot become {there}"
+        way = self._way(there)
+        if way is None or not way.first <= min(here.line, there.line):
+            return f"no way from {here} to {there} is known"
+        if there.line < here.line and not way.reversible:
+            return f"nodes of {here} do not go back to {there}"
+        return None
+
+    def promises(self, system: str) -> Mapping[str, JSON]:
+        """Return what is promised while nodes become this system. Raises ClusterError if they cannot."""
+        return self._known_way(system).promises()
+
+    def become(self, node: str, system: str, *, limit_s: float) -> Attempt:
+        """Drain, exchange, end and start the server of one node. Raises ClusterError for a system that it cannot become."""
+        self._known_way(system)
+        target, server = self._versions[system], self._nodes[node]
+        began = time.monotonic()
+        try:
+            if self.system_of(node) != target.system:
+                if server.state() != "stopped":
+                    self._steps[node] = "drain"
+                    drained = self._carry_out(_DRAIN, node, limit_s)
+                    if drained.outcome != "ok":
+                        return drained
+                take_over(server, self._places[node], target.launch)
+                self._now[node] = target.system
+                self._old_servers.add(node)
+            if node in self._old_servers:
+                self._steps[node] = "stop"
+                server.stop(deadline_s=_STOP_LIMIT_S)
+                self._old_servers.discard(node)
+            self._steps[node] = "start"
+            return self._start(server, system, began, limit_s)
+        finally:
+            self._steps.pop(node, None)
+
+    def finish(self, system: str, *, on: str, limit_s: float) -> Attempt:
+        """Carry out the last commands on this node, then those of each node; return the first attempt that failed, or the last."""
+        way = self._known_way(system)
+        began = time.monotonic()
+        planned = [(on, command) for command in way.last(len(self._nodes))]
+        last = len(planned)
+        planned += [(node.name, command) for command in way.on_each for node in self._nodes.values() if _serves(node)]
+        attempt = Attempt(outcome="ok", command="no further command", node=on, seconds=0.0)
+        try:
+            for position, (node, command) in enumerate(planned):
+                self._steps[on] = "initialize" if position < last else "rewrite"
+                if (node, str(command)) in self._done:
+                    continue
+                left_s = limit_s - (time.monotonic() - began)
+                attempt = self._carry_out(command, node, left_s, refusals=way.refusals, done=way.done_already)
+                if attempt.outcome != "ok":
+                    break
+                self._done.add((node, str(command)))
+        finally:
+            self._steps.pop(on, None)
+        return attempt
+
+    # ── its parts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _way(self, there: System) -> Upgrade | None:
+        """Return the way between the first system and this one, in whichever direction it is gone."""
+        return max(self._first, there, key=lambda system: system.line).upgrade
+
+    def _known_way(self, system: str) -> Upgrade:
+        if system != str(self._first) and (reason := self.cannot_become(system)) is not None:
+            raise ClusterError(reason)
+        newest = max((version.system for version in self._versions.values()), key=lambda each: each.line)
+        way = self._way(newest if system == str(self._first) else self._versions[system].system)
+        assert way is not None
+        return way
+
+    def _carry_out(
+        self, command: ToolCommand, on: str, limit_s: float, *, refusals: Sequence[str] = (), done: Sequence[str] = ()
+    ) -> Attempt:
+        return self._commands.carry_out(
+            command, on=on, limit_s=min(command.limit_s, limit_s), refusals=refusals, done_already=done
+        )
+
+    def _start(self, server: ServerNode, system: str, began: float, limit_s: float) -> Attempt:
+        server.start()
+        boot = server.await_serving(deadline_s=max(1.0, limit_s - (time.monotonic() - began)))
+        return Attempt(
+            outcome="ok" if boot.served else "info",
+            command=f"drain, stop, start as {system}",
+            node=server.name,
+            seconds=time.monotonic() - began,
+            answer="" if boot.served else f"exit code {boot.exit_code}: {boot.first_error or ''}"[:_ANSWER_MOST],
+            timed_out=not boot.served and not boot.ended,
+        )
+
+
+def _serves(node: ServerNode) -> bool:
+    return node.state() == "running" and node.answers()

@@ -1,0 +1,1 @@
+"""Upgrades: nodes become another version, one after another, while everything else goes on."""

@@ -1,0 +1,194 @@
+"""Upgrades: a start that fails, a change that is taken too early, a version that is not there, an end that is not reached."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from histories import judged
+
+from schemaquake.checkers.run.availability import Availability
+from schemaquake.checkers.topology.upgrades import UpgradesChecker
+
+OLD, NEW = "cassandra:5.0.9", "cassandra:6.0-alpha2"
+PROMISES = {
+    "schema_changes": {"old": "unsupported", "new": "refused"},
+    "until": "last-steps",
+    "source": "NEWS.txt of 6.0",
+}
+ENDED = {
+    "outcome": "info",
+    "command": f"drain, stop, start as {NEW}",
+    "answer": "exit code 3: Unknown type",
+    "timed_out": False,
+}
+REFUSED = {"outcome": "fail", "command": "nodetool cms initialize", "answer": "mismatching", "timed_out": False}
+SERVED = {"outcome": "ok", "command": f"drain, stop, start as {NEW}", "answer": "", "timed_out": False}
+
+
+def stage(number, node, begins_ms, ends_ms, *, stage="node", outcome="ok", attempts=(SERVED,), system=NEW, **promises):
+    """The two events of an operation; without an outcome it has no end."""
+    parameters = {"stage": stage, "to": NEW, **({} if stage == "finish" else {"takes_down": True})}
+    value = {"operation": number, "nodes": [node], "parameters": parameters, "becomes": {node: "normal"}}
+    lines = [f"@{begins_ms} -- {node} invoke rolling-upgrade {orjson.dumps(value).decode()}"]
+    if outcome is not None:
+        effect = {"attempts": list(attempts), "system": system, "promises": PROMISES | promises}
+        lines.append(
+            f"@{ends_ms} -- {node} {outcome} rolling-upgrade {orjson.dumps({**value, 'effect': effect}).decode()}"
+        )
+    return lines
+
+
+def change(node, begins_ms, ends_ms, answer="ok", *, name="t", process=0):
+    return [
+        f"@{begins_ms} p{process} {node} invoke create-table k.{name} a:int*",
+        f"@{ends_ms} p{process} {node} {answer}",
+    ]
+
+
+NODES = (*stage(1, "n1", 100, 200), *stage(2, "n2", 300, 400), *stage(3, "n3", 500, 600))
+END = stage(4, "n1", 700, 800, stage="finish")
+REFUSAL = "fail ServerError: Can't commit transformations when running in gossip mode"
+
+
+def verdict(*lines, observations=()):
+    return UpgradesChecker().check(judged(sorted(lines, key=_time), observations), limit_s=5)
+
+
+def _time(line):
+    return int(line[1:].split(" ", 1)[0])
+
+
+def found(*lines, observations=()):
+    result = verdict(*lines, observations=observations)
+    return [one.type for one in result.anomalies], [doubt.kind for doubt in result.doubts]
+
+
+def test_a_run_without_an_upgrade_is_nothing_to_judge():
+    assert [doubt.kind for doubt in verdict("@1 -- info settle {}").doubts] == ["nothing-to-judge"]
+
+
+def test_a_whole_upgrade_is_valid_and_says_what_became_of_changes():
+    result = verdict(
+        *NODES, *END, *change("n1", 250, 260, REFUSAL), *change("n3", 270, 280), *change("n2", 900, 910, name="u")
+    )
+    assert result.valid is True
+    assert result.figures["operations"] == {"ok": 4}
+    assert result.figures["ended"] is True
+    assert result.figures["changes_of_mixed_times"] == {"not to be asked for, accepted": 1, "to be refused, refused": 1}
+
+
+def test_a_change_that_an_upgraded_node_takes_before_the_end_is_a_finding():
+    assert found(*NODES, *END, *change("n1", 250, 260)) == (["accepted-in-mixed-versions"], [])
+    assert found(*NODES, *END, *change("n1", 650, 660)) == (["accepted-in-mixed-versions"], [])
+
+
+@pytest.mark.parametrize(
+    ("node", "begins_ms", "ends_ms"),
+    [
+        ("n3", 250, 260),  # not upgraded yet
+        ("n1", 20, 30),  # before the first
+        ("n1", 150, 160),  # while it became the other
+        ("n2", 290, 310),  # begun before it
+        ("n1", 690, 710),  # the last step may have allowed it
+        ("n1", 750, 760),
+        ("n1", 850, 860),
+    ],
+)
+def test_one_event_away_it_is_none(node, begins_ms, ends_ms):
+    assert found(*NODES, *END, *change(node, begins_ms, ends_ms)) == ([], [])
+
+
+def test_a_refused_or_unknown_change_is_none_nor_one_of_a_line_that_promises_nothing():
+    assert found(*NODES, *END, *change("n1", 250, 260, REFUSAL), *change("n1", 270, 280, "info T", process=1)) == (
+        [],
+        [],
+    )
+    told = {"schema_changes": {"old": "unsupported", "new": "unsupported"}}
+    silent = [
+        line
+        for n, node in enumerate(("n1", "n2", "n3"))
+        for line in stage(n, node, 100 + n * 100, 150 + n * 100, **told)
+    ]
+    assert found(*silent, *change("n1", 180, 190)) == ([], [])
+
+
+def test_a_node_that_went_back_may_take_changes_again():
+    back = (*stage(1, "n1", 100, 200), *stage(2, "n1", 300, 400, stage="back", system=OLD))
+    assert found(*back, *change("n1", 450, 460)) == ([], [])
+    assert found(*back, *change("n1", 250, 260)) == (["accepted-in-mixed-versions"], [])
+
+
+def test_a_server_of_the_newer_version_that_ends_by_itself_is_a_finding_also_if_a_later_try_serves():
+    assert found(*stage(1, "n1", 100, 200, outcome="info", attempts=[ENDED])) == (["upgrade-start-failure"], [])
+    assert found(*stage(1, "n1", 100, 200, attempts=[ENDED, SERVED])) == (["upgrade-start-failure"], [])
+
+
+def fault(begins_ms, ends_ms, node, nemesis="kill"):
+    value = orjson.dumps({"id": 9, "nemesis": nemesis, "nodes": [node], "parameters": {}}).decode()
+    return [f"@{begins_ms} -- info fault-begins {value}", f"@{ends_ms} -- info fault-ends {value}"]
+
+
+def test_a_fault_on_the_node_explains_it_one_on_another_node_does_not():
+    failed = stage(1, "n1", 100, 200, outcome="info", attempts=[ENDED])
+    assert found(*failed, *fault(120, 130, "n1")) == ([], ["undecided"])
+    assert found(*failed, *fault(120, 130, "n2")) == (["upgrade-start-failure"], [])
+    assert found(*failed, *fault(20, 30, "n1")) == (["upgrade-start-failure"], [])
+
+
+def test_a_server_that_is_slow_or_a_full_disk_is_a_doubt():
+    slow = {**ENDED, "timed_out": True}
+    assert found(*stage(1, "n1", 100, 200, outcome="info", attempts=[slow])) == ([], ["undecided"])
+    full = {**ENDED, "answer": "exit code 3: java.io.IOException: No space left on device"}
+    assert found(*stage(1, "n1", 100, 200, outcome="info", attempts=[full])) == ([], ["undecided"])
+
+
+def test_an_end_that_is_refused_without_a_fault_is_a_finding_that_names_what_was_taken_meanwhile():
+    refused = stage(4, "n1", 700, 800, stage="finish", outcome="fail", attempts=[REFUSED])
+    result = verdict(*NODES, *refused, *change("n3", 250, 260))
+    assert [(one.type, one.evidence["accepted"]) for one in result.anomalies] == [("upgrade-does-not-end", 1)]
+    assert found(*NODES, *refused, *fault(710, 720, "n2")) == ([], ["undecided"])
+    slow = stage(4, "n1", 700, 800, stage="finish", outcome="info", attempts=[{**REFUSED, "timed_out": True}])
+    assert found(*NODES, *slow) == ([], ["undecided"])
+    unasked = stage(4, "n1", 700, 800, stage="finish", outcome="fail", attempts=[])
+    assert found(*NODES, *unasked) == ([], ["undecided"])
+
+
+def test_a_run_that_stopped_halfway_says_where():
+    skipped = '@650 -- info operation-skipped {"nemesis": "rolling-upgrade", "nodes": ["n3"], "reason": "no time"}'
+    result = verdict(*NODES[:4], skipped)
+    assert (result.valid, [doubt.kind for doubt in result.doubts]) == ("unknown", ["incomplete-run"])
+    assert "n1 and n2" in result.doubts[0].text
+    assert found(*NODES[:4], *stage(3, "n3", 500, 600, outcome=None)) == ([], ["incomplete-run"])
+    other = '@650 -- info operation-skipped {"nemesis": "move", "nodes": ["n3"], "reason": "no time"}'
+    assert found(*NODES, *END, other) == ([], [])
+
+
+def test_a_node_that_says_it_is_another_release_was_not_upgraded():
+    told = [
+        f'{phase} n1 version v {{"epoch": null, "release": "{release}"}}'
+        for phase, release in (("settled", "6.0-alpha2"), ("restarted", "6.0-alpha2"))
+    ]
+    assert found(*NODES, *END, observations=told) == ([], [])
+    lie = ['restarted n1 version v {"epoch": null, "release": "5.0.9"}']
+    assert found(*NODES, *END, observations=lie) == (["upgrade-without-effect"], [])
+    assert found(*stage(1, "n1", 100, 200, outcome="info", attempts=[]), observations=lie) == ([], ["undecided"])
+
+
+def storm(begins_s, node_of):
+    return [
+        line
+        for n in range(40)
+        for line in change(
+            node_of(n), begins_s * 1000 + n * 250, begins_s * 1000 + n * 250 + 100, REFUSAL, name=f"t{n}"
+        )
+    ]
+
+
+def test_refusals_that_were_promised_are_no_outage_and_the_same_ones_later_are():
+    long = (*stage(1, "n1", 100, 200), *stage(2, "n2", 300, 400), *stage(3, "n3", 500, 600))
+    end = stage(4, "n1", 60_000, 61_000, stage="finish")
+    asked = [*change("n2", 10, 20, name="a")]
+    for begins_s, kinds in ((20, []), (80, ["refused-operations"])):
+        lines = sorted([*asked, *long, *end, *storm(begins_s, lambda n: ("n1", "n2", "n3")[n % 3])], key=_time)
+        result = Availability().check(judged(lines), limit_s=5)
+        assert [one.type for one in result.anomalies] == kinds

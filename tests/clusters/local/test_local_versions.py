@@ -1,0 +1,183 @@
+"""Versions of local nodes: another server with the same data, in an order that can be cut off at any place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schemaquake.clusters.local import namespaces
+from schemaquake.clusters.local.cluster import InstalledVersion, LocalCluster
+from schemaquake.clusters.nodes.client_port import ClientPort
+from schemaquake.clusters.systems.system import parse_system, recipe_for
+from schemaquake.harness.errors import ClusterError
+from schemaquake.harness.model.upgrade import ChangesVersions
+from schemaquake.harness.wait import until
+
+OLD, NEW = "cassandra:5.0.9", "cassandra:6.0-alpha2"
+
+JAVA = """
+case "$*" in
+  *NodeTool*) echo "${@: -2}" >> "$0.asked"; if [ -e "$0.answer" ]; then cat "$0.answer"; exit 1; fi ;;
+  *) echo "$@"; exec sleep 120 ;;
+esac
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    monkeypatch.setattr(namespaces, "in_namespace", lambda _name: [])
+    monkeypatch.setattr(ClientPort, "answers", lambda _self: True)
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/bash{JAVA}")
+    java.chmod(0o755)
+    old, new = parse_system(OLD), parse_system(NEW)
+    made = LocalCluster(
+        old,
+        recipe_for(old),
+        java=java,
+        class_path=[Path("/jars/old.jar")],
+        folder=tmp_path / "run",
+        names=["n1", "n2"],
+        start_timeout_s=5,
+        java_options=[],
+        others=[InstalledVersion(system=new, recipe=recipe_for(new), java=java, class_path=[Path("/jars/new.jar")])],
+    )
+    for node in made.nodes:
+        node.prepare()
+        node.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """What nodetool was asked for so far."""
+    path = tmp_path / "java.asked"
+    return lambda: path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def words(node, jar):
+    return until(lambda: jar in node.log_text(), deadline_s=30, what=f"a server of {jar}")
+
+
+def test_a_node_is_drained_and_its_server_exchanged_with_the_data_it_has(cluster, asked):
+    first, second = cluster.nodes
+    assert isinstance(cluster, ChangesVersions)
+    data = Path(first.folder.path) / "data" / "rows"
+    data.write_text("kept")
+    words(first, "/jars/old.jar")
+    attempt = cluster.become("n1", NEW, limit_s=30)
+    assert (attempt.outcome, attempt.command) == ("ok", f"drain, stop, start as {NEW}")
+    assert asked() == ["7199 drain"]
+    words(first, "/jars/new.jar")
+    assert data.read_text() == "kept"
+    assert cluster.running() == {"n1": NEW, "n2": OLD}
+    assert "discovery_timeout" in json.loads((Path(first.folder.path) / "cassandra.yaml").read_text())
+    words(second, "/jars/old.jar")
+
+
+def test_who_starts_a_node_after_the_drain_starts_the_newer_one_and_a_second_try_leaves_out_what_is_done(
+    cluster, asked
+):
+    first = cluster.nodes[0]
+    first.kill()
+    assert cluster.become("n1", NEW, limit_s=30).outcome == "ok"
+    assert asked() == [], "a server that does not run is not drained"
+    first.kill()
+    first.start()
+    words(first, "/jars/new.jar")
+    assert cluster.become("n1", NEW, limit_s=30).outcome == "ok"
+    assert first.state() == "running"
+
+
+def test_a_drain_that_fails_leaves_the_node_as_it_is(cluster, tmp_path):
+    (tmp_path / "java.answer").write_text("no drain today")
+    attempt = cluster.become("n1", NEW, limit_s=30)
+    assert (attempt.outcome, attempt.answer) == ("info", "no drain today")
+    assert cluster.running()["n1"] == OLD
+    words(cluster.nodes[0], "/jars/old.jar")
+
+
+def test_a_node_goes_back(cluster):
+    cluster.become("n1", NEW, limit_s=30)
+    assert cluster.become("n1", OLD, limit_s=30).outcome == "ok"
+    words(cluster.nodes[0], "/jars/old.jar")
+    assert cluster.running()["n1"] == OLD
+
+
+def test_the_last_commands_are_carried_out_once_each(cluster, asked):
+    for name in ("n1", "n2"):
+        cluster.become(name, NEW, limit_s=30)
+    assert cluster.finish(NEW, on="n2", limit_s=30).outcome == "ok"
+    assert asked()[2:] == ["cms initialize", "reconfigure 2", "7199 upgradesstables", "7199 upgradesstables"]
+    assert cluster.finish(NEW, on="n2", limit_s=30).outcome == "ok"
+    assert len(asked()) == 6
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("Got mismatching cluster metadatas. Check logs", "fail"),
+        ("All nodes are not yet upgraded - /10.77.0.2 is running 5.0.9", "fail"),
+        ("Connection refused", "info"),
+    ],
+)
+def test_an_answer_to_the_last_step_may_prove_that_nothing_was_changed(cluster, tmp_path, said, outcome):
+    (tmp_path / "java.answer").write_text(said)
+    assert cluster.finish(NEW, on="n1", limit_s=30).outcome == outcome
+
+
+def test_a_last_step_whose_answer_was_lost_is_known_to_be_done(cluster, tmp_path):
+    (tmp_path / "java.answer").write_text("Can't upgrade from gossip since CMS is already initialized")
+    assert cluster.finish(NEW, on="n1", limit_s=30).outcome == "ok"
+
+
+def test_steps_are_told_while_they_go_on(cluster, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        type(cluster.nodes[0]), "stop", lambda _self, *, deadline_s: seen.append(cluster._versions.steps(["n1"]))
+    )
+    cluster.become("n1", NEW, limit_s=30)
+    assert seen == [{"stop"}]
+    assert cluster._versions.steps(["n1"]) == set()
+
+
+@pytest.mark.parametrize("system", ["cassandra:4.1.10", "scylladb:2025.1.0"])
+def test_what_was_not_prepared_no_node_becomes(cluster, system):
+    assert "not prepared" in cluster.cannot_become(system)
+    with pytest.raises(ClusterError):
+        cluster.become("n1", system, limit_s=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "can"),
+    [
+        (OLD, NEW, True),
+        ("cassandra:4.1.10", "cassandra:5.0.9", True),
+        ("cassandra:4.0.19", NEW, True),
+        ("cassandra:3.11.19", NEW, False),
+        ("cassandra:3.11.19", "cassandra:4.0.19", True),
+        ("cassandra:2.2.19", "cassandra:3.11.19", True),
+        ("cassandra:1.2.19", "cassandra:3.11.19", False),
+        (NEW, OLD, True),
+        ("cassandra:4.0.19", "cassandra:3.11.19", False),
+        (NEW, "scylladb:2025.1.0", False),
+    ],
+)
+def test_paths_are_those_that_release_notes_allow(tmp_path, first, second, can):
+    begin, end = parse_system(first), parse_system(second)
+    launched = end if end.launch is not None else begin
+    made = LocalCluster(
+        begin,
+        recipe_for(begin),
+        java=tmp_path / "java",
+        class_path=[],
+        folder=tmp_path,
+        names=["n1"],
+        start_timeout_s=1,
+        java_options=[],
+        others=[InstalledVersion(system=end, recipe=recipe_for(launched), java=tmp_path / "java", class_path=[])],
+    )
+    assert (made.cannot_become(second) is None) == can
