@@ -75,7 +75,7 @@ class Upgrades:
 
     @property
     def source(self) -> str:
-        """Where the promises stand."""
+        """The source of the promises; empty if none is known."""
         return str(self.promises.get("source") or "")
 
     @property

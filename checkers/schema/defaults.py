@@ -8,13 +8,14 @@ Finds: `unasked-option`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
 
 Only options of tables are compared that were created in this history, whose strategy of compaction and whose replication are
-alike, because defaults depend on them. Options that follow from the columns of a table are left out.
+alike, because defaults depend on them. Options that follow from the columns of a table are left out. Where nodes became another
+release, only tables that were created before are compared, and of readings on the way those after it: a release has defaults of its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -90,6 +91,8 @@ class _Answers:
 
 def _find(case: Evidence) -> Findings:
     parts = PossibleParts(case.changes)
+    later = _created_since(case)
+    parts = parts.without(later) if later else parts
     found: dict[tuple[_Question, SchemaObject], dict[str, dict[str, tuple[str, str]]]] = {}
     questions: set[_Question] = set()
     finals: dict[_Question, set[str]] = {}
@@ -104,10 +107,23 @@ def _find(case: Evidence) -> Findings:
                     finals.setdefault(question, set()).add(text)
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
-    yield from _find_incomplete(case)
+    yield from _find_incomplete(case, later)
     yield from _find_on_the_way(case, parts, finals)
     yield from _find_incomplete_on_the_way(case, parts)
     yield from [None] * len(questions - {question for question, _ in found})
+
+
+def _created_since(case: Evidence) -> frozenset[SchemaObject]:
+    """Collect the objects that a possible CREATE may have made since the first node became another release."""
+    mixed = case.notes.upgrades.mixed
+    if mixed is None:
+        return frozenset()
+    return frozenset(
+        subject
+        for subject in case.changes.objects
+        for create in case.changes.creates(subject)
+        if create.type == "info" or create.completed is None or create.completed >= mixed[0]
+    )
 
 
 def _apart(answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
@@ -121,12 +137,19 @@ def _apart(answers: _Answers) -> Iterator[tuple[SchemaObject, str, str]]:
             yield subject, shown, next_usual if shown == usual else usual
 
 
-def _find_incomplete(case: Evidence) -> Iterator[Doubt]:
-    """Yield a doubt for each table whose row lacks an option that the rows of all other tables have: it was not read."""
+def _find_incomplete(case: Evidence, later: Collection[SchemaObject]) -> Iterator[Doubt]:
+    """Yield a doubt for each table whose row lacks an option that the rows of all other tables have: it was not read.
+
+    Tables of `later` were made by another release.
+    """
     lacking: dict[tuple[SchemaObject, str], dict[str, list[str]]] = {}
     for schema in case.readings.schemas:
         for kind, relations in (("table", schema.tables), ("view", schema.views)):
-            rows = {key: frozenset(relation.options) for key, relation in relations.items() if relation.options}
+            rows = {
+                key: frozenset(relation.options)
+                for key, relation in relations.items()
+                if relation.options and SchemaObject(kind, *key) not in later
+            }
             known = Counter(name for names in rows.values() for name in names)
             for key, names in rows.items() if len(rows) > _FEW else ():
                 for name in (name for name, count in known.items() if count == len(rows) - 1 and name not in names):
@@ -198,7 +221,10 @@ def _find_incomplete_on_the_way(case: Evidence, parts: PossibleParts) -> Iterato
 
 def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sight]:
     """Yield the tables and views of readings on the way that have options."""
+    mixed = case.notes.upgrades.mixed
     for sight in case.derive(read_sights):
+        if mixed is not None and sight.ends <= mixed[1]:
+            continue
         has_options = bool((sight.definition or {}).get("options"))
         if sight.subject.kind in {"table", "view"} and has_options and parts.is_known(sight.subject):
             yield sight

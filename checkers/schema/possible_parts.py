@@ -7,7 +7,8 @@ or created or dropped the whole object; any other write may be the last one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -87,6 +88,12 @@ class PossibleParts:
                 part = Part(subject, aspect, name)
                 if part not in declared:
                     self._writes.setdefault(part, []).append(PossibleValue(create, value, (create, name)))
+
+    def without(self, subjects: Collection[SchemaObject]) -> PossibleParts:
+        """Return the same, but with these objects as unknown ones (`is_known`)."""
+        left = copy(self)
+        left._lives = {subject: life for subject, life in self._lives.items() if subject not in subjects}  # noqa: SLF001 - its own
+        return left
 
     def is_known(self, subject: SchemaObject) -> bool:
         """Tell if everything that this object may contain was asked for in the history: it, or its keyspace, was created in it.

@@ -154,9 +154,9 @@ class Versions:
 
     # ── its parts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _way(self, there: System) -> Upgrade | None:
+    def _way(self, other: System) -> Upgrade | None:
         """Return the way between the first system and this one, in whichever direction it is gone."""
-        return max(self._first, there, key=lambda system: system.line).upgrade
+        return max(self._first, other, key=lambda system: system.line).upgrade
 
     def _known_way(self, system: str) -> Upgrade:
         if system != str(self._first) and (reason := self.cannot_become(system)) is not None:

@@ -7,6 +7,7 @@ import pytest
 from histories import judged
 
 from schemaquake.checkers.run.availability import Availability
+from schemaquake.checkers.schema.defaults import Defaults
 from schemaquake.checkers.topology.upgrades import UpgradesChecker
 
 OLD, NEW = "cassandra:5.0.9", "cassandra:6.0-alpha2"
@@ -192,3 +193,19 @@ def test_refusals_that_were_promised_are_no_outage_and_the_same_ones_later_are()
         lines = sorted([*asked, *long, *end, *storm(begins_s, lambda n: ("n1", "n2", "n3")[n % 3])], key=_time)
         result = Availability().check(judged(lines), limit_s=5)
         assert [one.type for one in result.anomalies] == kinds
+
+
+def option(release, chunk, name, phase="settled,restarted"):
+    return f'{phase} n1 table k.{name} id={name}{name} a:int* {{"options": {{"comment": "", "chunk": "{chunk}"}}}}'
+
+
+def test_defaults_of_two_releases_are_not_compared_and_those_of_one_are():
+    born = [*change("n1", 10, 20, name="a"), *change("n1", 30, 40, name="b"), *change("n1", 900, 910, name="c")]
+    for chunk_of_b, chunk_of_c, kinds in ((16, 4, []), (64, 16, ["unasked-option"])):
+        shown = [option("6", chunk, name) for name, chunk in (("a", 16), ("b", chunk_of_b), ("c", chunk_of_c))]
+        records = judged(sorted([*born, *NODES, *END], key=_time), shown)
+        assert sorted({one.type for one in Defaults().check(records, limit_s=5).anomalies}) == kinds
+    records = judged(
+        sorted(born, key=_time), [option("5", chunk, name) for name, chunk in (("a", 16), ("b", 16), ("c", 4))]
+    )
+    assert [one.type for one in Defaults().check(records, limit_s=5).anomalies] == ["unasked-option"]
