@@ -110,6 +110,7 @@ class SimulatedNode:
             seconds=seconds,
             exit_code=self.exit_code if ended else None,
             first_error=_first_error(self.console.text()),
+            ended=ended,
         )
 
     def stop(self, *, deadline_s: float = 30) -> None:  # noqa: ARG002 - a simulated server stops at once
@@ -226,6 +227,17 @@ class SimulatedNode:
         self.network.lift(self)
         self._set_weather()
         return done
+
+    def cut_off(self, address: str, chain: str) -> None:
+        """Drop what arrives from an address, until that chain of filters is opened again (`reconnect`)."""
+        self.filters.cut(address, chain)
+        self._set_weather()
+
+    def reconnect(self, chain: str) -> None:
+        """Drop no more what a chain of filters dropped."""
+        self.filters.open(chain)
+        self.network.lift(self)
+        self._set_weather()
 
     def upload(self, source: Path, target: str) -> None:
         """Refuse: there is no file system. Raises FileNotFoundError."""

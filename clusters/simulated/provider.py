@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from schemaquake.clusters.simulated.aims import OPTIONS as AIMS
+from schemaquake.clusters.simulated.aims import aim_all, parse_strikes
 from schemaquake.clusters.simulated.cluster import SimulatedCluster
 from schemaquake.clusters.simulated.draws import Draws
 from schemaquake.clusters.simulated.faces import Model
@@ -17,12 +18,10 @@ from schemaquake.clusters.simulated.models.merged_rows import MergedRows, Releas
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
 from schemaquake.clusters.simulated.models.migrations import Migrations
 from schemaquake.clusters.simulated.models.rows import Rows
-from schemaquake.clusters.simulated.node import SimulatedNode
 from schemaquake.clusters.simulated.ring import Ring
 from schemaquake.clusters.systems.simulated.family import Blueprint, blueprint_of, flaws_of, promises_of
 from schemaquake.clusters.systems.system import parse_system
 from schemaquake.harness.ddl.schema_changes import SCHEMA_CHANGES
-from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.plan import Plan
 from schemaquake.harness.model.protocols import Demands
 from schemaquake.harness.run.event_heap import EventHeap
@@ -35,8 +34,7 @@ _Build: TypeAlias = Callable[[Ring, frozenset[str], Blueprint, Mapping[str, str]
 OPTIONS: Final[Mapping[str, str]] = {
     "bugs": "the flaws that are switched on: `default`, `none`, or names with + or -, with commas",
     "bug": "one flaw alone, switched on in a design that has no other",
-    "kill.at": "a step at which a server is killed, and started again 3 s later: 4.0/apply/e5, or 4.0/apply/e5@2 for its second passage",
-    "pause.at": "a step at which a server is frozen for 3 s",
+    **AIMS,
     "cms.pause": "commits that wait for 4 s before they are made (6.0): create-table, or FINISH_JOIN@2 for its second; with commas",
     "cms.refuse": "commits that are refused (6.0)",
     "cms.delay": "commits that the other nodes are sent 4 s later (6.0)",
@@ -57,9 +55,6 @@ _MODELS: Final[Mapping[str, _Build]] = {
     "rows": lambda ring, flaws, blueprint, _options: Rows(ring, flaws, pull_delay_s=blueprint.pull_delay_s),
 }
 """Models by the name that a blueprint gives."""
-
-
-_DOWN_NS: Final = 3_000_000_000
 
 
 def list_steps() -> Mapping[str, str]:
@@ -106,13 +101,11 @@ class SimulatedProvider:
         model = _MODELS[blueprint.model](
             Ring(plan.node_names), flaws_of(blueprint, plan.options), blueprint, plan.options
         )
-        aims = list(_aims(model, plan.options))
+        strikes = parse_strikes(plan.options, model.steps, (*plan.node_names, *plan.spare_names))
 
         def aim() -> None:
             """Aim only now: passages are counted from when the cluster stands."""
-            nodes = {node.name: node for node in cluster.nodes}
-            for step, passage, verb in aims:
-                kernel.aim(step, passage, partial(_fail, kernel, nodes, verb))
+            aim_all(kernel, {node.name: node for node in cluster.nodes}, strikes)
 
         cluster = SimulatedCluster(
             parse_system(plan.system),
@@ -129,22 +122,3 @@ class SimulatedProvider:
     def heal(self, folder: Path) -> Sequence[str]:  # noqa: ARG002 - a simulation leaves nothing behind
         """Undo nothing: a simulation ends with its process."""
         return ()
-
-
-def _aims(model: Model, options: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
-    """Yield (step, passage, verb) as `kill.at` and `pause.at` say. Raises PlanError for a step that the model has not."""
-    for verb in ("kill", "pause"):
-        text = options.get(f"{verb}.at")
-        if text is not None:
-            step, _, passage = text.partition("@")
-            if step not in model.steps or not (passage or "1").isdecimal():
-                raise PlanError(f"-O {verb}.at={text}: no such step. Steps: {', '.join(model.steps)}")
-            yield step, int(passage or "1"), verb
-
-
-def _fail(kernel: Kernel, nodes: Mapping[str, SimulatedNode], verb: str, name: str) -> None:
-    """Kill or freeze a server, and bring it back by itself."""
-    node = nodes[name]
-    act, undo = (node.kill, node.start) if verb == "kill" else (node.pause, node.resume)
-    act()
-    kernel.after(_DOWN_NS, undo)

@@ -40,6 +40,19 @@ class Filters:
         self.active = False
         """True if any chain is hooked in."""
 
+    def cut(self, source: str, chain: str) -> None:
+        """Drop all segments from that address, in a chain that may have others."""
+        self._chains.setdefault(chain, []).append(_Rule("", source, 1.0))
+        if chain not in self._hooked:
+            self._hooked.insert(0, chain)
+        self.active = True
+
+    def open(self, chain: str) -> None:
+        """Take a chain away, if it is there."""
+        if self._chains.pop(chain, None) is not None:
+            self._hooked.remove(chain)
+            self.active = bool(self._hooked)
+
     def drops(self, source: str) -> bool:
         """Return whether a segment from that address is dropped, and count it."""
         for rule in self._rules(source):

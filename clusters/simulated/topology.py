@@ -115,6 +115,8 @@ class Transfer(NamedTuple):
     """The node that loses the range; where it is dead, or nobody loses it, all who are read from."""
     is_strict: bool
     """True if the source is the node that loses the range."""
+    readers: tuple[str, ...]
+    """All who are read from and live on."""
 
 
 class _Groups(NamedTuple):
@@ -281,9 +283,10 @@ class Topology:
             span = _range_to(plan, regrouping.end)
             is_strict = len(losing) == 1 and losing[0] != move.dead
             read = self.replicas(self.place(regrouping.end), factor)
-            sources = tuple(losing) if is_strict else tuple(name for name in read if name != move.dead)
+            readers = tuple(name for name in read if name != move.dead)
             for target in sorted(replica.node for replica in regrouping.added):
-                yield Transfer(factor, span, target, tuple(n for n in sources if n != target), is_strict)
+                others = tuple(name for name in readers if name != target)
+                yield Transfer(factor, span, target, tuple(losing) if is_strict else others, is_strict, others)
 
     def own_transfers(self, node: str, factor: int) -> Iterator[Transfer]:
         """Yield what a node that is read from has to have, if it has lost its disk."""
@@ -291,7 +294,8 @@ class Topology:
             read = self.replicas(place, factor)
             if node in read:
                 others = tuple(name for name in read if name != node)
-                yield Transfer(factor, TokenRange(self.tokens[place - 1], end), node, others, is_strict=False)
+                span = TokenRange(self.tokens[place - 1], end)
+                yield Transfer(factor, span, node, others, is_strict=False, readers=others)
 
 
 _UNDER_WAY: Final[Mapping[Change, SeatState]] = {

@@ -80,7 +80,6 @@ def _workloads(draws: Draws, system: str) -> tuple[tuple[str, ...], dict[str, st
         chosen["mode"] = draws.stream("swarm", "mode").pick(("barrier", "barrier", "partition"))
     elif kind < 8 and _CHURN in fitting:
         workloads.append(_CHURN)
-        chosen["plots"] = str(draws.stream("swarm", "plots").pick((1, 1, 2)))
     if data and (not workloads or beside.chance(0.3)):
         workloads.append(beside.pick(data))
     if not workloads and fitting:

@@ -36,9 +36,8 @@ def reduced(plan: Plan, shows: Callable[[Plan], bool], *, most: int = 40) -> Pla
 def _smaller(plan: Plan) -> Iterator[Plan]:
     """Yield plans with one feature less, then those with one size smaller."""
     yield from _with_less(plan)
-    for name in ("races", "plots"):
-        if plan.options.get(name, "1") != "1":
-            yield replace(plan, options={**plan.options, name: "1"})
+    if plan.options.get("races", "1") != "1":
+        yield replace(plan, options={**plan.options, "races": "1"})
     factor = plan.replication_factor
     for nodes in (2, 3, 5):
         if nodes < plan.nodes:
@@ -54,7 +53,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 def _with_less(plan: Plan) -> Iterator[Plan]:
     for name in plan.nemeses:
         yield replace(plan, nemeses=tuple(each for each in plan.nemeses if each != name))
-    for name in ("kill.at", "pause.at"):
+    for name in ("kill.at", "pause.at", "cut.at", "fault.seconds"):
         if name in plan.options:
             yield replace(plan, options={each: text for each, text in plan.options.items() if each != name})
     if plan.options.get("mode", "barrier") != "barrier":

@@ -18,6 +18,20 @@ from schemaquake.results.store.store import Store
 FIVE = "simulated:cassandra-5.0"
 SIX = "simulated:cassandra-6.0"
 SCYLLA = "simulated:scylladb-6.2"
+RING_FLAWS = {
+    *("gossip-pending", "replaced-from-one", "skip-streamed", "unstreamed", "old-replica-only", "other-placements"),
+    *(
+        "epoch-skipped",
+        "stream-any",
+        "no-barrier",
+        "weak-barrier",
+        "no-epoch-check",
+        "no-lock",
+        "early-stream",
+        "no-fence",
+    ),
+}
+"""Flaws that only a change of the ring shows."""
 OUTCOME = {"completed": True, "error": None, "exit_code": 0}
 
 

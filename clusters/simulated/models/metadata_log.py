@@ -170,7 +170,6 @@ class _Life:
     buffer: dict[int, Entry] = field(default_factory=dict)
     snapshot: Metadata | None = None
     """A snapshot that was received and not yet taken over."""
-    requests: int = 0
     fetching: bool = False
 
 
@@ -183,7 +182,6 @@ class _Kept:
     entries: list[Entry] = field(default_factory=list)
     copied: int = 0
     """The epoch up to which `system_schema` is a copy."""
-    requests: int = 0
     unreleased: str = ""
     """The id of a dropped table whose rows are still in the commit log; empty: there is none."""
 
@@ -232,13 +230,15 @@ class MetadataLog:
         """`rules` say which commits are paused, refused and so on."""
         self.flaws = flaws
         self._rules = rules or CommitRules()
+        self._asked: dict[str, int] = {}
+        """By node how many entries it has asked for. Not on its disk: no id comes twice, not even of a node that lost it."""
         self._held: list[Entry] = []
         """Entries that are sent after the next one."""
         self._requests = Requests(
             ring,
             self.change,
             late_cells_break="write-meets-drop" in flaws,
-            rechecks=not flaws & {"no-recheck", "old-replica-only"},
+            rechecks="old-replica-only" not in flaws,
             writes_pending="old-replica-only" not in flaws,
         )
         self._register = _Register()
@@ -258,15 +258,14 @@ class MetadataLog:
 
     def change(self, node: Node, f: str, value: Mapping[str, Any]) -> Steps:
         """Carry out one schema change; returns whether there was anything to change. Raises ServerSaid."""
-        life, kept = _life(node), _kept(node)
+        life = _life(node)
         yield T1
         now_us = node.clock.schema_stamp_us()
         dry = life.metadata.after(Entry(life.metadata.epoch + 1, ("", 0), f, value, now_us))
         if dry.schema is life.metadata.schema:
             return False
         yield T3
-        kept.requests += 1
-        entry = Entry(0, (node.name, kept.requests), f, value, now_us)
+        entry = Entry(0, self._new_id(node), f, value, now_us)
         committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + _DDL_LIMIT_NS)
         yield T4
         if life.metadata.epoch < committed:
@@ -293,13 +292,16 @@ class MetadataLog:
 
     def commit(self, node: Node, f: str, value: Any, *, limit_ns: int) -> Steps:
         """Commit an entry that is no schema change, and enact it on the node. Raises ServerSaid."""
-        life, kept = _life(node), _kept(node)
-        kept.requests += 1
-        entry = Entry(0, (node.name, kept.requests), f, value, 0)
+        life = _life(node)
+        entry = Entry(0, self._new_id(node), f, value, 0)
         committed = yield from self._commit(node, entry, node.kernel.heap.now_ns + limit_ns)
         while life.metadata.epoch < committed:
             yield from self._catch_up(node, life.metadata.cms)
             yield Sleep(100 * _MS)
+
+    def _new_id(self, node: Node) -> tuple[str, int]:
+        self._asked[node.name] = self._asked.get(node.name, 0) + 1
+        return node.name, self._asked[node.name]
 
     def know(self, node: Node, epoch: int, sender: str) -> Steps:
         """Enact the log's entries up to the epoch that `sender` showed, if they can be fetched."""

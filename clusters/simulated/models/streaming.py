@@ -111,7 +111,7 @@ class Streams:
         sources = transfer.sources
         if "stream-any" in self._flaws or ("replaced-from-one" in self._flaws and not transfer.is_strict):
             # The closest replica, whoever loses the range.
-            return [name for name in sorted(sources, reverse=True) if alive(name)][:1] or sources[:1]
+            return [name for name in sorted(transfer.readers, reverse=True) if alive(name)][:1] or sources[:1]
         if transfer.is_strict:
             return sources
         living = [name for name in sources if alive(name)]

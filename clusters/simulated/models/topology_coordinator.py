@@ -178,8 +178,6 @@ class Coordinator:
 
     def _is_open(self, node: Node, session: Any) -> bool:
         """Return whether a stream's session is still that of the state that this node has."""
-        if "late-stream" in self._flaws:
-            return True
         subject, done = session
         move = self._group.board(node).topology.move_of(subject)
         return move is not None and move.done == done

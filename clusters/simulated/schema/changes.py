@@ -291,6 +291,9 @@ def _create_index(keyspace: Keyspace, value: Value, _making: Making) -> Keyspace
         return _unless(value, keyspace, "InvalidRequest", f"Index '{name}' already exists")
     if value["column"] not in table.columns:
         raise _refusal(f"Column '{value['column']}' doesn't exist")
+    same = next((each for each, column in table.indexes.items() if column == value["column"]), None)
+    if same is not None:
+        return _unless(value, keyspace, "InvalidRequest", f"Index {name} is a duplicate of existing index {same}")
     return _with_table(keyspace, replace(table, indexes={**table.indexes, name: value["column"]}))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from simulated_runs import FIVE, SCYLLA, SIX, plan_of, simulate
 
+from schemaquake.clusters.simulated.aims import Strike, parse_strikes
 from schemaquake.clusters.simulated.models.gossiped_ring import GossipedRing
 from schemaquake.clusters.simulated.models.group0 import Group0
 from schemaquake.clusters.simulated.models.metadata_log import MetadataLog
@@ -39,6 +42,60 @@ def test_the_server_at_the_step_is_the_one_that_falls(tmp_path):
         tmp_path, "schema-churn", seed=3, options={"kill.at": "4.0/apply/e5"}, rate=20, time_limit_s=15, restart="none"
     )
     assert ["4.0/apply/e5", "kill", 1] in run.books["crashes"]
+
+
+def test_another_node_than_the_one_at_the_step_falls(tmp_path):
+    options = {"kill.at": "4.0/apply/e5@2:n3"}
+    run = simulate(tmp_path, "schema-churn", seed=3, options=options, rate=20, time_limit_s=15, restart="none")
+    starts = {node.name: len(list(node.iterdir())) for node in (run.folder / "nodes").iterdir()}
+    assert starts == {"n1": 1, "n2": 1, "n3": 2}
+
+
+@pytest.mark.parametrize(
+    ("where", "gone"),
+    [(":n3", {"n1": {"3"}, "n2": {"3"}, "n3": {"1", "2"}}), (":n1-n3", {"n1": {"3"}, "n2": set(), "n3": {"1"}})],
+)
+def test_a_node_or_a_link_is_cut_off_until_the_time_is_over(tmp_path, where, gone):
+    options = {"bugs": "none", "cut.at": f"6.0/commit/t1{where}", "fault.seconds": "12"}
+    run = simulate(
+        tmp_path, "schema-churn", system=SIX, seed=3, options=options, rate=10, time_limit_s=30, restart="none"
+    )
+    logs = {node.name: (node / "system-0.log").read_text() for node in (run.folder / "nodes").iterdir()}
+    down = {name: set(re.findall(r"10\.66\.0\.(\d):7000 is now DOWN", text)) for name, text in logs.items()}
+    assert down == gone
+    assert all(text.count("is now UP") == 2 + len(gone[name]) for name, text in logs.items())
+    assert dict(run.types) == {}
+
+
+def test_aims_are_read():
+    steps, nodes = ["a/b/c1", "a/b/c2"], ["n1", "n2", "n3"]
+    options = {"kill.at": "a/b/c1@2:n3,a/b/c2", "cut.at": "a/b/c1:n1-n2", "fault.seconds": "1.25"}
+    assert parse_strikes(options, steps, nodes) == [
+        Strike("kill", "a/b/c1", 2, ("n3",), 1_250_000_000),
+        Strike("kill", "a/b/c2", 1, (), 1_250_000_000),
+        Strike("cut", "a/b/c1", 1, ("n1", "n2"), 1_250_000_000),
+    ]
+    assert parse_strikes({}, steps, nodes) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kill.at": "a/b/c3"},
+        {"kill.at": "a/b/c1@0"},
+        {"kill.at": "a/b/c1@x"},
+        {"kill.at": "a/b/c1:n4"},
+        {"kill.at": "a/b/c1:n1-n2"},
+        {"cut.at": "a/b/c1:n1-n1"},
+        {"cut.at": "a/b/c1:n1-n2-n3"},
+        {"cut.at": "a/b/c1:"},
+        {"fault.seconds": "-1"},
+        {"fault.seconds": "soon"},
+    ],
+)
+def test_aims_that_hit_nothing_are_refused(options):
+    with pytest.raises(PlanError):
+        parse_strikes(options, ["a/b/c1"], ["n1", "n2", "n3"])
 
 
 def test_an_unknown_step_is_refused(tmp_path):

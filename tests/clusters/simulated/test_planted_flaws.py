@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from simulated_runs import FIVE, SCYLLA, SIX, simulate
+from simulated_runs import FIVE, RING_FLAWS, SCYLLA, SIX, simulate
 
 from schemaquake.checkers.findings.catalogue import finders
 from schemaquake.clusters.systems.simulated.family import Simulated, blueprint_of, flaws_of, known_flaws, promises_of
@@ -72,13 +72,7 @@ PLANTED = {
     "peer-gap": Planted(SIX, "schema-churn", ("kill",), named={"rate": 60, "time_limit_s": 100}, seed=1),
 }
 QUICK = {"type-race", "write-meets-drop"}
-RING = {
-    *("gossip-pending", "replaced-from-one", "skip-streamed", "unstreamed", "old-replica-only", "other-placements"),
-    *("epoch-skipped", "stream-any", "no-barrier", "weak-barrier", "no-epoch-check", "no-recheck", "no-lock"),
-    *("early-stream", "no-fence", "late-stream"),
-}
-"""Flaws that a change of the ring shows (`test_ring_flaws`)."""
-ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING
+ELSEWHERE = {"computed-memory", "own-retry", "files-stay", "retry-new-id", "vote-not-kept"} | RING_FLAWS
 """Flaws whose damage is looked up in the nodes (`test_sound_designs`), or that only a rare order shows."""
 CASES = [pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long) for name in PLANTED]
 

@@ -204,6 +204,23 @@ def test_a_commit_that_is_refused_is_tried_again_by_the_nemesis(tmp_path):
     assert dict(run.types) == {}
 
 
+def test_a_join_that_the_locks_refuse_is_refused(tmp_path):
+    options = {
+        "bugs": "none",
+        "overlap": "true",
+        "move.begins-s": "2",
+        "move.node": "n2",
+        "move.token": str((1 << 60) - (1 << 63)),
+        "cms.pause": "MID_MOVE",
+        "bootstrap.begins-s": "4",
+        "bootstrap.after-failure": "retry",
+    }
+    run = changed(tmp_path, SIX, "bootstrap,move", nodes=4, bugs=options, time_limit_s=12, rate=5)
+    assert outcomes(run, "bootstrap") == ["invoke", "fail"]
+    assert outcomes(run, "move") == ["invoke", "ok"]
+    assert dict(run.types) == {}
+
+
 def test_rules_of_commits_are_checked():
     with pytest.raises(PlanError, match="no such entry"):
         parse_rules({"cms.pause": "FINISH_JION"}, ["create-table"])

@@ -116,3 +116,14 @@ def test_a_view_has_the_defaults_and_none_of_its_bases_options() -> None:
 def test_a_view_by_a_column_that_its_base_lacks_is_refused() -> None:
     with pytest.raises(ServerSaid, match="Unknown column 'gone'"):
         made(*BASE, ddl.create_view("k", "m", base="t", primary_key=["gone", "a"]))
+
+
+def test_a_column_has_one_index():
+    schema = {}
+    for change in CHANGES[:5]:
+        schema = carry_out(schema, change.f, change.value, Making(lambda *_: "1" * 32, 1))
+    second = ddl.create_index("ks", "j", table="t", column="w")
+    with pytest.raises(ServerSaid, match="duplicate of existing index i"):
+        carry_out(schema, second.f, second.value, Making(lambda *_: "1" * 32, 2))
+    twice = {**second.value, "if_not_exists": True}
+    assert carry_out(schema, second.f, twice, Making(lambda *_: "1" * 32, 2)) is schema

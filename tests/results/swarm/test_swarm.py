@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemaquake.harness.errors import HistoryError, PlanError
+from schemaquake.harness.installed_options import refuse_undeclared
 from schemaquake.harness.model.plan import Plan
 from schemaquake.results.engines.engine import Local
 from schemaquake.results.swarm import smallest
@@ -49,6 +50,7 @@ def test_each_seed_has_a_plan_of_its_own_and_all_features_come_up():
     assert any(not plan.nemeses for plan in plans)
     for plan in plans:
         plan.check_options()
+        refuse_undeclared(plan.options, workloads=plan.workloads, nemeses=plan.nemeses, cluster=plan.cluster)
 
 
 def test_the_system_of_a_seed_changes_none_of_its_sizes():

@@ -1,0 +1,98 @@
+"""Aims: faults at a step of a protocol, from `-O kill.at=`, `pause.at=` and `cut.at=`.
+
+`STEP`, `STEP@N` or `STEP@N:WHERE`, several with commas: the fault falls when any node comes to the step for the N-th time (1), counted from when
+the cluster stands. It hits that node or, with WHERE, the one that is named: `6.0/sequence/q5:n2`. A cut isolates a node, or takes away the one
+link that is named: `group0/topology/o1:n1-n3`. It lasts for `fault.seconds` (3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+from schemaquake.clusters.simulated.kernel import Kernel
+from schemaquake.clusters.simulated.node import SimulatedNode
+from schemaquake.harness.errors import PlanError
+
+__all__ = ["OPTIONS", "Strike", "aim_all", "parse_strikes"]
+
+Verb: TypeAlias = Literal["kill", "pause", "cut"]
+
+OPTIONS: Final[Mapping[str, str]] = {
+    "kill.at": "a step at which a server is killed, and started again 3 s later: 4.0/apply/e5, or 4.0/apply/e5@2 for its second passage, "
+    "or 4.0/apply/e5@2:n3 to hit n3 whoever comes there; several with commas",
+    "pause.at": "a step at which a server is frozen for 3 s",
+    "cut.at": "a step at which a server is cut off from all others for 3 s, or a link between two: 6.0/sequence/q5:n1-n2",
+    "fault.seconds": "how long a fault at a step lasts, instead of 3 s",
+}
+_STRIKE: Final = re.compile(r"(?P<step>[^@:]+)(@(?P<passage>[1-9][0-9]*))?(:(?P<where>[^@:]+))?")
+_DEFAULT_S: Final = "3"
+_S: Final = 1_000_000_000
+
+
+class Strike(NamedTuple):
+    """A fault at a step."""
+
+    verb: Verb
+    step: str
+    passage: int
+    where: tuple[str, ...]
+    """The node that is hit, or the two ends of a link; empty: the node that comes to the step."""
+    lasts_ns: int
+
+
+def parse_strikes(options: Mapping[str, str], steps: Sequence[str], nodes: Sequence[str]) -> Sequence[Strike]:
+    """Return the faults that a run's options ask for. Raises PlanError for a step or a node that there is not."""
+    text = options.get("fault.seconds", _DEFAULT_S)
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", text):
+        raise PlanError(f"-O fault.seconds={text}: not a number of seconds")
+    whole, _, part = text.partition(".")
+    lasts_ns = int(whole) * _S + int(f"{part:0<9}")
+    return [
+        _strike(verb, each, steps, nodes, lasts_ns)
+        for verb in get_args(Verb)
+        for each in filter(None, options.get(f"{verb}.at", "").split(","))
+    ]
+
+
+def _strike(verb: Verb, text: str, steps: Sequence[str], nodes: Sequence[str], lasts_ns: int) -> Strike:
+    match = _STRIKE.fullmatch(text)
+    if match is None or match["step"] not in steps:
+        raise PlanError(f"-O {verb}.at={text}: no such step. Steps: {', '.join(steps)}")
+    where = tuple(match["where"].split("-")) if match["where"] else ()
+    most = 2 if verb == "cut" else 1
+    if len(set(where)) != len(where) or len(where) > most or not set(where) <= set(nodes):
+        raise PlanError(f"-O {verb}.at={text}: no such node. Nodes: {', '.join(nodes)}")
+    return Strike(verb, match["step"], int(match["passage"] or 1), where, lasts_ns)
+
+
+def aim_all(kernel: Kernel, nodes: Mapping[str, SimulatedNode], strikes: Sequence[Strike]) -> None:
+    """Aim the faults of a run, whose passages are counted from now on."""
+    for number, strike in enumerate(strikes):
+        kernel.aim(strike.step, strike.passage, partial(_hit, kernel, nodes, strike, f"AIMED-{number}"))
+
+
+def _hit(kernel: Kernel, nodes: Mapping[str, SimulatedNode], strike: Strike, chain: str, came: str) -> None:
+    """Inject a fault, and have it undo itself."""
+    for act, undo in _acts(nodes, strike, chain, came):
+        act()
+        kernel.after(strike.lasts_ns, undo)
+
+
+def _acts(
+    nodes: Mapping[str, SimulatedNode], strike: Strike, chain: str, came: str
+) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
+    """Yield what is to be done, each with what undoes it."""
+    where = strike.where or (came,)
+    node = nodes[where[0]]
+    match strike.verb:
+        case "kill":
+            yield node.kill, node.start
+        case "pause":
+            yield node.pause, node.resume
+        case "cut":
+            for peer in where[1:] or node.peers:
+                for one, other in ((node, nodes[peer]), (nodes[peer], node)):
+                    yield partial(one.cut_off, other.address, chain), partial(one.reconnect, chain)
