@@ -26,12 +26,15 @@ TopologyVerb: TypeAlias = Literal[
     "abort-leave",
     "abort-move",
     "abort-remove",
+    "pause-commits",
+    "resume-commits",
 ]
 """Requests to one node.
 
 `decommission`: leave. `remove`, `assassinate`: take a dead node out, with or without its data copied. `move`: take another
-token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata. The others end, or go on
-with, what an earlier attempt left half done.
+token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata. `pause-commits`, `resume-commits`: have the
+node commit no metadata until further notice, and commit it again. The others end, or go on with, what an earlier attempt
+left half done.
 """
 
 

@@ -28,6 +28,9 @@ _VERBS: Final[Mapping[TopologyVerb, str]] = {
     "resume-join": "bootstrap resume",
 }
 
+_COMMITS_PAUSED: Final = "sjk mx -b org.apache.cassandra.tcm:type=CMSOperations -f CommitsPaused -ms -v"
+"""nodetool has no word of its own for it; `sjk` sets an attribute over JMX."""
+
 _BY_LINE: Final = (
     (
         (6, 0),
@@ -44,6 +47,8 @@ _BY_LINE: Final = (
                 "abort-leave": "abortdecommission",
                 "abort-move": "abortmove",
                 "abort-remove": "abortremovenode --node {}",
+                "pause-commits": f"{_COMMITS_PAUSED} true",
+                "resume-commits": f"{_COMMITS_PAUSED} false",
             },
             refusals=(*_REFUSALS, "Can not commit transformation: .INVALID."),
         ),

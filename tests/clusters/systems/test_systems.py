@@ -131,3 +131,11 @@ def test_a_product_from_outside_the_tree_needs_no_edit_here(monkeypatch):
 def test_a_product_that_nobody_registered_is_refused_with_those_there_are():
     with pytest.raises(PlanError, match='knows the products cassandra and scylladb and simulated, not "quakedb"'):
         parse_system("quakedb:1.0")
+
+
+def test_commits_are_paused_where_there_is_one_log_of_metadata():
+    bean = "org.apache.cassandra.tcm:type=CMSOperations"
+    for verb, value in (("pause-commits", "true"), ("resume-commits", "false")):
+        (command,) = parse_system("cassandra:6.0-alpha2").topology.commands(verb, None)
+        assert str(command) == f"nodetool sjk mx -b {bean} -f CommitsPaused -ms -v {value}"
+        assert parse_system("cassandra:5.0.9").topology.commands(verb, None) == ()

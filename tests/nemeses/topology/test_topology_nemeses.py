@@ -11,7 +11,7 @@ from schemaquake.harness.errors import PlanError
 from schemaquake.harness.model.context import Context
 from schemaquake.harness.model.protocols import OwnLack, TopologyNemesis
 from schemaquake.harness.registry import load
-from schemaquake.nemeses.topology import attempts
+from schemaquake.nemeses.topology import attempts, metadata_service
 
 KINDS = ("bootstrap", "decommission", "removenode", "assassinate", "replace", "move", "cms-reconfigure")
 CONTEXT = Context(seed=7, nodes=("n1", "n2", "n3", "n4"), spares=("n5", "n6"), time_limit_s=100)
@@ -195,3 +195,66 @@ def test_operations_overlap_only_if_they_are_allowed_to():
     nemesis = load("nemeses", "move")
     context = replace(CONTEXT, options={"overlap": "true"})
     assert nemesis.schedule(context, random=context.random())[0].parameters["overlaps"] is True
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """What happens while commits are paused, called in turn; the seconds of every wait."""
+    waited = []
+    monkeypatch.setattr(metadata_service, "pause_for", waited.append)
+    return waited
+
+
+def test_commits_are_paused_on_every_node_for_a_while_and_resumed(waits):
+    done, cluster, operation = carried_out("pause-commits")
+    assert done.type == "ok"
+    asked = [(verb, on) for verb, on, _ in cluster.asked]
+    assert sorted(asked[:4]) == [("pause-commits", name) for name in CONTEXT.nodes]
+    assert sorted(asked[4:]) == [("resume-commits", name) for name in CONTEXT.nodes]
+    assert waits == [operation.parameters["lasts_s"]]
+    assert operation.parameters["overlaps"] is True, "other operations meet it"
+
+
+def test_how_long_commits_are_paused_is_a_choice_of_the_seed_unless_it_is_said():
+    drawn = {planned("pause-commits", seed=seed)[1].parameters["lasts_s"] for seed in range(40)}
+    assert len(drawn) > 10
+    assert all(5 <= seconds <= 20 for seconds in drawn)
+    assert planned("pause-commits", lasts_s="3")[1].parameters["lasts_s"] == 3
+
+
+def test_a_node_that_does_not_resume_is_asked_again(waits):
+    done, cluster, _ = carried_out("pause-commits", answers=["ok"] * 4 + ["info", "ok", "ok", "ok", "info"])
+    assert done.type == "ok"
+    assert len([verb for verb, *_ in cluster.asked if verb == "resume-commits"]) == 6
+
+
+def test_a_node_that_never_resumes_leaves_the_outcome_open(waits):
+    done, cluster, _ = carried_out("pause-commits", answers=["ok"] * 4 + ["info"] * 100)
+    assert (done.type, done.error) == ("info", "Failed: words")
+    assert {on for verb, on, _ in cluster.asked if verb == "resume-commits"} == set(CONTEXT.nodes)
+
+
+def test_commits_are_resumed_when_the_wait_is_interrupted(monkeypatch):
+    def interrupted(_seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(metadata_service, "pause_for", interrupted)
+    nemesis, operation = planned("pause-commits")
+    cluster = ChangingCluster(CONTEXT.nodes)
+    with pytest.raises(KeyboardInterrupt):
+        nemesis.operate(cluster, operation)
+    assert sorted(on for verb, on, _ in cluster.asked if verb == "resume-commits") == list(CONTEXT.nodes)
+
+
+def test_a_node_that_ended_meanwhile_needs_no_resuming(monkeypatch):
+    nemesis, operation = planned("pause-commits")
+    cluster = ChangingCluster(CONTEXT.nodes)
+    monkeypatch.setattr(metadata_service, "pause_for", lambda _seconds: cluster.by_name["n2"].kill())
+    assert nemesis.operate(cluster, operation).type == "ok"
+    assert sorted(on for verb, on, _ in cluster.asked if verb == "resume-commits") == ["n1", "n3", "n4"]
+
+
+def test_where_commits_cannot_be_paused_nothing_is_planned():
+    nemesis, _ = planned("pause-commits")
+    assert nemesis.missing(ChangingCluster(CONTEXT.nodes)) is None
+    assert nemesis.missing(ChangingCluster(CONTEXT.nodes, lacks=["resume-commits"])) == "no resume-commits"
