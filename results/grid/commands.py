@@ -48,6 +48,12 @@ def _grid(
         bool, typer.Option("--quick", help="each pair of statements once: its closest relation, and no variants")
     ] = False,
     tries: Annotated[int | None, typer.Option(help="races of each cell", show_default="3, with --quick 1")] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            help="race each cell on until the 95 % interval of its rate is known to this, such as 0.2 for ±20 %"
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(help="largest number of cells on one cluster")] = 60,
     lanes: Annotated[int, typer.Option(help="races released at once in mode barrier")] = 6,
     options: Annotated[
@@ -93,6 +99,7 @@ def _grid(
             cells=split(cells),
             pairs_once=quick,
             tries=tries or (1 if quick else 3),
+            within=within,
             batch=batch,
             lanes=lanes,
             options=tuple(options or ()),

@@ -65,6 +65,8 @@ class GridPlan:
     """True to race of each pair of statements only the closest relation, and no variants."""
     tries: int = 3
     """Races of each cell in each mode."""
+    within: float | None = None
+    """Half of the widest 95 % interval of a rate that is known well enough; cells are raced on until theirs is. None: `tries` are enough."""
     batch: int = 60
     """Largest number of cells on one cluster."""
     lanes: int = 1
@@ -87,6 +89,10 @@ class GridPlan:
             (len(set(self.systems)) < len(self.systems), "a system is given twice"),
             (len(set(self.modes)) < len(self.modes), "a mode is given twice"),
             (self.tries < 1, f"--tries must be at least 1, not {self.tries}"),
+            (
+                self.within is not None and not 0 < self.within < 0.5,
+                f"--within must be above 0 and below 0.5, not {self.within}",
+            ),
             (self.batch < 1, f"--batch must be at least 1, not {self.batch}"),
             (self.lanes < 1, f"--lanes must be at least 1, not {self.lanes}"),
         ):

@@ -15,7 +15,7 @@ raced, or is never decided, is not asked for again and again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -24,11 +24,14 @@ from schemaquake.results.grid.facts import LEAVES, BatchFacts
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.plan import Batch, GridPlan
 from schemaquake.results.grid.tally import counted_races
+from schemaquake.results.intervals import wilson
 from schemaquake.workloads.races.options import Mode
 
 __all__ = ["GridSchedule"]
 
 _FAILURES_MOST: Final = 3
+_TRIES_MOST: Final = 50
+"""The number of races of a cell after which its rate is known well enough, whatever its interval."""
 _RISKY_LEAST: Final = 12
 _SURVIVAL_LEAST: Final = 0.25
 
@@ -51,6 +54,7 @@ class GridSchedule:
         self.done: list[DoneBatch] = []
         self._cells = cells
         self._tried: Counter[tuple[Place, str]] = Counter()
+        self._broken: Counter[tuple[Place, str]] = Counter()
         self._failed: Counter[tuple[Place, str]] = Counter()
         self._undecided: Counter[tuple[Place, str]] = Counter()
         self._running: dict[str, Batch] = {}
@@ -62,18 +66,27 @@ class GridSchedule:
 
     @property
     def wanted(self) -> int:
-        """Number of races that the plan asks for."""
-        return sum(len(self._cells[system]) for system in self.plan.systems) * len(self.plan.modes) * self.plan.tries
+        """Number of races that the plan asks for, as far as can be told: of a rate that is not known well enough one more."""
+        return sum(self._wanted(place, name) for place, name in self._every())
 
     @property
     def known(self) -> int:
         """Number of races that it asks for and that were run."""
-        return sum(
-            min(self.plan.tries, self._tried[(system, mode), name])
-            for system in self.plan.systems
-            for mode in self.plan.modes
-            for name in self._cells[system]
-        )
+        return sum(min(self._wanted(place, name), self._tried[place, name]) for place, name in self._every())
+
+    def _every(self) -> Iterator[tuple[Place, str]]:
+        for system in self.plan.systems:
+            for mode in self.plan.modes:
+                for name in self._cells[system]:
+                    yield (system, mode), name
+
+    def _wanted(self, place: Place, name: str) -> int:
+        """Return the number of races of a cell that the plan asks for, given what they showed."""
+        tried = self._tried[place, name]
+        if self.plan.within is None or not self.plan.tries <= tried < _TRIES_MOST:
+            return self.plan.tries
+        low, high = wilson(self._broken[place, name], tried)
+        return tried + 1 if (high - low) / 2 > self.plan.within else self.plan.tries
 
     def next(self) -> Batch | None:
         """Return the next batch; None if nothing more is wanted, or all that is wanted is running."""
@@ -89,7 +102,7 @@ class GridSchedule:
                     name
                     for name in self._cells[system]
                     if (place, name) not in busy
-                    and self._tried[place, name] < self.plan.tries
+                    and self._tried[place, name] < self._wanted(place, name)
                     and self._failed[place, name] < _FAILURES_MOST
                 ]
                 if open_cells:
@@ -114,6 +127,7 @@ class GridSchedule:
         self.done.append(done)
         place: Place = (done.unit.system, done.unit.mode)
         raced = {race.cell: None for race in counted_races(done)}
+        broke = {race.cell for race in counted_races(done) if race.symptoms}
         undecided = {race.cell for race in counted_races(done) if race.doubts and not race.symptoms}
         self._raced.update(name for cell in raced for name in (cell, *_statements(cell)))
         poisonous = [race.cell for race in done.facts.races if LEAVES & {symptom.type for symptom in race.symptoms}]
@@ -126,6 +140,7 @@ class GridSchedule:
                 self._undecided[place, name] += 1
             elif name in raced:
                 self._tried[place, name] += 1
+                self._broken[place, name] += name in broke
             else:
                 self._failed[place, name] += not raced  # a batch that was cut short goes on where it ended
         if _needs_halving(done.facts) and len(done.unit.cells) > 1:

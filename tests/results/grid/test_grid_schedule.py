@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from grids import NEW, OLD, finished, grid_plan, race
 
+from schemaquake.harness.errors import PlanError
 from schemaquake.results.grid.facts import refused
 from schemaquake.results.grid.folder import DoneBatch
 from schemaquake.results.grid.schedule import GridSchedule
@@ -90,6 +91,36 @@ def test_a_batch_of_risky_cells_is_no_larger_than_its_cluster_is_likely_to_live(
     assert (len(calm.cells), set(calm.cells) & set(risky)) == (50, set())
     assert 2 <= len(few.cells) < 20
     assert set(few.cells) <= set(risky)
+
+
+@pytest.mark.parametrize(("broken", "tries"), [(0, 6), (1, 6), (2, 20)])
+def test_a_cell_is_raced_until_its_rate_is_known_well_enough(broken: int, tries: int) -> None:
+    """A rate of none or all is known to 0.2 after six races (Wilson), one of a half after twenty."""
+    cell = CELLS[0]
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=3, within=0.2, batch=4), {OLD: [cell]})
+    turns = []
+    while (batch := wanted.next()) is not None:
+        turns.append(batch.turn)
+        breaks = broken == 1 or (broken == 2 and batch.turn % 2 == 0)
+        wanted.finished(finished(batch, {cell: ["lost-column"]} if breaks else {}))
+    assert turns == list(range(len(turns)))
+    assert abs(len(turns) - tries) <= 1
+    assert wanted.known == wanted.wanted
+
+
+def test_a_rate_that_is_never_known_well_enough_ends() -> None:
+    wanted = GridSchedule(grid_plan(systems=(OLD,), tries=1, within=0.01, batch=4), {OLD: CELLS[:1]})
+    raced = 0
+    while (batch := wanted.next()) is not None:
+        raced += 1
+        wanted.finished(finished(batch))
+    assert raced == 50
+
+
+@pytest.mark.parametrize("within", [0.0, 0.5, -1.0, float("nan")])
+def test_an_interval_that_says_nothing_is_refused(within: float) -> None:
+    with pytest.raises(PlanError, match="--within"):
+        grid_plan(within=within)
 
 
 def test_risky_cells_that_were_not_decided_are_raced_again_in_smaller_company() -> None:
