@@ -2,27 +2,31 @@
 
 Both give the same rows for the same ops (tests compare them), so the choice affects only speed. The general reader takes
 more and more ops at a time if several that need it follow each other. The scanner's window grows for an op that does not fit
-into it, up to the maximum length of an op.
+into it, up to the maximum length of an op. Pieces of the window are scanned in advance (`schemaquake.results.formats.ahead`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from types import ModuleType
 from typing import BinaryIO, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemaquake.harness.errors import HistoryError
 from schemaquake.results.formats import text as texts
-from schemaquake.results.formats.op_maps import Malformed, Rows
+from schemaquake.results.formats.ahead import Ahead, ReadAhead
+from schemaquake.results.formats.op_maps import RAW, Malformed, Rows
 from schemaquake.results.formats.scanner import CLOSED, ENDED, FULL, UNFINISHED, Scanner
 from schemaquake.results.formats.text import Text
 
 __all__ = ["batches"]
 
-_STRETCH: Final = 8 << 20  # bytes
+_STRETCH: Final = 24 << 20  # bytes
 _GENERAL_STRETCH: Final = 1 << 14
 _GENERAL_MOST: Final = 4096
 
@@ -32,36 +36,33 @@ def batches(file: BinaryIO, name: str, notation: ModuleType, rows: Rows, *, json
 
     Raises the same HistoryErrors as the general readers.
     """
-    window = _Window(file, name)
-    scanner = Scanner(window.room, json=json, independent=rows.independent)
-    with window.as_text() as text:
-        closes = notation.opening(text)
-    general = 1
-    while True:
-        scanned = scanner.ops
-        status = window.scanned_by(scanner)
-        general = general if scanner.ops == scanned else 1
-        if scanner.ops and status != UNFINISHED:
-            yield scanner.take()
-        if status == FULL:
-            continue
-        if status in {ENDED, UNFINISHED} and window.goes_on:
-            if scanner.ops:
-                yield scanner.take()
-            window.read_on()
-            if window.room != scanner.size:
-                scanner = Scanner(window.room, json=json, independent=rows.independent)
-            continue
-        if status in {ENDED, CLOSED}:
-            break
-        if scanner.ops:
-            yield scanner.take()
+
+    def make_scanner(size: int) -> Scanner:
+        return Scanner(size, json=json, independent=rows.independent)
+
+    with closing(ReadAhead(file)) as source, closing(Ahead(make_scanner)) as ahead:
+        window = _Window(source, ahead, make_scanner, name)
         with window.as_text() as text:
-            _read(notation.ops(text), rows, general, name)
-        yield rows.take()
-        general = min(2 * general, _GENERAL_MOST)
-    with window.as_text() as text:
-        notation.closing(text, closes)
+            closes = notation.opening(text)
+        general = 1
+        while True:
+            status, scanned = window.scan()
+            if scanned is not None:
+                general = 1
+                yield scanned
+            if status == FULL:
+                continue
+            if status in {ENDED, UNFINISHED} and window.goes_on:
+                window.read_on()
+                continue
+            if status in {ENDED, CLOSED}:
+                break
+            with window.as_text() as text:
+                _read(notation.ops(text), rows, general, name)
+            yield rows.take()
+            general = min(2 * general, _GENERAL_MOST)
+        with window.as_text() as text:
+            notation.closing(text, closes)
 
 
 def _read(ops: Iterator[tuple[int, object]], rows: Rows, most: int, name: str) -> None:
@@ -78,31 +79,60 @@ def _read(ops: Iterator[tuple[int, object]], rows: Rows, most: int, name: str) -
 class _Window:
     """The bytes that were read and not consumed yet, the rest of the file, and the line of the first byte.
 
-    The scanner sees `room` bytes at a time; a general reader may have left more.
+    The scanner sees `_room` bytes at a time; a general reader may have left more.
     """
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: ReadAhead, ahead: Ahead, make_scanner: Callable[[int], Scanner], name: str) -> None:
         self._file = file
+        self._ahead = ahead
+        self._make_scanner = make_scanner
+        self._scanner: Scanner | None = None
         self._name = name
         self._ended = False
         self._shown = 0
-        self.data = b""
+        self._is_begun = False
+        self._room = _STRETCH
+        self._data = bytearray(self._room)
+        self._filled = 0
         self.at = 0
         self.line = 1
-        self.room = _STRETCH
         self.read_on()
 
     @property
     def goes_on(self) -> bool:
         """True if the file continues after the bytes that the scanner saw."""
-        return not self._ended or self._shown < len(self.data)
+        return not self._ended or self._shown < self._filled
 
-    def scanned_by(self, scanner: Scanner) -> int:
-        """Let the scanner continue from `at`, and return the reason why it stopped."""
-        self._shown = min(len(self.data), self.at + scanner.size)
-        shown = np.frombuffer(self.data, np.uint8, count=self._shown)
-        status, self.at, self.line = scanner.scan(shown, self.at, self.line)
-        return status
+    def scan(self) -> tuple[int, pa.RecordBatch | None]:
+        """Scan on from `at`: (the reason why the scanner stopped, the rows). At `FULL` it can go on at once."""
+        self._shown = min(self._filled, self.at + self._room)
+        if not self._is_begun:
+            self._is_begun = True
+            self._ahead.begin(self._data, self._array(self._shown), self.at)
+        segment = self._ahead.segment(self.at)
+        if segment is not None:
+            status, limit, end, line, batch = segment.status, segment.limit, segment.end, segment.line, segment.batch
+        else:
+            if self._scanner is None or self._scanner.size < self._room:
+                self._scanner = self._make_scanner(self._room)
+            limit = self._ahead.next_begin(self.at, self._shown)
+            status, end, line = self._scanner.scan(self._array(limit), self.at, 1)
+            batch = self._scanner.take()
+        if len(batch) and self.line > 1:
+            lines = pc.add(batch.column(0), self.line - 1)
+            batch = pa.RecordBatch.from_arrays([lines, *batch.columns[1:]], schema=RAW)
+        if status in {ENDED, UNFINISHED} and limit < self._shown:
+            if status == UNFINISHED and end == self.at:  # an op lies over the limit, and nothing begins there
+                self._ahead.next_begin(limit, self._shown)
+            status = FULL
+        self.at = end
+        self.line += line - 1
+        return status, batch if len(batch) else None
+
+    def _array(self, end: int) -> npt.NDArray[np.uint8]:
+        data = np.frombuffer(self._data, np.uint8, count=end)
+        data.flags.writeable = False  # what the scanner is compiled for
+        return data
 
     def read_on(self) -> None:
         """Drop consumed bytes and fill the window.
@@ -110,18 +140,27 @@ class _Window:
         The window grows if it contains only the beginning of a single op. Raises HistoryError if the op exceeds the size limit.
         """
         most = texts.FORM_BYTES_MOST + 1
-        if self.at > 0 or len(self.data) < self.room:
-            self.room = _STRETCH
-        elif self.room >= most:
+        if self.at > 0 or self._filled < self._room:
+            self._room = _STRETCH
+        elif self._room >= most:
             raise HistoryError(f"{self._name}, line {self.line}: {texts.too_long('one operation')}.")
         else:
-            self.room = min(2 * self.room, most)
-        rest = self.data[self.at :]
-        if len(rest) < self.room:
-            found = self._file.read(self.room - len(rest))
+            self._room = min(2 * self._room, most)
+        self._keep(self._data[self.at : self._filled], max(self._room, self._filled - self.at))
+        while self._filled < self._room and not self._ended:
+            found = self._file.read(self._room - self._filled)
             self._ended = not found
-            rest += found
-        self.data = rest
+            self._data[self._filled : self._filled + len(found)] = found
+            self._filled += len(found)
+
+    def _keep(self, rest: bytes, size: int) -> None:
+        """Let the window of at least this size contain this, and nothing else."""
+        self._ahead.drop()
+        self._is_begun = False
+        if len(self._data) < size or len(self._data) > 2 * size:
+            self._data = bytearray(size)
+        self._data[: len(rest)] = rest
+        self._filled = len(rest)
         self.at = 0
 
     def as_text(self) -> _Handed:
@@ -130,7 +169,7 @@ class _Window:
 
     def read(self, count: int) -> bytes:
         """Return the next bytes, those in the window first."""
-        found = self.data[self.at : self.at + count]
+        found = bytes(self._data[self.at : min(self.at + count, self._filled)])
         self.at += len(found)
         while len(found) < count and not self._ended:
             more = self._file.read(count - len(found))
@@ -147,11 +186,11 @@ class _Window:
         self.line = text.line_of(text.at)
         left = text.left()
         # Usually only a little was consumed; then no bytes have to be moved.
-        if self.data[: self.at].endswith(left):
+        if self.at >= len(left) and self._data[self.at - len(left) : self.at] == left:
             self.at -= len(left)
         else:
-            self.data = left + self.data[self.at :]
-            self.at = 0
+            rest = left + self._data[self.at : self._filled]
+            self._keep(rest, max(self._room, len(rest)))
 
 
 class _Handed:

@@ -13,6 +13,7 @@ from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.model.protocols import HistoryFormat
 from schemaquake.harness.model.records import HISTORY
 from schemaquake.harness.registry import load, names
+from schemaquake.results.formats.compression import is_compressed, open_content, plain_name
 from schemaquake.results.formats.notations import ELLE_JSON, Notation
 from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
 from schemaquake.results.formats.sequence import sequenced
@@ -43,7 +44,9 @@ def format_of(path: Path, requested: str | None) -> str:
     known = known_formats()
     if requested is not None and requested not in known:
         raise PlanError(f'format "{requested}" cannot be read; known are {", ".join(known)}')
-    found = requested or _format_by_suffix(path.suffix)
+    found = requested or _format_by_suffix(plain_name(path).suffix)
+    if found == _PARQUET and is_compressed(path):
+        raise PlanError(f"{path}: Parquet is compressed inside; decompress the file first")
     if found is None:
         raise PlanError(f"{path}: the format is not clear from the file name; give --format {', '.join(known)}")
     return found
@@ -151,8 +154,9 @@ def _batches(path: Path, file_format: str, *, independent: bool, numbered: Names
     """Yield the file's events (`RAW`) in file order."""
     rows = Rows(independent=independent, names=numbered)
     chosen: HistoryFormat = load("formats", file_format)
-    with path.open("rb") as file:
-        if isinstance(chosen, Notation) and path.stat().st_size >= _SCANNED_FROM:
+    scanned_from = _SCANNED_FROM // 16 if is_compressed(path) else _SCANNED_FROM
+    with open_content(path) as file:
+        if isinstance(chosen, Notation) and path.stat().st_size >= scanned_from:
             from schemaquake.results.formats.fast_reading import batches  # noqa: PLC0415 - half a second to load
 
             yield from batches(file, str(path), chosen.module, rows, json=chosen is ELLE_JSON)

@@ -38,6 +38,7 @@ FULL: Final = 4
 
 _DEPTH_MOST: Final = 32
 _KEYS_MOST: Final = 32  # keys of one map that are compared to find duplicates
+_KNOWN_MOST: Final = 16  # entries of an op whose keys are compared with those of the op before
 _SHORTEST_OP: Final = 16  # bytes
 
 # Bits of `found`: which keys an op has had.
@@ -172,6 +173,7 @@ def may_end(op: bytes) -> bool:
 
 _MORE: Final = -1  # the data ends inside
 _ODD: Final = -2  # the general reader is needed
+_NESTED: Final = -3  # a vector is not flat
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _TILDE = map(ord, "\t\n\r ~")
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _SEMICOLON, _HASH, _SLASH = map(ord, '"\\:,;#/')
@@ -430,11 +432,52 @@ def _copy(data: _Bytes, begin: int, end: int, out: _Bytes, to: int) -> int:
 
 
 @compiled
-def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:  # noqa: C901 - one loop
+def _emit(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
     """Write the value at `at` as JSON: (the place after it, the end of the JSON)."""
-    opened = np.zeros(_DEPTH_MOST, np.uint8)
-    counts = np.zeros(_DEPTH_MOST, np.int64)
-    keys = np.zeros((_DEPTH_MOST, _KEYS_MOST), np.uint64)
+    byte = data[at]
+    if byte == _VECTOR:
+        after, end = _emit_flat(data, at, json, out, to)
+        if after != _NESTED:
+            return after, end
+    elif byte != _MAP and (byte != _LIST or json):
+        return _emit_scalar(data, at, json, False, out, to)
+    return _emit_nested(data, at, json, out, to)
+
+
+@compiled
+def _emit_flat(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:
+    """Write a vector of scalars as JSON, as `_emit`; `_NESTED` if it contains a collection."""
+    out[to] = _VECTOR
+    to += 1
+    at += 1
+    count = 0
+    while True:
+        at = _next(data, at, json, count)
+        if at < 0:
+            return at, 0
+        byte = data[at]
+        if byte == _END_VECTOR:
+            out[to] = _END_VECTOR
+            return at + 1, to + 1
+        if byte in (_VECTOR, _MAP, _LIST):
+            return _NESTED, 0
+        if _is_end(byte):
+            return _ODD, 0
+        if count > 0:
+            out[to] = _COMMA
+            to += 1
+        at, to = _emit_scalar(data, at, json, False, out, to)
+        if at < 0:
+            return at, 0
+        count += 1
+
+
+@compiled
+def _emit_nested(data: _Bytes, at: int, json: bool, out: _Bytes, to: int) -> tuple[int, int]:  # noqa: C901 - one loop
+    """Write any value as JSON, as `_emit`, with a stack of the collections that are open."""
+    opened = np.empty(_DEPTH_MOST, np.uint8)
+    counts = np.empty(_DEPTH_MOST, np.int64)
+    keys = np.empty((_DEPTH_MOST, _KEYS_MOST), np.uint64)
     depth = 0
     while True:
         is_key = False
@@ -540,6 +583,51 @@ def _is_new(keys: npt.NDArray[np.uint64], count: int, out: _Bytes, begin: int, e
     return True
 
 
+# Ops of a file are alike: the same keys in the same order, with the same blanks. Text that was read before is compared, not
+# read again.
+
+
+class _Known(NamedTuple):
+    """Stretches of the bytes that were read before: where each begins and stops (equal: not known yet), and what it means.
+
+    A place for every entry of an op, then one for each of `_MICRO`.
+    """
+
+    begins: _Numbers
+    stops: _Numbers
+    meanings: _Numbers
+
+
+@compiled
+def _nothing_known() -> _Known:
+    most = _KNOWN_MOST + len(_MICRO)
+    return _Known(np.zeros(most, np.int64), np.zeros(most, np.int64), np.zeros(most, np.int64))
+
+
+@compiled
+def _again(data: _Bytes, at: int, known: _Known, place: int) -> int:
+    """Return the place after a known stretch if the same bytes are at `at` and reading would end there, too; else −1."""
+    begin, stop = known.begins[place], known.stops[place]
+    after = at + stop - begin
+    if stop == begin or after >= len(data) or data[after - 1] != data[stop - 1]:
+        return -1
+    for offset in range(stop - begin - 1):
+        if data[begin + offset] != data[at + offset]:
+            return -1
+    following = data[after]
+    return after if following > _SPACE and following != _COMMA and following != _SEMICOLON else -1  # noqa: PLR1714 - compiled
+
+
+@compiled
+def _learn(data: _Bytes, begin: int, stop: int, json: bool, meaning: int, known: _Known, place: int) -> None:
+    """Note a stretch of keys and blanks. One that ends in a name is left out: the same bytes may begin a longer name."""
+    if stop <= begin:
+        return
+    last = data[stop - 1]
+    if last <= _SPACE or last == _COMMA or (last == _COLON and json):
+        known.begins[place], known.stops[place], known.meanings[place] = begin, stop, meaning
+
+
 # Transactions.
 
 
@@ -558,7 +646,7 @@ def _begins_transaction(data: _Bytes, at: int, json: bool) -> int:
 
 
 @phase
-def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa: C901, PLR0912 - after each part it may end
+def _transaction(data: _Bytes, at: int, json: bool, known: _Known, out: _Mops) -> int:  # noqa: C901, PLR0912 - after each part it may end
     """Scan the micro-operations of a transaction, from behind its bracket on: what each does, its key, a value or a list."""
     total, _, _, numbers, codes, kinds, element_ends, elements = out
     mop, element = total[_MOP], total[_ELEMENT]
@@ -572,7 +660,7 @@ def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa:
         if data[at] != _VECTOR:
             return _ODD
         count += 1
-        code, key, at = _micro_head(data, at + 1, json)
+        code, key, at = _micro_head(data, at + 1, json, known)
         if at < 0:
             return at
         kind, value = 0, 0
@@ -581,8 +669,8 @@ def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa:
         else:
             if data[at] == _VECTOR:
                 kind = 2
-                inner = 0
-                at += 1
+                at, inner = _whole_numbers(data, at + 1, json, elements, element)
+                element += inner
                 while True:
                     at = _next(data, at, json, inner)
                     if at < 0:
@@ -614,21 +702,63 @@ def _transaction(data: _Bytes, at: int, json: bool, out: _Mops) -> int:  # noqa:
     return at + 1
 
 
+@compiled
+def _whole_numbers(data: _Bytes, at: int, json: bool, elements: _Numbers, element: int) -> tuple[int, int]:
+    """Read the integers that a vector begins with and that one separator divides: (the place after them, how many).
+
+    It stops before anything else, negative numbers among it.
+    """
+    separator = _COMMA if json else _SPACE
+    last = len(data) - _DIGITS_MOST - 3
+    count = 0
+    while at < last:
+        begin = at
+        if count > 0:
+            if data[at] != separator:
+                break
+            begin += 1
+        stop = begin
+        value = 0
+        digit = int(data[stop]) - _ZERO
+        while 0 <= digit <= 9 and stop - begin <= _DIGITS_MOST:
+            value = 10 * value + digit
+            stop += 1
+            digit = int(data[stop]) - _ZERO
+        length = stop - begin
+        if length == 0 or length > _DIGITS_MOST or (length > 1 and data[begin] == _ZERO):
+            break
+        if data[stop] != separator and data[stop] != _END_VECTOR:
+            break
+        elements[element + count] = value
+        count += 1
+        at = stop
+    return at, count
+
+
 @phase
-def _micro_head(data: _Bytes, at: int, json: bool) -> tuple[int, int, int]:
+def _micro_head(data: _Bytes, at: int, json: bool, known: _Known) -> tuple[int, int, int]:
     """Read what a micro-operation does and its key: (code, key, the place where its value begins, or its end)."""
-    at = _next(data, at, json, 0)
-    if at < 0:
-        return 0, 0, at
-    begin, end, at = _word(data, at, json)
-    if begin < 0:
-        return 0, 0, begin
-    code = _micro_code(data, begin, end)
+    begin_of_head = at
+    code = -1
+    for other in range(len(_MICRO)):
+        after = _again(data, begin_of_head, known, _KNOWN_MOST + other)
+        if after >= 0:
+            code, at = other, after
+            break
     if code < 0:
-        return 0, 0, _ODD
-    at = _next(data, at, json, 1)
-    if at < 0:
-        return 0, 0, at
+        at = _next(data, at, json, 0)
+        if at < 0:
+            return 0, 0, at
+        begin, end, at = _word(data, at, json)
+        if begin < 0:
+            return 0, 0, begin
+        code = _micro_code(data, begin, end)
+        if code < 0:
+            return 0, 0, _ODD
+        at = _next(data, at, json, 1)
+        if at < 0:
+            return 0, 0, at
+        _learn(data, begin_of_head, at, json, code, known, _KNOWN_MOST + code)
     key, at = _integer(data, at)
     if at < 0:
         return 0, 0, at
@@ -692,6 +822,7 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
 ) -> int:
     """Scan ops from `state[_AT]` on, store the place where it stopped there, and return the stop reason."""
     state, numbers, found, types = ops
+    known = _nothing_known()
     while True:
         begin_of_op, line = _between_ops(data, state[_AT], state[_LINE], json)
         state[_AT], state[_LINE] = begin_of_op, line
@@ -710,11 +841,20 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
         mops.present[op] = False
         had, count = 0, 0
         while at >= 0:
-            at = _next(data, at, json, count)
-            if at < 0 or data[at] == _END_MAP:
-                break
+            place = min(count, _KNOWN_MOST - 1)
+            after = _again(data, at, known, place)
+            if after >= 0:
+                bit = known.meanings[place]
+            else:
+                begin_of_entry = at
+                at = _next(data, at, json, count)
+                if at < 0 or data[at] == _END_MAP:
+                    break
+                bit, after = _entry(data, at, json)
+                if after >= 0:
+                    _learn(data, begin_of_entry, after, json, bit, known, place)
+            at = after
             count += 1
-            bit, at = _entry(data, at, json)
             if at < 0:
                 break
             again, given = had & bit, bit
@@ -724,7 +864,7 @@ def _scan(  # noqa: C901, PLR0912, PLR0915 - a branch a key
                 sort, at = _sort_of_value(data, at, json)
                 if sort == _TRANSACTION:
                     mops.present[op] = True
-                    at = _transaction(data, at + 1, json, mops)
+                    at = _transaction(data, at + 1, json, known, mops)
                 elif sort == _OTHER:
                     texts.at[_VALUES], at = _json_value(data, at, json, texts.text[_VALUES], texts.ends[_VALUES, op])
                     texts.present[_VALUES, op] = True
@@ -786,9 +926,8 @@ def _between_ops(data: _Bytes, at: int, line: int, json: bool) -> tuple[int, int
 @compiled
 def _newlines(data: _Bytes, begin: int, end: int) -> int:
     count = 0
-    for place in range(begin, end):
-        if data[place] == _NEWLINE:
-            count += 1
+    for byte in data[begin:end]:  # of a slice: one instruction looks at many bytes
+        count += byte == _NEWLINE
     return count
 
 

@@ -10,10 +10,13 @@ from io import BytesIO
 from types import ModuleType
 from typing import Final
 
+import numpy as np
+
 from schemaquake.harness.registry import load_all
 from schemaquake.results.formats import edn, elle_json
 from schemaquake.results.formats.fast_reading import batches
 from schemaquake.results.formats.op_maps import Names, Rows
+from schemaquake.results.formats.possible import is_possible
 
 __all__ = ["warm_all"]
 
@@ -28,6 +31,7 @@ def warm_all() -> list[str]:
     for notation, text in _EXAMPLES:
         rows = Rows(independent=False, names=Names())
         list(batches(BytesIO(text), "an example", notation, rows, json=notation is elle_json))
+    is_possible(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
     warmed = {name: checker for name, checker in load_all("checkers").items() if hasattr(checker, "warm")}
     for checker in warmed.values():
         checker.warm()

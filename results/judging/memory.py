@@ -8,6 +8,7 @@ import resource
 from pathlib import Path
 from typing import Final
 
+from schemaquake.results.formats.compression import content_bytes
 from schemaquake.results.store.parquet_footer import row_groups
 
 __all__ = ["allowed_bytes", "history_bytes", "piece_bytes", "pieces"]
@@ -38,7 +39,7 @@ def allowed_bytes() -> int:
 def history_bytes(file: Path, *, parquet: bool) -> int:
     """Estimate the bytes of memory for a file's history as a table, rather too many. Raises HistoryError."""
     if not parquet:
-        return file.stat().st_size  # as text, a value takes about as many bytes
+        return content_bytes(file)  # as text, a value takes about as many bytes
     return sum(group.size for group in row_groups(file))
 
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
+from examples import examples
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.harness.history.pairing import pair
 from schemaquake.harness.model.records import HISTORY
+from schemaquake.results.formats.op_maps import RAW
+from schemaquake.results.formats.possible import is_possible
 from schemaquake.results.formats.reading import read_history
+from schemaquake.results.formats.sequence import sequenced
 from schemaquake.results.store.store import write_table
 
 
@@ -190,3 +197,35 @@ def test_a_format_nobody_knows_is_refused(tmp_path):
         read_history(path, file_format="csv")
     with pytest.raises(PlanError, match="does not exist"):
         read_history(tmp_path / "nothing.edn")
+
+
+@settings(deadline=None, max_examples=examples(100))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-1, 0, 1, 2, 90]),
+            st.sampled_from(["invoke", "invoke", "ok", "ok", "fail", "info"]),
+            st.sampled_from(["read", "write"]),
+        ),
+        max_size=8,
+    )
+)
+@example([(0, "invoke", "read"), (0, "ok", "read"), (0, "invoke", "read")])
+@example([(0, "invoke", "read"), (0, "info", "read"), (0, "invoke", "read")])
+def test_one_pass_finds_possible_what_no_reason_is_found_against(events):
+    """The compiled pass may be unsure, and then the reason is searched; it must never pass what has one."""
+    rows = [
+        {"line": at + 1, "process": process, "type": "info" if process == -1 else kind, "f": f}
+        for at, (process, kind, f) in enumerate(events)
+    ]
+    raw = pa.Table.from_pylist([{**dict.fromkeys(RAW.names), **row} for row in rows], schema=RAW)
+    processes = np.array([row["process"] for row in rows], np.int64)
+    kinds = np.array([("invoke", "ok", "fail", "info").index(str(row["type"])) for row in rows], np.int64)
+    functions = np.array([len(str(row["f"])) for row in rows], np.int64)
+    possible = is_possible(processes, kinds, functions)
+    try:
+        sequenced(raw, "h")
+    except HistoryError:
+        assert not possible
+    else:
+        assert possible or processes.max() > 16 * len(processes)

@@ -10,11 +10,11 @@ import orjson
 import pyarrow as pa
 import pytest
 from examples import examples
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from schemaquake.harness.errors import HistoryError
-from schemaquake.results.formats import edn, elle_json, fast_reading, text
+from schemaquake.results.formats import ahead, edn, elle_json, fast_reading, text
 from schemaquake.results.formats.op_maps import RAW, Malformed, Names, Rows
 from schemaquake.results.formats.scanner import Scanner
 
@@ -219,6 +219,83 @@ def test_nothing_is_lost_where_one_stretch_ends_and_the_next_begins(monkeypatch,
     monkeypatch.setattr(fast_reading, "_STRETCH", stretch)
     monkeypatch.setattr(fast_reading, "_GENERAL_STRETCH", 16)
     assert fast(source, edn) == expected
+
+
+PLAIN = "{:type :invoke, :f :txn, :process 7, :value [[:r 5 nil] [:append 1 22]], :time 5}"
+WIDER = "{:type  :ok,  :f :txn, :process 7, :value [[:r 5 [1 2 3]] [:append 1  22] [:r-x 1 2]], :time-2 5, :time 6}"
+
+
+@pytest.fixture
+def in_small_pieces(monkeypatch):
+    """Return a function that sets the sizes of a window and of the pieces that are scanned in advance."""
+
+    def setting(stretch: int, piece: int) -> None:
+        monkeypatch.setattr(fast_reading, "_STRETCH", stretch)
+        monkeypatch.setattr(ahead, "_PIECE", piece)
+        monkeypatch.setattr(ahead, "_CUT_WITHIN", 4 * piece)
+        monkeypatch.setattr(ahead, "_BLOCK", max(1, stretch // 3))
+
+    return setting
+
+
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ops=st.lists(st.sampled_from([*ODDITIES, *REFUSED[:3], *[PLAIN] * 20, *[WIDER] * 5]), max_size=60),
+    between=st.sampled_from(["\n", " ", "\n\n; [{\n", ",\n "]),
+    bracket=st.booleans(),
+    cut=st.none() | st.integers(0, 4000),
+    stretch=st.integers(64, 3000),
+    piece=st.integers(8, 300),
+)
+def test_pieces_scanned_in_advance_give_what_the_general_reader_gives(
+    in_small_pieces, ops, between, bracket, cut, stretch, piece
+):
+    in_small_pieces(stretch, piece)
+    joined = between.join(ops)
+    source = (f"[{joined}]" if bracket else joined).encode()[:cut].decode(errors="ignore").encode()
+    assert fast(source, edn) == generally(source, edn)
+
+
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ops=st.lists(OPS, max_size=30),
+    lines=st.booleans(),
+    cut=st.none() | st.integers(0, 2000),
+    stretch=st.integers(64, 2000),
+    piece=st.integers(8, 200),
+)
+def test_pieces_of_json_in_one_line_or_many(in_small_pieces, ops, lines, cut, stretch, piece):
+    in_small_pieces(stretch, piece)
+    source = (b"\n".join(map(orjson.dumps, ops)) if lines else orjson.dumps(ops))[:cut]
+    assert fast(source, elle_json) == generally(source, elle_json)
+
+
+@pytest.mark.parametrize(
+    "trap",
+    [
+        '{:type :ok :f :read :process 0 :value "a\n{:type :ok :f :read :process 1}\nb"}',
+        "{:type :ok :f :read :process 0 :value [1\n{:type 2}\n3]}",
+        "; {:type\n#_{:type :ok\n:f :x}",
+        '{:type :ok :f :read :process 0 :value "},{ } {"}',
+    ],
+)
+def test_a_line_that_looks_like_an_op_and_is_none(in_small_pieces, trap):
+    source = "\n".join([PLAIN, trap, PLAIN, WIDER] * 12).encode()
+    expected = generally(source, edn)
+    assert len(expected) == 12 * (3 if trap.startswith(";") else 4)
+    for piece in range(20, 220, 9):
+        in_small_pieces(1000, piece)
+        assert fast(source, edn) == expected
+
+
+@pytest.mark.parametrize("broken", ["{:type :ok :f :read :process 0 :value [1 2}", "{:type :what :f :r}", "{:type"])
+def test_the_line_of_an_error_is_that_of_the_general_reader_wherever_pieces_are_cut(in_small_pieces, broken):
+    source = "\n".join([*[PLAIN] * 30, ODDITIES[3], *[PLAIN] * 9, broken, *[PLAIN] * 5]).encode()
+    expected = generally(source, edn)
+    assert isinstance(expected, str)
+    for piece in (30, 90, 200, 5000):
+        in_small_pieces(1500, piece)
+        assert fast(source, edn) == expected
 
 
 def test_when_there_is_no_room_for_more_ops_they_are_taken():
