@@ -153,7 +153,7 @@ class _Window:
             self._data[self._filled : self._filled + len(found)] = found
             self._filled += len(found)
 
-    def _keep(self, rest: bytes, size: int) -> None:
+    def _keep(self, rest: bytes | bytearray, size: int) -> None:
         """Let the window of at least this size contain this, and nothing else."""
         self._ahead.drop()
         self._is_begun = False
