@@ -33,7 +33,7 @@ class Statement:
     """One CREATE statement. `name` is bare, without quotes; "" for a keyspace.
 
     `definition` has the keys that the observation of such an object has, as far as the statement spells them; of an index
-    `table` and `target`. The columns of a view have no types: they are those of its base; its condition is an option, as on disk.
+    `table` and `target`, and of a keyspace `options` that no schema table has. The columns of a view have no types: they are those of its base; its condition is an option, as on disk.
     """
 
     kind: str
@@ -156,6 +156,8 @@ def _keyspace(reader: _Reader) -> Statement:
         definition["replication"] = {key: str(value) for key, value in replication.items()}
     if "durable_writes" in options:
         definition["durable_writes"] = options["durable_writes"]
+    if others := {name: value for name, value in options.items() if name not in {"replication", "durable_writes"}}:
+        definition["options"] = others
     return Statement(kind="keyspace", keyspace=name, name="", definition=definition)
 
 

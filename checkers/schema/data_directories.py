@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from schemaquake.checkers.evidence.evidence import Evidence
-from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings
+from schemaquake.checkers.evidence.node_schemas import PHASES, FinalReadings, NodeSchema
 from schemaquake.checkers.evidence.operations import PairedOperation
 from schemaquake.checkers.evidence.schema_changes import SchemaChanges, SchemaObject, target
 from schemaquake.checkers.findings.argument import Argument
@@ -131,11 +131,27 @@ def _missing(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory
             for key, relation in relations.items():
                 place = (schema.phase, schema.node, *key, relation.id)
                 is_own = relation.id is not None and (kind, *key) not in schema.derived
-                if is_own and (schema.phase, schema.node) in read and place not in seen:
+                if (
+                    is_own
+                    and _has_opened(schema, (kind, *key))
+                    and (schema.phase, schema.node) in read
+                    and place not in seen
+                ):
                     missing.setdefault(key, {}).setdefault(schema.phase, set()).add(schema.node)
     for (keyspace, name), places in sorted(missing.items()):
         text = f"{where(places, 'has', 'have')} the table, and no data directory of it was seen"
         yield Doubt("unread", text, (f"{keyspace}.{name}",))
+
+
+def _has_opened(schema: NodeSchema, subject: tuple[str, str, str]) -> bool:
+    """Tell if the node may have opened the relation: one that its memory certainly lacks never got a directory.
+
+    A server that cannot build a table from its rows (CASSANDRA-18291) has them on disk alone, which `divergence` reports.
+    """
+    is_refused = subject in schema.refusals
+    shows_all = schema.described or (schema.shows_memory == "statements" and schema.live and not schema.memory_error)
+    is_lacking = shows_all and subject not in schema.live and subject not in schema.unanswered
+    return not (is_refused or is_lacking)
 
 
 def _unasked(case: Evidence, found: Mapping[tuple[str, str], Sequence[_Directory]]) -> Iterator[Doubt]:

@@ -2,7 +2,7 @@
 
 A statement names some options, and the server gives the others their defaults. So two tables whose changes name neither of
 two values cannot have both: one of them was changed by a request that was refused, or by none. Judges the options of every
-table and view on each node's disk and in its memory, and the kinds of indexes. Readings while the run goes on are compared with
+table and view on each node's disk and in its memory, the kinds of indexes, and the options of keyspaces that memory alone shows. Readings while the run goes on are compared with
 the final ones.
 Finds: `unasked-option`.
 Source: CEP-21, "strict linearizability of metadata changes"; the ScyllaDB talk.
@@ -105,6 +105,9 @@ def _find(case: Evidence) -> Findings:
             for subject, table, options in relations:
                 for question, text in _defaults_of(side, subject, table, options, parts.values):
                     finals.setdefault(question, set()).add(text)
+        for _, definition in _keyspaces(schema, parts):
+            for question, value in _defaults_of_keyspace(definition):
+                finals.setdefault(question, set()).add(_json(value))
     for question, subject in sorted(found):
         yield _anomaly(case, question, subject, found[question, subject])
     yield from _find_incomplete(case, later)
@@ -169,8 +172,9 @@ def _find_on_the_way(case: Evidence, parts: PossibleParts, usual: Mapping[_Quest
     Two nodes need not have the same replication at one moment on the way, so that it is no condition.
     """
     found: dict[tuple[_Question, SchemaObject, str], list[Sight]] = {}
-    for sight in _relations_on_the_way(case, parts):
-        for question, text in _asked_on_the_way(case, sight, parts):
+    asked = [(sight, _asked_on_the_way(case, sight, parts)) for sight in _relations_on_the_way(case, parts)]
+    for sight, shown in (*asked, *_keyspaces_on_the_way(case, parts)):
+        for question, text in shown:
             if question in usual and text not in usual[question] | _usual_of_counters(question, sight, usual):
                 found.setdefault((question, sight.subject, text), []).append(sight)
     for (question, subject, text), sights in sorted(found.items()):
@@ -230,6 +234,16 @@ def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sigh
             yield sight
 
 
+def _keyspaces_on_the_way(
+    case: Evidence, parts: PossibleParts
+) -> Iterator[tuple[Sight, Iterator[tuple[_Question, str]]]]:
+    """Yield the keyspaces that memories showed on the way, with their options."""
+    for sight in case.derive(read_sights):
+        is_shown = sight.subject.kind == "keyspace" and sight.place.side == "memory" and sight.definition
+        if sight.definition and is_shown and parts.is_known(sight.subject):
+            yield sight, ((question, _json(value)) for question, value in _defaults_of_keyspace(sight.definition))
+
+
 def _asked_on_the_way(case: Evidence, sight: Sight, parts: PossibleParts) -> Iterator[tuple[_Question, str]]:
     assert sight.definition is not None
     columns = {  # the statement of a view gives its columns no types
@@ -260,7 +274,7 @@ def _defaults_of(
     for option, value in {**flat, **keys}.items():
         if _is_default(option.removesuffix(".") if option in keys else option, options, subject, values_of):
             question = _Question(side, _conditions(None, table, option, options), option)
-            yield question, orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+            yield question, _json(value)
 
 
 def _source(case: Evidence) -> str:
@@ -314,7 +328,27 @@ def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answ
             if parts.is_known(subject) and not derived and not _names_its_kind(subject, parts):
                 for side, option, value in _of_index(schema, subject, definition):
                     _answer(asked, _Question(side, "index", option), subject, value)
+    for subject, definition in _keyspaces(schema, parts):
+        for question, value in _defaults_of_keyspace(definition):
+            _answer(asked, question, subject, value)
     return asked
+
+
+def _keyspaces(schema: NodeSchema, parts: PossibleParts) -> Iterator[tuple[SchemaObject, Mapping[str, Any]]]:
+    """Yield the keyspaces of the history that memory describes, as their statements define them."""
+    for key, live in schema.live.items():
+        subject = SchemaObject(*key)
+        statement = None if live.statement is None else parse_statement(subject.kind, live.statement)
+        if subject.kind == "keyspace" and statement is not None and parts.is_known(subject):
+            yield subject, statement.definition
+
+
+def _defaults_of_keyspace(definition: Mapping[str, Any]) -> Iterator[tuple[_Question, JSON]]:
+    """Yield each option that only memory shows of a keyspace, and the names of all of them; no statement sets one."""
+    options: Mapping[str, JSON] = definition.get("options") or {}
+    conditions = _json(["keyspace", (definition.get("replication") or {}).get("class")])
+    yield _Question("statement", conditions, "options"), ",".join(sorted(options))
+    yield from ((_Question("statement", conditions, name), value) for name, value in _flat(options).items())
 
 
 def _names_its_kind(subject: SchemaObject, parts: PossibleParts) -> bool:
@@ -323,8 +357,11 @@ def _names_its_kind(subject: SchemaObject, parts: PossibleParts) -> bool:
 
 
 def _answer(asked: dict[_Question, _Answers], question: _Question, subject: SchemaObject, value: JSON) -> None:
-    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    asked.setdefault(question, _Answers()).shown.setdefault(text, set()).add(subject)
+    asked.setdefault(question, _Answers()).shown.setdefault(_json(value), set()).add(subject)
+
+
+def _json(value: JSON) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _relations(
@@ -389,7 +426,7 @@ def _conditions(keyspace: Mapping[str, Any] | None, table: Table, option: str, o
     of_class = own.get("class") if isinstance(own, Mapping) and option.partition(".")[2] not in {"", "class"} else None
     replication = (keyspace or {}).get("replication")
     counts = any("counter" in column.type for column in table.columns.values())
-    return orjson.dumps([strategy, of_class, replication, counts], option=orjson.OPT_SORT_KEYS).decode()
+    return _json([strategy, of_class, replication, counts])
 
 
 def _flat(options: Mapping[str, JSON]) -> Mapping[str, JSON]:

@@ -41,6 +41,7 @@ from schemaquake.harness.model.verdict import Anomaly, Doubt, Verdict, make_stat
 __all__ = ["Divergence"]
 
 _KINDS: Final = frozenset({"keyspace", "table", "view", "type", "function", "aggregate", "index"})
+_OF_ITS_SYSTEM: Final = "what they say of its system: whether it shows its memory, and what decides"
 _APART: Final = {"disk": "differences_on_disk", "memory": "differences_in_memory"}
 _CREATE_TABLE: Final = re.compile(r"\bCREATE\s+TABLE\b[^(]*\(", re.IGNORECASE)
 
@@ -79,7 +80,8 @@ def _find(case: Evidence) -> Findings:
 
 
 def _odd_versions(case: Evidence) -> Iterator[Doubt]:
-    """List the versions that were read with two epochs, and the nodes whose readings say two things of their system.
+    """List the versions read with two epochs, and the nodes whose readings say two things of their system, or others than
+    those of other nodes: all nodes of a run have one release.
 
     Where changes go through a group, a version outlives an epoch.
     """
@@ -101,10 +103,10 @@ def _odd_versions(case: Evidence) -> Iterator[Doubt]:
             yield Doubt("unread", f"version {version} was read with the epochs {listing(sorted(map(str, found)))}")
     for (node, _), found in sorted(ways.items()):
         if len(found) > 1:
-            yield Doubt(
-                "unread",
-                f"readings of {node} differ in what they say of its system: whether it shows its memory, and what decides",
-            )
+            yield Doubt("unread", f"readings of {node} differ in {_OF_ITS_SYSTEM}")
+    finals = {tuple(map(str, said)) for (_, is_final), found in ways.items() if is_final for said in found}
+    if len(finals) > 1:
+        yield Doubt("unread", f"the final readings of different nodes differ in {_OF_ITS_SYSTEM}")
 
 
 def _unread_memories(case: Evidence) -> Iterator[Doubt]:

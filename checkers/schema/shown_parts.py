@@ -284,14 +284,22 @@ class ShownParts:
             odd = not (is_key or column.get("kind") == "regular") or has_place or column.get("order", "asc") != "asc"
             if odd:
                 yield ShownPart(Part(subject, "column", name), column, fault="is as no view has it")
-        for name in sorted({*columns, *(one for base in bases for one in self._parts.names(base, "column"))}):
-            values = [one for base in bases for one in self._parts.values_by(Part(base, "column", name), time)]
+        # A view that was created on several tables in turn has the columns of the one that it is shown on.
+        shown_base = definition.get("base_table_name")
+        own = [base for base in bases if base.name == shown_base] or bases
+        for name in sorted({*columns, *(one for base in own for one in self._parts.names(base, "column"))}):
+            of_bases = [self._parts.values_by(Part(base, "column", name), time) for base in own]
+            values = [one for of_base in of_bases for one in of_base]
+            if name not in columns and not all(of_bases):
+                continue  # one of its possible bases never had that column
             if any(one.value != ABSENT and one.value["kind"] == "static" for one in values):
                 continue  # a view has no static columns
             shown = columns.get(name, ABSENT)
             counts = self._shows_frozen and shown != ABSENT and shown.get("kind") not in _KEY
             fitting = [one for one in values if _is_column_of_view(shown, one.value, frozen_counts=counts)]
-            torn = shown == ABSENT and all(column.get("kind") in _KEY for column in columns.values())
+            # A reading may begin before the view is created anew on another table, and end after it.
+            torn = len(own) < len(bases)
+            torn |= shown == ABSENT and all(column.get("kind") in _KEY for column in columns.values())
             yield ShownPart(Part(subject, "column", name), shown, values, fitting, torn=torn, ages=False)
 
 

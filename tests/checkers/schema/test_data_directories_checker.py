@@ -95,6 +95,29 @@ def test_a_table_without_its_directory_on_a_disk_that_was_read_leaves_it_undecid
     assert verdict(CREATE, [*SCHEMA, *other, *KEPT]).valid is True
 
 
+MEMORY = "settled n1,n2 live k.s CREATE TABLE k.s (a int PRIMARY KEY)"
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        MEMORY,  # n2 shows its memory, and the table is not in it
+        'settled n2 live k.t {"kind": "table", "refusal": "unconfigured table t"}',
+    ],
+)
+def test_a_table_that_memory_lacks_was_never_opened_and_needs_no_directory(memory: str) -> None:
+    other = ("settled n1,n2 table k.s id=bb a:int*", "settled n1,n2 data-directory k.s id=bb " + PLAIN)
+    seen = [*SCHEMA, *other, f"settled n1 data-directory k.t id=aa {PLAIN}"]
+    whole = [
+        'settled n1,n2 version vv {"memory": "statements"}',
+        "settled n1 live k.t CREATE TABLE k.t (a int PRIMARY KEY)",
+    ]
+    assert verdict(CREATE, [*whole, *seen, memory]).valid is True
+    remembered = "settled n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY)"
+    judgement = verdict(CREATE, [*whole, *seen, MEMORY, remembered])
+    assert [(doubt.kind, doubt.objects) for doubt in judgement.doubts] == [("unread", ("k.t",))]
+
+
 def test_directories_are_judged_in_the_final_phases_alone() -> None:
     passing = ("running n1 data-directory k.t id=bb " + PLAIN, "running n1 data-directory k.t id=aa " + DROPPED)
     assert verdict(CREATE, [*SCHEMA, *KEPT, *passing]).valid is True

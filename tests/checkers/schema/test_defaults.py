@@ -163,3 +163,24 @@ def test_what_follows_from_the_columns_is_not_compared() -> None:
 def test_two_tables_that_differ_are_both_named_for_nothing_says_which_is_wrong() -> None:
     both = found([*ALTER, "@24 p7 n2 info Timeout"], r={"gc_grace_seconds": 6}, s={"gc_grace_seconds": 7})
     assert {one.objects for one in both} == {("k.r",), ("k.s",)}
+
+
+SECOND = ("@5 p91 n1 invoke create-keyspace l", "@6 p91 n1 ok")
+PLAIN = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': '3'} AND durable_writes = true"
+
+
+def keyspaces(k: str, node: str = "n1,n2", phase: str = "settled") -> list[Anomaly]:
+    """What is found if memory shows keyspace k with these further options, and its other readings are sound."""
+    shown = [f"settled n1,n2 live {name} CREATE KEYSPACE {name} {PLAIN} AND fast_path = 'simple'" for name in "kl"]
+    odd = f"@40 {phase} {node} live k CREATE KEYSPACE k {PLAIN}{k}"
+    rows = [*(shown[1:] if phase == "settled" else shown), odd, "settled n1,n2 keyspace k", "settled n1,n2 keyspace l"]
+    return list(Defaults().check(judged([*KEYSPACE, *SECOND], rows), limit_s=5).anomalies)
+
+
+@pytest.mark.parametrize("phase", ["settled", "running"])
+def test_an_option_of_a_keyspace_that_memory_alone_shows_is_that_of_other_keyspaces(phase: str) -> None:
+    assert keyspaces(" AND fast_path = 'simple'", phase=phase) == []
+    for odd in ("", " AND fast_path = 'simplex'", " AND fast_pathx = 'simple'", " AND fast_path = 'simple' AND x = 1"):
+        found = keyspaces(odd, "n2", phase)
+        assert {(one.type, one.evidence["place"]) for one in found} == {("unasked-option", "in memory")}
+        assert "k" in {key for one in found for key in one.objects}

@@ -52,6 +52,29 @@ def found(history: Sequence[str], sightings: Sequence[str]) -> list[Anomaly]:
 
 WHOLE = ("a:int*", "c:int")
 MORE = ("a:int*", "c:int", "d:int")
+AGAIN = (
+    "@20 p1 n2 invoke create-table k.s a:int* c:int q:int",
+    "@21 p1 n2 ok",
+    '@22 p1 n2 invoke create-view k.m {"base": "s", "primary_key": ["c", "a"]}',
+    "@23 p1 n2 ok",
+    "@24 p1 n2 invoke drop-view k.m",
+    "@25 p1 n2 ok",
+    '@26 p1 n2 invoke create-view k.m {"base": "t", "primary_key": ["c", "a"]}',
+    "@27 p1 n2 ok",
+)
+"""A view on one table, and then on another one that lacks a column."""
+
+
+def view(base: str, *others: str) -> str:
+    key = {
+        "c": ("int", "partition_key", 0),
+        "a": ("int", "clustering", 0),
+        **{o: ("int", "regular", -1) for o in others},
+    }
+    columns = {name: dict(zip(("type", "kind", "position"), column, strict=True)) for name, column in key.items()}
+    return f"view k.m id=3 {orjson.dumps({'columns': columns, 'base_table_name': base}).decode()}"
+
+
 INDEXED = {"indexes": {"i": {"kind": "COMPOSITES", "target": "c"}}}
 
 UNEXPLAINED = {
@@ -93,6 +116,8 @@ UNEXPLAINED = {
         [f"@19 running n3 {table(*WHOLE, dropped_columns={'z': {'type': 'int', 'dropped_time': 1}})}"],
     ),
     "another column in memory": ((), ["@19 running n3 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c text)"]),
+    "a view without a column of the table that it is on": (AGAIN, [f"@28 running n2 {view('s')}"]),
+    "a view with a column of a table that it is not on": (AGAIN, [f"@28 running n2 {view('t', 'q')}"]),
     "another name in memory": ((), ["@19 running n3 live k.t CREATE TABLE k.s (a int PRIMARY KEY, c int)"]),
 }
 LEGAL = {
@@ -118,6 +143,10 @@ LEGAL = {
     ),
     "a table that is still there elsewhere": (DROP, [f"@90 running n3 {table(*WHOLE)}"]),
     "columns without the row of their table": ((), ["@19 running n3 table k.t a:int* c:int"]),
+    "a view of each of the tables that it was on": (
+        AGAIN,
+        [f"@24 running n2 {view('s', 'q')}", f"@28 running n2 {view('t')}"],
+    ),
     "memory as it was declared": ((), ["@19 running n3 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"]),
 }
 
