@@ -328,10 +328,15 @@ def _asked(schema: NodeSchema, parts: PossibleParts) -> Mapping[_Question, _Answ
             if parts.is_known(subject) and not derived and not _names_its_kind(subject, parts):
                 for side, option, value in _of_index(schema, subject, definition):
                     _answer(asked, _Question(side, "index", option), subject, value)
+    _ask_keyspaces(asked, schema, parts)
+    return asked
+
+
+def _ask_keyspaces(asked: dict[_Question, _Answers], schema: NodeSchema, parts: PossibleParts) -> None:
+    """Add the options of keyspaces that one node's memory shows."""
     for subject, definition in _keyspaces(schema, parts):
         for question, value in _defaults_of_keyspace(definition):
             _answer(asked, question, subject, value)
-    return asked
 
 
 def _keyspaces(schema: NodeSchema, parts: PossibleParts) -> Iterator[tuple[SchemaObject, Mapping[str, Any]]]:

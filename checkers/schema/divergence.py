@@ -80,10 +80,9 @@ def _find(case: Evidence) -> Findings:
 
 
 def _odd_versions(case: Evidence) -> Iterator[Doubt]:
-    """List the versions read with two epochs, and the nodes whose readings say two things of their system, or others than
-    those of other nodes: all nodes of a run have one release.
+    """List the versions read with two epochs, and the nodes whose readings say two things of their system.
 
-    Where changes go through a group, a version outlives an epoch.
+    All nodes of a run have one release, so that they say the same. Where changes go through a group, a version outlives an epoch.
     """
     epochs: dict[str, set[JSON]] = {}
     ways: dict[tuple[str, bool], set[tuple[JSON, ...]]] = {}

@@ -33,8 +33,18 @@ class WallClock:
             for (keyspace, name), table in schema.tables.items():
                 creates = case.changes.creates(SchemaObject("table", keyspace, name))
                 created = _time_of(table.id)
-                if created is not None and len(creates) == 1 and certainly_applied(creates[0]):
+                is_sure = created is not None and len(creates) == 1 and certainly_applied(creates[0])
+                if created is not None and is_sure and not self._may_be_skewed(creates[0]):
                     self._learn(created, creates[0])
+
+    def _may_be_skewed(self, operation: PairedOperation) -> bool:
+        """Tell if a server may have dated the operation by a wrong clock.
+
+        Its timestamps do not go back while it runs, so a clock that was ahead counts after it was put right, too.
+        """
+        faults = self._case.notes.faults
+        was_skewed = any(fault.offsets and fault.begins <= operation.invoked for fault in faults)
+        return was_skewed or bool(self._case.notes.active(operation.invoked, operation.completed))
 
     def _learn(self, created: float, create: PairedOperation) -> None:
         completed = create.completed or create.invoked
@@ -45,14 +55,15 @@ class WallClock:
     def fits(self, operation: PairedOperation, time_ms: int, *, spread_ms: int) -> bool:
         """Tell if the operation can have had this time of day, by clocks that are at most `spread_ms` apart.
 
-        A statement that names its own time has that one. While a fault was in place any clock may have been wrong.
+        A statement that names its own time has that one. While a fault was in place any clock may have been wrong, and
+        after one of a clock, too.
         """
         timestamp = operation.argument.get("timestamp")
         if timestamp is not None:
             return time_ms == int(timestamp) // 1000
         if self._earliest is None or self._latest is None:
             return True
-        if self._case.notes.active(operation.invoked, operation.completed):
+        if self._may_be_skewed(operation):
             return True
         begins = self._earliest + operation.invoked / _NS_A_MS - spread_ms
         if time_ms < begins:

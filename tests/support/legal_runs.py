@@ -5,12 +5,13 @@ any later moment, also between the readings of two nodes or in the middle of one
 skewed. Rows are written, deleted and read at all levels, by last timestamp. No checker may accuse such a run.
 
     legal_run(17)            # always the same records
+    legal_run(17, rich=True) # another plan: two keyspaces, static columns, ids and drops dated by skewed clocks
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -37,9 +38,9 @@ _FATES = ("answered",) * 7 + ("took effect", "never", "late", "too late", "too l
 """Too late: an unanswered change that takes effect while the cluster is read, or not before it is restarted."""
 
 
-def legal_run(seed: int, *, without: frozenset[int] = frozenset()) -> Records:
+def legal_run(seed: int, *, without: frozenset[int] = frozenset(), rich: bool = False) -> Records:
     """The records of the legal run of that seed; `without` these of its operations, by their place in the plan."""
-    return _Run(Random(seed)).records(without)
+    return _Run(Random(f"rich {seed}") if rich else Random(seed), rich=rich).records(without)
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ def _said(row: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
 
 
 class _Run:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, rich: bool = False) -> None:
         self._random = random
+        self._rich = rich
         self._by_log = random.random() < 0.4
         self._cluster = PerfectCluster()
         self._epoch = 3
@@ -130,14 +132,23 @@ class _Run:
             ddl.create_type("k", "u", fields=[("f0", "int")]),
             ddl.create_table("k", "t", columns=columns),
         )
-        for number, change in enumerate(setup):
+        for number, change in enumerate([*setup, *(self._rich_opening() if self._rich else ())]):
             yield _Asked(change, 20 + 10 * number, 3, 3, "n1", "answered")
+
+    def _rich_opening(self) -> Iterator[Invoke]:
+        yield ddl.create_keyspace("l", replication_factor=self._random.choice([3, 2, 1]))
+        yield ddl.create_type("l", "u", fields=[("f0", "int"), ("f1", "text")])
+        yield ddl.create_table("l", "t", columns=[("a", "int", "partition_key"), ("c", "int", "regular")])
+        yield ddl.create_table("k", "x", columns=_WIDE)
 
     def _plan(self) -> Iterator[_Asked]:
         random = self._random
-        for number in range(random.randint(3, 14)):
+        for number in range(random.randint(8, 30) if self._rich else random.randint(3, 14)):
             moment = 100 + 40 * number
-            operation = self._row_operation("racing") if random.random() < 0.35 else random.choice(_CHANGES)(random)
+            changes = _RICH_CHANGES if self._rich else _CHANGES
+            operation = self._row_operation("racing") if random.random() < 0.35 else random.choice(changes)(random)
+            if self._rich and random.random() < 0.3:
+                operation = _in_keyspace("l", operation)
             span = 400 if random.random() < 0.2 else 60  # a slow node
             node = random.choice(NODES)
             fate = random.choice(_FATES)
@@ -187,7 +198,7 @@ class _Run:
             self._both_ends(asked, begins, ends, outcome, value, error)
             return
         if fate in {"late", "too late"} and asked.operation.f in SCHEMA_CHANGES:
-            moment = self._random.randint(asked.moment, 900)
+            moment = self._random.randint(asked.moment, max(900, asked.moment + 300) if self._rich else 900)
             if fate == "too late":
                 moment = self._random.choice([_SETTLED_MS, _SETTLED_MS, _RESTARTED_MS - 800]) + self._random.randint(
                     0, 150
@@ -207,6 +218,8 @@ class _Run:
 
     def _do(self, operation: Invoke, node: str, moment: int) -> tuple[str, Any, str | None]:
         if operation.f in SCHEMA_CHANGES:
+            if self._rich:
+                self._cluster.now_ms = self._stamp(node, moment) // 1000
             return self._change(operation)
         return self._touch_rows(operation, node, moment)
 
@@ -337,15 +350,17 @@ class _Run:
         self._note(moment + 10, "phase", {"phase": f"final-{phase}", "state": "ends"})
 
     def _probes(self, phase: str, node: str) -> Iterator[Invoke]:
-        for table in ("t", "s"):
+        for keyspace, table in (("k", "t"), ("k", "s"), *([("l", "t")] if self._rich else ())):
             self._values += 1
             row = {"a": 100 + self._values, "c": self._values}
-            yield insert("k", table, row, consistency=self._random.choice(["QUORUM", "ONE"]), phase=phase)
-            yield read_rows("k", table, consistency="QUORUM", phase=phase, columns=["a", "c"], where={"a": row["a"]})
-            yield read_rows("k", table, consistency="ONE", phase=phase, columns=["a", "c"])
+            yield insert(keyspace, table, row, consistency=self._random.choice(["QUORUM", "ONE"]), phase=phase)
+            yield read_rows(
+                keyspace, table, consistency="QUORUM", phase=phase, columns=["a", "c"], where={"a": row["a"]}
+            )
+            yield read_rows(keyspace, table, consistency="ONE", phase=phase, columns=["a", "c"])
             if node == NODES[-1]:
                 yield read_rows(
-                    "k", table, consistency="ALL", phase=phase, columns=["a", "c", "d"][: 2 + (table == "t")]
+                    keyspace, table, consistency="ALL", phase=phase, columns=["a", "c", "d"][: 2 + (table == "t")]
                 )
 
     def _final_reading(self, phase: str, node: str, at: int) -> None:
@@ -480,6 +495,21 @@ def _live(kind: str, text: str) -> Mapping[str, str]:
 # ── changes over so few names that they meet all the time ────────────────────────────────────────────────────────────
 
 
+_WIDE = [
+    ("a", "int", "partition_key"),
+    ("b", "int", "clustering"),
+    ("z", "int", "static"),
+    ("c", "int", "regular"),
+]
+
+
+def _in_keyspace(keyspace: str, operation: Invoke) -> Invoke:
+    """The same operation in another keyspace."""
+    name = operation.value.get("name") or operation.value.get("table")
+    key = keyspace if operation.key is None or "." not in operation.key else f"{keyspace}.{name}"
+    return replace(operation, key=key, value={**operation.value, "keyspace": keyspace})
+
+
 def _columns(random: Random) -> list[tuple[str, str, str]]:
     key = "a" if random.random() < 0.85 else "b"
     others = random.sample([("c", "int"), ("d", "text"), ("e", "frozen<u>")], random.randint(0, 3))
@@ -526,4 +556,19 @@ _CHANGES: Sequence[Callable[[Random], Invoke]] = (
     lambda r: ddl.drop_view("k", "m"),
     lambda r: ddl.create_index("k", r.choice(["i", "j"]), table=_table(r), column=r.choice(["c", "d"])),
     lambda r: ddl.drop_index("k", r.choice(["i", "j"])),
+)
+
+_RICH_CHANGES: Sequence[Callable[[Random], Invoke]] = (
+    *_CHANGES,
+    lambda r: ddl.create_table("k", "x", columns=_WIDE[: r.choice([2, 3, 4])], if_not_exists=_guard(r)),
+    lambda r: ddl.drop_table("k", "x", if_exists=_guard(r)),
+    lambda r: ddl.add_column("k", r.choice(["x", "x", "t"]), r.choice(["y", "z"]), "int", static=True),
+    lambda r: ddl.drop_column("k", "x", r.choice(["y", "z", "c"])),
+    lambda r: ddl.add_column("k", "x", r.choice(["c", "z"]), "int"),
+    lambda r: ddl.rename_column("k", "x", r.choice(["a", "b"]), r.choice(["b", "e"])),
+    lambda r: ddl.create_index("k", r.choice(["i", "j"]), table="x", column=r.choice(["z", "c"])),
+    lambda r: ddl.alter_view("k", "m", {"comment": r.choice(["x", "y"])}),
+    lambda r: ddl.create_view("k", "m", base=r.choice(["x", "s", "t"]), primary_key=["c", "a"]),
+    lambda r: ddl.drop_column("k", _table(r), r.choice(["c", "d"])),
+    lambda r: ddl.add_column("k", _table(r), r.choice(["c", "d"]), r.choice(["int", "text"])),
 )

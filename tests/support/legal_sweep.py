@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from legal_runs import legal_run
@@ -46,31 +46,37 @@ def accusations(records: Records) -> list[tuple[str, str]]:
     return found + [(v.checker, d.text) for v in verdicts for d in v.doubts if d.kind in {"crashed", "time", "memory"}]
 
 
-def accused(seed: int) -> str | None:
+def accused(seed: int, *, rich: bool = False) -> str | None:
     """What a legal run is accused of, and by which of its operations; None: nothing."""
-    found = accusations(legal_run(seed))
+    found = accusations(legal_run(seed, rich=rich))
     if not found:
         return None
     kind = found[0][0]
     without: frozenset[int] = frozenset()
-    for number in range(30):
+    for number in range(50):
         fewer = without | {number}
-        again = [one for one in accusations(legal_run(seed, without=fewer)) if one[0] == kind]
+        again = [one for one in accusations(legal_run(seed, without=fewer, rich=rich)) if one[0] == kind]
         if again:
             without, found = fewer, again
     lines = [
-        f"op {change.index}: {change.text()}" for change in Evidence.of(legal_run(seed, without=without)).changes.all
+        f"op {change.index}: {change.text()}"
+        for change in Evidence.of(legal_run(seed, without=without, rich=rich)).changes.all
     ]
-    return "\n".join([f"seed {seed} without {sorted(without)}: {kind}", found[0][1], *lines])
+    return "\n".join([f"{'rich ' * rich}seed {seed} without {sorted(without)}: {kind}", found[0][1], *lines])
 
 
-def _accused_of(seeds: range) -> list[str]:
+def _accused_of(seeds: range, *, rich: bool = False) -> list[str]:
     """What those of these seeds are accused of that are accused."""
-    return [text for seed in seeds if (text := accused(seed)) is not None]
+    return [text for seed in seeds if (text := accused(seed, rich=rich)) is not None]
 
 
 def sweep(
-    seeds: range, *, processes: int, limit_s: float = float("inf"), note: Callable[[int, int], None] = lambda *_: None
+    seeds: range,
+    *,
+    processes: int,
+    limit_s: float = float("inf"),
+    note: Callable[[int, int], None] = lambda *_: None,
+    rich: bool = False,
 ) -> tuple[int, list[str]]:
     """The first seed that was not tried when the time was over, and the accusations; calls `note(next seed, accused)` on the way."""
     ends = time.monotonic() + limit_s
@@ -81,7 +87,7 @@ def sweep(
         while following < seeds.stop and time.monotonic() < ends:
             left = range(following, min(following + BATCH * processes, seeds.stop))
             batches = [left[at : at + BATCH] for at in range(0, len(left), BATCH)]
-            texts += [text for found in each(_accused_of, batches) for text in found]
+            texts += [text for found in each(partial(_accused_of, rich=rich), batches) for text in found]
             following = left.stop
             note(following, len(texts))
     return following, texts
@@ -93,13 +99,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--limit-s", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--rich", action="store_true", help="the seeds of the richer generator")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.count)
 
     def note(following: int, accused: int) -> None:
         sys.stderr.write(f"\rlegal runs: {following - seeds.start} of {len(seeds)}, {accused} accused")
 
-    following, texts = sweep(seeds, processes=options.processes, limit_s=options.limit_s, note=note)
+    following, texts = sweep(seeds, processes=options.processes, limit_s=options.limit_s, note=note, rich=options.rich)
     sys.stdout.write(
         "\n\n".join(["", *texts, f"{following - seeds.start} runs were tried; go on with --first {following}\n"])
     )

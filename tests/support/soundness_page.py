@@ -113,6 +113,8 @@ def _parts(score: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Iterator[str
         )
     for of, title in (("may-stay-valid", "May stay valid"), ("known-to-slip", "Known to slip through")):
         yield f"\n## {title}\n"
+        if not CLASSES[of]:
+            yield "Nothing that the tests tell."
         for listed in CLASSES[of]:
             places = f" ({'; '.join(listed['places'])})" if "places" in listed else ""
             yield f"- {', '.join(f'`{pattern}`' for pattern in listed['classes'])}{places}. {listed['reason']}"

@@ -69,7 +69,7 @@ def view(base: str, *others: str) -> str:
     key = {
         "c": ("int", "partition_key", 0),
         "a": ("int", "clustering", 0),
-        **{o: ("int", "regular", -1) for o in others},
+        **dict.fromkeys(others, ("int", "regular", -1)),
     }
     columns = {name: dict(zip(("type", "kind", "position"), column, strict=True)) for name, column in key.items()}
     return f"view k.m id=3 {orjson.dumps({'columns': columns, 'base_table_name': base}).decode()}"
