@@ -15,7 +15,8 @@ reach is in doubt; it is never passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -286,20 +287,36 @@ def facts_of_row(subject: SchemaObject, row: JSON) -> Facts | None:
     if subject.kind not in {"table", "view", "keyspace"}:
         return {(_WHOLE[subject.kind], ""): row}
     facts: dict[tuple[str, str], JSON] = {}
-    whole: dict[str, JSON] = {}
-    for name, value in row.items():
-        if name in {"columns", "dropped_columns"}:
-            for part, column in value.items():
-                facts["column", part] = [*(facts.get(("column", part)) or []), [name, column]]
-        elif name == "options":
-            facts |= {("option", part): option for part, option in value.items()}
-        elif name == "indexes":
-            facts |= {("index", part): index for part, index in value.items()}
-        elif name == "replication":
-            facts["replication", ""] = value
-        else:
-            whole[name] = value
-    return {**facts, (_WHOLE[subject.kind], ""): whole}
+    for fact, value in _entries(row):
+        facts[fact] = [*(facts.get(fact) or []), value] if fact[0] == "column" else value
+    return {**facts, (_WHOLE[subject.kind], ""): {n: v for n, v in row.items() if n not in _PARTED}}
+
+
+_PARTED: Final = frozenset({"columns", "dropped_columns", "options", "indexes", "replication"})
+"""The parts of a row that are facts of their own."""
+
+
+def _entries(row: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], JSON]]:
+    """Yield (fact, value) of everything in the parts of a row; what speaks of one column comes one entry at a time."""
+    for part in ("columns", "dropped_columns"):
+        yield from ((("column", name), [part, column]) for name, column in (row.get(part) or {}).items())
+    for name, option in (row.get("options") or {}).items():
+        named = _columns_named_by(name, option)
+        yield from ((("column", column), [name, entry]) for column, entry in named.items())
+        if not named:
+            yield ("option", name), option
+    yield from ((("index", name), index) for name, index in (row.get("indexes") or {}).items())
+    if "replication" in row:
+        yield ("replication", ""), row["replication"]
+
+
+def _columns_named_by(option: str, value: JSON) -> Mapping[str, JSON]:
+    """Divide an option that speaks of columns by their names, and so follows a RENAME; empty: it is no such option."""
+    if option == "clustering_order" and isinstance(value, Mapping):
+        return dict(value)
+    clauses = str(value).split(" AND ") if option == "where_clause" else []
+    found = [_CONDITION.fullmatch(clause.strip()) for clause in clauses]
+    return {clause[1]: "is not null" for clause in found if clause is not None} if all(found) else {}
 
 
 def facts_of_memory(subject: SchemaObject, live: Live | None) -> Facts | None:
@@ -362,6 +379,9 @@ def _option_is(value: JSON, wanted: str) -> bool:
 
 
 _WORDS: Final = frozenset({"keyspace", "type", "renamed", "unknown"})
+
+
+_CONDITION: Final = re.compile(r'"?(\w+)"? IS NOT NULL', re.IGNORECASE)
 
 
 def _was_dropped(entry: JSON) -> bool:

@@ -234,10 +234,17 @@ def _find_unwritten(rows: TableRows, phase: str) -> Iterator[StrangeRow]:
     if len(keys) != 1 or not next(iter(keys)):
         return
     (key,) = keys
-    written = {rows.key(insert) for insert in rows.inserts}
+    # A read may name a part of the key; the other names of a key that was renamed may be the key's own.
+    may_be_renamed = any(change.f == "rename-column" for change in rows.changes)
+    written: dict[tuple[str, ...], frozenset[bytes]] = {}
     for read in rows.reads(phase):
         for row in read.value["rows"] if read.type == "ok" else ():
-            if row.keys() >= set(key) and freeze_columns(row, key) not in written:
+            shared = tuple(column for column in key if column in row)
+            if shared not in written:
+                known = (insert.argument["row"] for insert in rows.inserts)
+                written[shared] = frozenset(freeze_columns(one, shared) for one in known if one.keys() >= set(shared))
+            is_named = shared and (len(shared) == len(key) or not may_be_renamed)
+            if is_named and freeze_columns(row, shared) not in written[shared]:
                 yield StrangeRow(read, row, (), None)
 
 

@@ -2,7 +2,7 @@
 
 Judges the notes that every run has (`schemaquake.harness.run.phases`): each phase begins and ends once, none that every run
 has is missing, every node was started before it answered, and each wait for one schema version says of which nodes, with
-which versions, and whether they agreed. The run also creates the keyspaces that it changes. A note that is missing or contradicts another is a doubt: checkers believe them.
+which versions, and whether they agreed. Events are numbered without a gap, in order of time. The run also creates the keyspaces that it changes. A note that is missing or contradicts another is a doubt: checkers believe them.
 Histories without notes of phases, such as those of other tools, are not judged.
 """
 
@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.evidence.schema_changes import target
@@ -31,9 +34,24 @@ _UNREADABLE: Final = "unreadable: "
 def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
-        finders = (_find_plan, _find_phases, _find_starts, _find_settles, _find_foreign_keyspaces)
+        finders = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles, _find_foreign_keyspaces)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
+
+
+def _find_lost_events(evidence: Evidence) -> Iterator[str]:
+    """Yield where the numbers of events leave some out, and where their times go back: a history has all events in order."""
+    for column, text in (("index", "there are no events between"), ("time", "the times of events go back between")):
+        values = evidence.history[column].combine_chunks()
+        steps = pc.subtract(values[1:], values[:-1])
+        odd = pc.not_equal(steps, 1) if column == "index" else pc.less(steps, 0)
+        places = pc.indices_nonzero(odd.fill_null(True)).to_pylist()
+        if places:
+            numbers = evidence.history["index"].take(pa.array([places[0], places[0] + 1])).to_pylist()
+            yield f"{text} number {numbers[0]} and number {numbers[1]}"
+    first = evidence.history["index"][0].as_py()
+    if first:
+        yield f"there are no events before number {first}"
 
 
 def _find_plan(evidence: Evidence) -> Iterator[str]:

@@ -75,10 +75,19 @@ class _FaultNotes:
         for note in self.of("fault-ends"):
             if _had_no_effect(note):
                 yield f"{note['nemesis']} (fault {note['id']}) had no visible effect"
+        yield from self._contradictions()
         for number in sorted((begun - ended).keys()):
             yield f"fault {number} was begun and never ended"
         for number in sorted((ended - begun).keys()):
             yield f"fault {number} was ended and never begun"
+
+    def _contradictions(self) -> Iterator[str]:
+        """Yield the faults whose notes of begin and end differ in what the fault was, on which checkers rely."""
+        ends = {note["id"]: note for note in self.of("fault-ends")}
+        for begin in self.of("fault-begins"):
+            end = ends.get(begin["id"])
+            if end is not None and any(begin.get(name) != end.get(name) for name in ("nemesis", "nodes", "parameters")):
+                yield f"the notes of the begin and of the end of fault {begin['id']} differ in what it was"
 
     def missing_faults(self) -> Iterator[str]:
         """Yield why the planned faults cannot be said to have happened: none did, or some left no trace."""
@@ -112,6 +121,6 @@ def _reasons(notes: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _had_no_effect(note: Mapping[str, Any]) -> bool:
-    """Check whether the note of the healing reports that the fault had no effect; without a report it had one."""
+    """Check whether the note of the healing does not report an effect of the fault; without a report it had one."""
     effect = note.get("effect")
-    return isinstance(effect, dict) and effect.get("observed") is False
+    return isinstance(effect, dict) and effect.get("observed", "healed" in effect) is not True

@@ -114,16 +114,21 @@ class NodeLog:
 
 
 def _list_missing_logs(notes: Notes, entries: Iterable[_Entry]) -> Iterator[Doubt]:
-    """Yield a doubt for each node that keeps a log of which nothing, or nothing after its first start, was read."""
-    last_boot: dict[str, int] = {}
+    """Yield a doubt for each node that keeps a log of which nothing was read, or nothing of a start after which it served."""
+    boots: dict[str, set[int]] = {}
     for entry in entries:
-        last_boot[entry.node] = max(entry.boot, last_boot.get(entry.node, 0))
+        boots.setdefault(entry.node, set()).add(entry.boot)
     again = {start.node for start in notes.starts if start.phase != "boot"}
     for node in sorted(notes.logging):
-        if node not in last_boot:
+        served = sum(start.node == node and start.served for start in notes.starts)
+        if node not in boots:
             yield Doubt("unread", f"no log of {node} was read")
-        elif node in again and not last_boot[node]:
+        elif node in again and not max(boots[node]):
             yield Doubt("unread", f"{node} was started again, and of its log only that of the first start was read")
+        elif len(boots[node]) < served:
+            yield Doubt(
+                "unread", f"{node} served after {served} starts, and logs of {len(boots[node])} of them were read"
+            )
 
 
 def _parse_entry(row: Mapping[str, JSON]) -> _Entry:

@@ -237,8 +237,8 @@ def _relations_on_the_way(case: Evidence, parts: PossibleParts) -> Iterator[Sigh
 def _keyspaces_on_the_way(
     case: Evidence, parts: PossibleParts
 ) -> Iterator[tuple[Sight, Iterator[tuple[_Question, str]]]]:
-    """Yield the keyspaces that memories showed on the way, with their options."""
-    for sight in case.derive(read_sights):
+    """Yield the keyspaces that memories showed on the way, with their options; releases have other ones."""
+    for sight in case.derive(read_sights) if case.notes.upgrades.mixed is None else ():
         is_shown = sight.subject.kind == "keyspace" and sight.place.side == "memory" and sight.definition
         if sight.definition and is_shown and parts.is_known(sight.subject):
             yield sight, ((question, _json(value)) for question, value in _defaults_of_keyspace(sight.definition))
@@ -412,7 +412,9 @@ def _of_index(schema: NodeSchema, subject: SchemaObject, index: Mapping[str, JSO
 
 
 def _sides(schema: NodeSchema, subject: SchemaObject, table: Table) -> Iterator[tuple[str, Mapping[str, JSON]]]:
-    yield schema.source, table.options
+    # Where a log decides, a table that the copy on disk lacks is told from memory, which shows other options; it has no id.
+    if table.id is not None or not schema.follows_log:
+        yield schema.source, table.options
     live = schema.live.get(subject)
     if live is not None and live.statement is not None:
         statement = parse_statement(subject.kind, live.statement)

@@ -82,7 +82,7 @@ def _find(case: Evidence) -> Findings:
 def _odd_versions(case: Evidence) -> Iterator[Doubt]:
     """List the versions read with two epochs, and the nodes whose readings say two things of their system.
 
-    All nodes of a run have one release, so that they say the same. Where changes go through a group, a version outlives an epoch.
+    All nodes of a run without an upgrade have one release, so that they say the same. Where changes go through a group, a version outlives an epoch.
     """
     epochs: dict[str, set[JSON]] = {}
     ways: dict[tuple[str, bool], set[tuple[JSON, ...]]] = {}
@@ -104,7 +104,7 @@ def _odd_versions(case: Evidence) -> Iterator[Doubt]:
         if len(found) > 1:
             yield Doubt("unread", f"readings of {node} differ in {_OF_ITS_SYSTEM}")
     finals = {tuple(map(str, said)) for (_, is_final), found in ways.items() if is_final for said in found}
-    if len(finals) > 1:
+    if len(finals) > 1 and case.notes.upgrades.mixed is None:
         yield Doubt("unread", f"the final readings of different nodes differ in {_OF_ITS_SYSTEM}")
 
 

@@ -60,7 +60,8 @@ class Membership:
             nothing = Doubt("nothing-to-judge", "no node was asked for its account of the ring")
             return Verdict.unknown(self.name, nothing)
         tally = Tally(self.name, keep=LIMITS.findings)
-        tally.doubt(*_list_unread(case), *_list_strange_gossip(case), *_list_contradictions(case))
+        tally.doubt(*_list_unread(case), *_list_strange_gossip(case))
+        tally.doubt(*_list_contradictions(case), *_list_strange_places(case))
         for account in case.read:
             tally.judge(*_judge_account(case, account))
         tally.judge(*_judge_agreement(case))
@@ -178,6 +179,22 @@ def _list_contradictions(case: _Case) -> Iterator[Doubt]:
             yield Doubt(
                 "undecided", f"{when} the directory of {account.node} contradicts its peers on {listing(strange)}"
             )
+
+
+def _list_strange_places(case: _Case) -> Iterator[Doubt]:
+    """Yield a doubt for each member whose data centre or rack two accounts of one phase name differently, once nothing changes.
+
+    Nodes of two releases may name them in two ways.
+    """
+    told: dict[tuple[str, str], set[tuple[Any, Any]]] = {}
+    has_one_release = case.evidence.notes.upgrades.mixed is None
+    for account in case.read if case.settled and has_one_release else ():
+        for address, member in account.members.items():
+            told.setdefault((account.phase, address), set()).add((member.get("dc"), member.get("rack")))
+    for (phase, address), places in sorted(told.items()):
+        if len(places) > 1:
+            text = f"{phase_text(phase)} nodes differ in the data centre or rack of {address}"
+            yield Doubt("undecided", text)
 
 
 def _identity(member: Mapping[str, Any], *, by_id: bool) -> tuple[Any, frozenset[str]]:

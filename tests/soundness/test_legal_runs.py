@@ -1,4 +1,4 @@
-"""Legal runs are never invalid: hundreds in `make test`, thousands in `make test-long`.
+"""Legal runs, of both generators, are never invalid: hundreds in `make test`, thousands in `make test-long`.
 
 `SCHEMAQUAKE_LEGAL_COUNT=1000000` and `SCHEMAQUAKE_LEGAL_FIRST=3250000` choose the seeds of the long test, which prints how far it
 is: one that was ended goes on from there. A seed that is accused is printed with the fewest of its operations that still are.
@@ -18,14 +18,15 @@ from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.harness.registry import load
 from schemaquake.results.judging.judge import judge
 
-BATCH = 40
+BATCH = 20
 BATCHES = 4
 
 
+@pytest.mark.parametrize("rich", [False, True], ids=["plain", "rich"])
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_a_legal_run_is_not_invalid(batch: int) -> None:
+def test_a_legal_run_is_not_invalid(batch: int, *, rich: bool) -> None:
     seeds = range(batch * BATCH, (batch + 1) * BATCH)
-    assert [text for seed in seeds if (text := accused(seed)) is not None] == []
+    assert [text for seed in seeds if (text := accused(seed, rich=rich)) is not None] == []
 
 
 def test_a_legal_run_is_not_invalid_to_all_checkers_together() -> None:
@@ -41,6 +42,30 @@ ACCUSED_ONCE = {
 @pytest.mark.parametrize("seed", ACCUSED_ONCE.values(), ids=ACCUSED_ONCE)
 def test_a_legal_run_that_was_accused_once_is_not_any_more(seed: int) -> None:
     assert accused(seed) is None
+
+
+RICH_ACCUSED_ONCE = {"a rename of a clustering column, which its order follows": 329}
+
+
+@pytest.mark.parametrize("seed", RICH_ACCUSED_ONCE.values(), ids=RICH_ACCUSED_ONCE)
+def test_a_rich_legal_run_that_was_accused_once_is_not_any_more(seed: int) -> None:
+    assert accused(seed, rich=True) is None
+
+
+def test_rich_legal_runs_have_two_keyspaces_static_columns_and_drops_by_wrong_clocks() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(30):
+        records = legal_run(seed, rich=True)
+        evidence = Evidence.of(records)
+        seen["changes of l"] += sum(
+            change.acknowledged and str(change.key).startswith("l.") for change in evidence.changes.all
+        )
+        skewed = any(fault.offsets for fault in evidence.notes.faults)
+        for schema in evidence.readings.schemas:
+            for table in schema.tables.values():
+                seen["static"] += any(column.kind == "static" for column in table.columns.values())
+                seen["dropped beside a wrong clock"] += skewed and bool(table.dropped_columns)
+    assert min(seen.values()) >= 10, seen
 
 
 def test_a_seed_always_makes_the_same_run() -> None:

@@ -41,6 +41,17 @@ _CLAUSE = re.compile(r"\b(?:WITH|AND)\s+(\w+)\s*=\s")
 _REFUSAL = "InvalidRequest: it cannot be done"
 
 
+_ERRORS: Mapping[str, Mapping[str, str]] = {
+    "an error": {"thread": "MigrationStage:1", "message": "Exception in thread Thread[MigrationStage:1,5,main]"},
+    "an error of a stage": {
+        "thread": "MutationStage-2",
+        "message": "Uncaught exception on thread Thread[MutationStage-2,5,main]",
+        "stack": "java.lang.NullPointerException: null\n\tat org.apache.cassandra.db.Mutation.apply(Mutation.java:1)\n"
+        "Caused by: java.io.EOFException: null",
+    },
+}
+
+
 class NotThereError(LookupError):
     """A lie cannot be told: not all of the readings that it is about have that fact."""
 
@@ -86,6 +97,9 @@ class CleanRun:
         yield from self._sightings()
         yield from self._answers()
         yield from self._reads()
+        yield from self._values_read()
+        yield from self._operations()
+        yield from self._times()
         yield from self._notes()
         yield from self._gaps()
 
@@ -317,9 +331,54 @@ class CleanRun:
 
     def _recorded(self, kind: str, text: str, edit: _Edit) -> Lie:
         def tell() -> Records:
-            return Records.of(_edited(self.records.history, edit), self.records.observations, self.records.logs)
+            history = _renumbered(_edited(self.records.history, edit))
+            return Records.of(history, self.records.observations, self.records.logs)
 
         return Lie(kind, "", text, tell)
+
+    def _values_read(self) -> Iterator[Lie]:
+        """Every leaf and entry of an answer that is more than what was asked for; lists and elements that transactions read."""
+        for invoked, answered in self._ends:
+            event, value = self._history[answered], self._values[answered]
+            if event["type"] != "ok" or event["f"] == "read-rows":
+                continue
+            text = f"op {event['index']} {event['f']} {event['key']}"
+            if value != self._values[invoked]:
+                for change in _changes(value, {}, event["f"]):
+                    other = orjson.loads(orjson.dumps(value))
+                    change.apply(other)
+                    edit = _Edit({answered: {"value": orjson.dumps(other).decode()}})
+                    yield self._recorded(f"answer {event['f']}: {change.what}", f"{text} {change.path}", edit)
+            for what, number, mops in _other_mops(event["mops"] or ()):
+                edit = _Edit({answered: {"mops": mops}})
+                yield self._recorded(f"answer {event['f']}: {what}", f"{text} micro-operation {number}", edit)
+
+    def _operations(self) -> Iterator[Lie]:
+        """Operations that are gone with both their ends, as if nobody had asked."""
+        for invoked, answered in self._ends:
+            event = self._history[answered]
+            group = event["f"] if event["f"] in SCHEMA_CHANGES else self._of_rows(event, invoked)
+            edit = _Edit(removed=[invoked, answered])
+            text = f"op {event['index']} {event['f']} {event['key']}"
+            yield self._recorded(f"operation gone: {group} {event['type']}", text, edit)
+        for number in range(len(self._history)):
+            text = f"event {number}"
+            lost = _edited(self.records.history, _Edit(removed=[number]))
+            records = partial(Records.of, lost, self.records.observations, self.records.logs)
+            if number < len(self._history) - 1:
+                yield Lie("event lost", "", text, records)
+
+    def _times(self) -> Iterator[Lie]:
+        """Answers before their questions, and events that are out of their order."""
+        last = self._history[-1]["time"] if self._history else 0
+        for invoked, answered in self._ends:
+            event, asked = self._history[answered], self._history[invoked]
+            text = f"op {event['index']} {event['f']} {event['key']}"
+            for what, at, time in (
+                ("answered before it was asked", answered, asked["time"] - 1),
+                ("asked after the end of the run", invoked, last + 1),
+            ):
+                yield self._recorded(f"time: {what}", text, _Edit({at: {"time": time}}))
 
     # ── what the conductor noted ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -373,6 +432,22 @@ class CleanRun:
                 lambda logs=logs: Records.of(self.records.history, self.records.observations, logs),
             )
 
+        of_boots: dict[tuple[str, int], list[int]] = {}
+        for number, row in enumerate(rows):
+            of_boots.setdefault((row["node"], row["boot"]), []).append(number)
+        for (node, boot), numbers in of_boots.items():
+            logs = _edited(self.records.logs, _Edit(removed=numbers))
+            which = "first" if boot == 0 else "later"
+            yield self._logged(f"log of a {which} start missing", f"log {boot} of {node}", logs)
+            odd = {**rows[numbers[-1]], "level": "ERROR", "line": rows[numbers[-1]]["line"] + 1, "stack": None}
+            for what, more in _ERRORS.items():
+                told = sorted([*rows, {**odd, **more}], key=lambda row: (row["node"], row["boot"], row["line"]))
+                logs = pa.Table.from_pylist(told, schema=self.records.logs.schema)
+                yield self._logged(f"log: {what} that nobody logged", f"log {boot} of {node}", logs)
+
+    def _logged(self, kind: str, text: str, logs: pa.Table) -> Lie:
+        return Lie(kind, "", text, lambda: Records.of(self.records.history, self.records.observations, logs))
+
     def _cuts(self) -> Iterator[Lie]:
         """Each phase cut short, as if the harness had died in it; and each phase alone left without its events."""
         spans: dict[str, list[int]] = {}
@@ -385,7 +460,7 @@ class CleanRun:
             def tell(middle: int = middle) -> Records:
                 late = [n for n, event in enumerate(self._history) if event["time"] > middle]
                 unseen = [n for n, row in enumerate(self._observations) if row["time"] > middle]
-                history = _edited(self.records.history, _Edit(removed=late))
+                history = _renumbered(_edited(self.records.history, _Edit(removed=late)))
                 return Records.of(history, _edited(self.records.observations, _Edit(removed=unseen)), self.records.logs)
 
             yield Lie("run cut short", phase, f"cut in phase {phase}", tell)
@@ -399,6 +474,29 @@ class CleanRun:
 
 
 _REMEMBERED = frozenset({"keyspace", "table", "view", "type", "function", "aggregate"})
+
+
+def _other_mops(mops: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, Sequence[Mapping[str, Any]]]]:
+    """Yield (change, place, micro-operations) for each read of a transaction, told otherwise."""
+    for number, mop in enumerate(mops):
+        if mop["f"] not in {"r", "read"}:
+            continue
+        others: dict[str, Mapping[str, Any]] = {}
+        if mop["vs"] is not None:
+            others["element nobody wrote"] = {"vs": [*mop["vs"], 10**6]}
+            if mop["vs"]:
+                others["element gone"] = {"vs": mop["vs"][:-1]}
+                others["first element gone"] = {"vs": mop["vs"][1:]}
+                others["element twice"] = {"vs": [*mop["vs"], mop["vs"][0]]}
+            if len(mop["vs"]) > 1:
+                others["elements out of order"] = {"vs": [*mop["vs"][:-2], mop["vs"][-1], mop["vs"][-2]]}
+        elif mop["v"] is not None:
+            others["value nobody wrote"] = {"v": 10**6}
+            others["value gone"] = {"v": None}
+        else:
+            others["value nobody wrote"] = {"v": 10**6}
+        for what, other in others.items():
+            yield what, number, [*mops[:number], {**mop, **other}, *mops[number + 1 :]]
 
 
 # ── facts of a definition ────────────────────────────────────────────────────────────────────────────────────────────
@@ -615,6 +713,12 @@ def _second_halves(rows: Sequence[Mapping[str, Any]], some: Collection[int]) -> 
 
 
 _SCHEMAS = {schema.names[-1]: schema for schema in (HISTORY, OBSERVATIONS, LOGS)}
+
+
+def _renumbered(history: pa.Table) -> pa.Table:
+    """The events with numbers that leave none out: whoever removes one can hide that, too."""
+    numbers = pa.array(range(len(history)), pa.int64())
+    return history.set_column(0, history.schema.field(0), numbers)
 
 
 def _edited(table: pa.Table, edit: _Edit) -> pa.Table:

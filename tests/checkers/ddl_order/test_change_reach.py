@@ -4,8 +4,9 @@ import orjson
 import pytest
 from histories import judged
 
-from schemaquake.checkers.ddl_order.reach import Reaches, facts_of_columns, facts_of_row
+from schemaquake.checkers.ddl_order.reach import Reaches, facts_of_columns, facts_of_memory, facts_of_row
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.evidence.node_schemas import Live
 from schemaquake.checkers.evidence.schema_changes import SchemaObject
 
 SETUP = (
@@ -193,3 +194,28 @@ def test_a_reading_decides_nothing_of_a_change_that_another_one_may_have_undone(
     evidence = Evidence.of(judged(lines, read("settled", options={"comment": "x"})))
     after = table({"c": "int"}, options={"comment": "x"})
     assert Reaches(evidence).explain(T, [BEFORE, after], *LATE)
+
+
+def test_a_rename_takes_its_column_along_in_the_order_of_rows_and_in_the_condition_of_views() -> None:
+    table, view = SchemaObject("table", "k", "t"), SchemaObject("view", "k", "m")
+    sides = {
+        table: "CREATE TABLE k.t (a int, {0} int, PRIMARY KEY (a, {0})) WITH CLUSTERING ORDER BY ({0} {1})",
+        view: "CREATE MATERIALIZED VIEW k.m AS SELECT * FROM k.t WHERE a IS NOT NULL AND {0} IS NOT NULL "
+        "PRIMARY KEY ({0}, a) WITH CLUSTERING ORDER BY (a {1})",
+    }
+    history = (
+        "@1 p1 n1 invoke create-table k.t a:int* b:int+",
+        "@2 p1 n1 ok",
+        '@3 p1 n1 invoke create-view k.m {"base": "t", "primary_key": ["b", "a"]}',
+        "@4 p1 n1 ok",
+        "@5 p2 n1 invoke rename-column k.t b>e",
+        "@6 p2 n1 info Timeout",
+    )
+    known = Reaches(Evidence.of(judged(list(history))))
+    for subject, statement in sides.items():
+        shown = [
+            facts_of_memory(subject, Live(subject.kind, statement.format(*words)))
+            for words in (("b", "ASC"), ("e", "ASC"), ("b", "DESC"))
+        ]
+        assert known.explain(subject, shown[:2], 0, 10**9) != ()
+        assert known.explain(subject, shown[::2], 0, 10**9) == ()

@@ -528,3 +528,17 @@ def test_names_of_nodes_and_processes_and_keyspaces_mean_nothing(lines: list[str
     assert one.valid == two.valid
     assert [(a.type, a.ops) for a in one.anomalies] == [(a.type, a.ops) for a in two.anomalies]
     assert [a.objects for a in two.anomalies] == [("other.t",)] * len(two.anomalies)
+
+
+WIDE = (*SETUP[:2], "@3 p91 n1 invoke create-table k.t k:int* q:int+ v:text", "@4 p91 n1 ok")
+WIDE_ROW = '{"k": 1, "q": 0, "v": "a"}'
+
+
+def test_a_read_of_a_part_of_the_key_shows_a_row_that_nobody_wrote() -> None:
+    part = {"columns": '["k"]'}
+    written = insert(10, WIDE_ROW)
+    assert judge(written, read(30, '{"k": 1}', **part), setup=WIDE).valid is True
+    found = judge(written, read(30, '{"k": 1}, {"k": 2}', **part), setup=WIDE)
+    assert told(found) == [("resurrected-rows", "nobody wrote it")]
+    renamed = ["@5 p3 n1 invoke rename-column k.t k>z", "@6 p3 n1 info Timeout"]
+    assert told(judge(renamed, written, read(30, '{"k": 1}, {"k": 2}', **part), setup=WIDE)) == []

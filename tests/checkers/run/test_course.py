@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import pyarrow as pa
 import pytest
 from histories import judged
 
 from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.run.course import find_gaps
+from schemaquake.harness.model.records import HISTORY, Records
 
 PHASES = ("setup", "prepare", "main", "heal", "settle-settled", "final-settled")
 AFTER_RESTART = ("settle-restarted", "final-restarted")
@@ -187,3 +189,25 @@ def test_a_plan_that_says_less_or_something_else_is_a_gap(told: str) -> None:
 @pytest.mark.parametrize("nodes", ['{"n1": "v"}', '{"n1": "v", "n2": "v", "n3": "v"}'])
 def test_a_setup_settles_on_the_nodes_that_were_booted(nodes: str) -> None:
     assert len(gaps(planned(setup=f'"agreed": true, "versions": {nodes}'))) == 1
+
+
+def edited(change: Callable[[list[dict[str, object]]], None]) -> list[str]:
+    """The gaps of a whole course whose events were changed."""
+    records = judged(course(), READ)
+    rows = records.history.to_pylist()
+    change(rows)
+    history = pa.Table.from_pylist(rows, schema=HISTORY)
+    return [doubt.text for doubt in find_gaps(Evidence.of(Records.of(history, records.observations)))]
+
+
+def test_an_event_whose_number_is_left_out_is_missed() -> None:
+    assert edited(lambda rows: None) == []
+    events = len(judged(course(), READ).history)
+    for number in range(events - 1):
+        assert any("no events" in text for text in edited(lambda rows, at=number: rows.pop(at)))
+
+
+def test_times_that_go_back_are_in_doubt() -> None:
+    (text,) = edited(lambda rows: rows[7].update(time=rows[6]["time"] - 1))
+    assert "number 6 and number 7" in text
+    assert edited(lambda rows: rows[7].update(time=rows[6]["time"])) == []

@@ -120,3 +120,17 @@ def test_every_planned_operation_on_the_topology_has_begun_or_been_skipped(plann
     notes += [operation(number) for number in range(begun)]
     notes += [("operation-skipped", {"nemesis": "decommission", "nodes": ["n3"], "reason": "no time"})] * skipped
     assert len(judged(*notes, invoked=("decommission",)).doubts) == doubts
+
+
+@pytest.mark.parametrize("other", [{"nemesis": "clock"}, {"nodes": ["n2"]}, {"parameters": {"offsets": {"n1": 2.0}}}])
+def test_a_fault_that_ended_as_another_one_than_it_began_leaves_the_run_unknown(other):
+    clock = note(parameters={"offsets": {"n1": 1.0}})
+    assert judged(("fault-begins", clock), ("fault-ends", clock)).valid is True
+    verdict = judged(("fault-begins", clock), ("fault-ends", {**clock, **other}))
+    assert [doubt.kind for doubt in verdict.doubts] == ["undecided"]
+
+
+def test_an_end_that_does_not_say_whether_there_was_an_effect_leaves_the_run_unknown():
+    for effect in ({}, {"nodes": {}}, {"observed": None}):
+        assert judged(SEEN[0], ("fault-ends", note(effect=effect))).valid == "unknown"
+    assert judged(SEEN[0], ("fault-ends", note(effect={"healed": None}))).valid is True

@@ -294,6 +294,7 @@ def started(node: str, phase: str = "boot") -> str:
         pytest.param((), 0, id="all there"),
         pytest.param(("n2 boot0", "n2 boot1"), 1, id="a node without logs"),
         pytest.param(("n2 boot1",), 1, id="the first start alone"),
+        pytest.param(("n2 boot0",), 1, id="without the first start"),
         pytest.param(("n1 boot1", "n2 boot1"), 2, id="the first start alone, on both"),
         pytest.param(("n1 boot0", "n1 boot1", "n2 boot0", "n2 boot1"), 2, id="none at all"),
     ],

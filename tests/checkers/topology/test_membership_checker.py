@@ -246,3 +246,14 @@ def test_what_was_not_read_is_a_doubt():
     assert [(doubt.kind, "n3" in doubt.text) for doubt in verdict([], unread).doubts] == [("unread", True)]
     unended = operation("decommission", {"n3": "left"}, None)
     assert [doubt.kind for doubt in verdict(unended, all_say(FOUNDERS)).doubts] == ["incomplete-run"]
+
+
+@pytest.mark.parametrize("other", [{"dc": "dc2"}, {"rack": "r2"}, {"dc": None}])
+def test_a_place_of_a_member_that_nodes_name_differently_is_in_doubt(other):
+    placed = {name: {**member(name), "dc": "dc1", "rack": "r1"} for name in FOUNDERS}
+    assert verdict([], [account(node, FOUNDERS, **placed) for node in FOUNDERS]).valid is True
+    for liar in FOUNDERS:
+        told = placed | {"n2": placed["n2"] | other}
+        accounts = [account(node, FOUNDERS, **(told if node == liar else placed)) for node in FOUNDERS]
+        result = verdict([], accounts)
+        assert (result.valid, {doubt.kind for doubt in result.doubts}) == ("unknown", {"undecided"})
