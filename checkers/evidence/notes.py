@@ -6,7 +6,7 @@ the faults. A node is down from a failed start, or from its death, until a start
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,7 +31,10 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStart:
-    """One start of a node. `phase`: boot, fault (while faults were going on or were healed) or restart."""
+    """One start of a node. `phase`: boot, fault (while faults were going on or were healed) or restart.
+
+    In phase `operation`: the end of an operation that took the node down, or had it forget its schema, as a start would.
+    """
 
     index: int
     time: int
@@ -87,7 +90,10 @@ class Notes:
     def __init__(self, history: pa.Table) -> None:
         """Read the notes of a history."""
         values = read_notes(history)
-        self.starts: Sequence[NodeStart] = [_start(row, value) for row, value in values if row["f"] == "node-start"]
+        self.starts: Sequence[NodeStart] = [
+            *(_start(row, value) for row, value in values if row["f"] == "node-start"),
+            *_starts_of_operations(values),
+        ]
         self.deaths: Sequence[NodeDeath] = [_death(row, value) for row, value in values if row["f"] == "node-died"]
         self.faults: Sequence[Fault] = _faults(values)
         self.membership = Membership(values)
@@ -190,6 +196,28 @@ def _start(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeStart:
         exit_code=value.get("exit_code"),
         first_error=value.get("first_error"),
     )
+
+
+def _starts_of_operations(values: Sequence[Note]) -> Iterator[NodeStart]:
+    """Yield an entry for each ended operation behind which its nodes are as after a start; unknown outcomes leave them down."""
+    begun = {value.get("operation"): row["time"] for row, value in values if row["type"] == "invoke"}
+    for row, value in values:
+        parameters = value.get("parameters")
+        if row["type"] == "invoke" or "operation" not in value or not isinstance(parameters, Mapping):
+            continue
+        down = parameters.get("takes_down") is True
+        if down or parameters.get("forgets") is True:
+            for node in value.get("nodes") or ():
+                yield NodeStart(
+                    index=row["index"],
+                    time=row["time"],
+                    node=node,
+                    phase="operation",
+                    served=not down or row["type"] != "info",
+                    seconds=(row["time"] - begun.get(value["operation"], row["time"])) / 1e9,
+                    exit_code=None,
+                    first_error=None,
+                )
 
 
 def _death(row: Mapping[str, Any], value: Mapping[str, Any]) -> NodeDeath:

@@ -28,13 +28,28 @@ TopologyVerb: TypeAlias = Literal[
     "abort-remove",
     "pause-commits",
     "resume-commits",
+    "flush",
+    "compact",
+    "cleanup",
+    "scrub",
+    "snapshot",
+    "drain",
+    "reset-schema",
+    "reload-schema",
+    "gossip-off",
+    "gossip-on",
+    "clients-off",
+    "clients-on",
+    "hints-off",
+    "hints-on",
 ]
 """Requests to one node.
 
 `decommission`: leave. `remove`, `assassinate`: take a dead node out, with or without its data copied. `move`: take another
 token. `repair`: make all replicas equal. `reconfigure`: let this many nodes commit metadata. `pause-commits`, `resume-commits`: have the
-node commit no metadata until further notice, and commit it again. The others end, or go on with, what an earlier attempt
-left half done.
+node commit no metadata until further notice, and commit it again. `resume-join` and `abort-…` end, or go on with, what an earlier attempt
+left half done. The others are everyday maintenance of one node: `flush` to `drain` act on its files, `reset-schema` has it fetch the schema
+anew, `reload-schema` read its disk; `…-off` and `…-on` switch a service of it.
 """
 
 

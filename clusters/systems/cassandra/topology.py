@@ -26,6 +26,20 @@ _VERBS: Final[Mapping[TopologyVerb, str]] = {
     "move": "move -- {}",  # a token may be negative, and is no option
     "repair": "repair -full {}",
     "resume-join": "bootstrap resume",
+    "flush": "flush",
+    "compact": "compact",
+    "cleanup": "cleanup",
+    "scrub": "scrub",
+    "snapshot": "snapshot -t {}",
+    "drain": "drain",
+    "reset-schema": "resetlocalschema",
+    "reload-schema": "reloadlocalschema",
+    "gossip-off": "disablegossip",
+    "gossip-on": "enablegossip",
+    "clients-off": "disablebinary",
+    "clients-on": "enablebinary",
+    "hints-off": "disablehandoff",
+    "hints-on": "enablehandoff",
 }
 
 _COMMITS_PAUSED: Final = "sjk mx -b org.apache.cassandra.tcm:type=CMSOperations -f CommitsPaused -ms -v"

@@ -6,6 +6,7 @@ import orjson
 import pytest
 from histories import judged
 
+from schemaquake.checkers.evidence.evidence import Evidence
 from schemaquake.checkers.run.availability import Availability
 from schemaquake.checkers.schema.defaults import Defaults
 from schemaquake.checkers.topology.upgrades import UpgradesChecker
@@ -209,3 +210,26 @@ def test_defaults_of_two_releases_are_not_compared_and_those_of_one_are():
         sorted(born, key=_time), [option("5", chunk, name) for name, chunk in (("a", 16), ("b", 16), ("c", 4))]
     )
     assert [one.type for one in Defaults().check(records, limit_s=5).anomalies] == ["unasked-option"]
+
+
+def test_a_node_knows_as_little_behind_an_operation_that_took_it_down_as_after_a_start():
+    def notes(*lines):
+        return Evidence.of(judged(sorted(lines, key=_time))).notes
+
+    upgraded = notes(*stage(1, "n1", 100, 200))
+    (start,) = upgraded.starts
+    assert (start.node, start.phase, start.served, start.time, start.seconds) == (
+        "n1",
+        "operation",
+        True,
+        200_000_000,
+        0.1,
+    )
+    assert upgraded.down(250_000_000) == frozenset()
+    assert [upgraded.membership.serves("n1", ms * 1_000_000) for ms in (90, 150, 250)] == [True, True, True]
+    member = '@1 -- info membership {"at": "boot", "members": {"n1": {"state": "normal", "expected": "normal"}}}'
+    listed = notes(member, *stage(1, "n1", 100, 200))
+    assert [listed.membership.serves("n1", ms * 1_000_000) for ms in (90, 150, 250)] == [True, False, True]
+    assert notes(*stage(1, "n1", 100, 200, outcome="info")).down(250_000_000) == {"n1"}
+    assert notes(*stage(1, "n1", 100, 200, stage="finish")).starts == []
+    assert notes(*stage(1, "n1", 100, 200, outcome=None)).starts == []
