@@ -104,7 +104,7 @@ class Visibility:
                     open_ones = _open_removals(evidence, subject, operation)
                     found.setdefault(subject, []).append(_Ignorance(change, operation, lasted, tuple(open_ones)))
         tally = Tally(self.name)
-        for subject, answers in sorted(found.items()):
+        for subject, answers in sorted(found.items(), key=lambda one: (one[0].table, one[0].column or "")):
             tally.judge(_judge_answers(subject, answers, evidence.notes.pull_delay_s))
         tally.doubt(*find_refused_statements(evidence, refused))
         longest = {

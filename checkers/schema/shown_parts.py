@@ -260,7 +260,8 @@ class ShownParts:
         yield from self._options(subject, options, time)
         yield from _order(subject, definition)
         if not in_memory:
-            yield from self._disk_of_view(subject, definition, followed, time)
+            shown = [one for one in followed if one.name == base]
+            yield from self._disk_of_view(subject, definition, shown or followed, time)
 
     @staticmethod
     def _piece(
@@ -295,6 +296,8 @@ class ShownParts:
             if any(one.value != ABSENT and one.value["kind"] == "static" for one in values):
                 continue  # a view has no static columns
             shown = columns.get(name, ABSENT)
+            if shown == ABSENT and any(name not in self._parts.names(base, "column") for base in bases):
+                continue  # it may be a view of a table that never had the column
             counts = self._shows_frozen and shown != ABSENT and shown.get("kind") not in _KEY
             fitting = [one for one in values if _is_column_of_view(shown, one.value, frozen_counts=counts)]
             # A reading may begin before the view is created anew on another table, and end after it.

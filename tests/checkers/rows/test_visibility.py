@@ -49,6 +49,12 @@ def test_a_short_ignorance_is_counted_and_never_accused() -> None:
     assert judgement.figures["longest_unknown_s"] == {"n3": 10.95}
 
 
+def test_a_table_and_a_column_of_it_may_both_be_unknown() -> None:
+    judgement = verdict(ADDED, asked(20_000), asked(20_100, NO_COLUMN), asked(30_000, NO_COLUMN, node="n2"))
+    assert judgement.valid is False
+    assert [one.evidence["answers"] for one in judgement.anomalies] == [1, 2]
+
+
 @pytest.mark.parametrize(("pull_delay_s", "valid"), [(0, False), (1, False), (60, True), (None, "unknown")])
 def test_the_time_is_what_the_system_promises(pull_delay_s: float | None, valid: object) -> None:
     assert verdict(asked(20_000), notes=planned(pull_delay_s)).valid == valid

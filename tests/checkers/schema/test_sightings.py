@@ -227,6 +227,37 @@ def test_a_row_on_the_way_that_has_other_keys_than_all_final_ones_was_not_read_a
     assert verdict((), [f"@19 running n3 {table(*WHOLE)}"]).valid is True
 
 
+OF_OTHER_BASES = (
+    "@7 p93 n1 invoke create-table k.s a:int* q:int",
+    "@8 p93 n1 ok",
+    '@10 p94 n3 invoke create-view k.w {"base": "s", "primary_key": ["q", "a"]}',
+    "@11 p94 n3 info Timeout",
+    '@20 p1 n2 invoke create-view k.w {"base": "t", "primary_key": ["c", "a"]}',
+    "@25 p1 n2 ok",
+)
+"""One view, whose CREATE on k.s may have happened or not, and whose CREATE on k.t was acknowledged."""
+
+
+def view_of(base: str | None, *columns: str) -> str:
+    shown = {} if base is None else {"base_table_name": base}
+    return f"view k.w id=9 {' '.join(columns)} {orjson.dumps(shown).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "odd"),
+    [
+        (view_of("t", "c:int*", "a:int+"), []),
+        (view_of("s", "q:int*", "a:int+"), []),
+        (view_of(None, "c:int*", "a:int+"), []),
+        (view_of("t", "c:int*", "a:int+", "q:int"), ["column q"]),
+        (view_of("t", "c:int*"), ["key", "column a"]),
+    ],
+)
+def test_a_view_has_the_columns_of_the_table_that_it_is_of(shown: str, odd: Sequence[str]) -> None:
+    anomalies = found(OF_OTHER_BASES, ["@30 running n2 keyspace k", f"@30 running n2 {shown}"])
+    assert sorted(one.evidence["part"] for one in anomalies) == sorted(odd)
+
+
 OTHER = "settled n1,n2,n3 keyspace l"
 OLD_ELSEWHERE = '{"replication": {"class": "SimpleStrategy", "replication_factor": "1"}}'
 
