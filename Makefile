@@ -17,7 +17,7 @@ ALONE := cluster|spark|browser
 WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 3 ? 3 * cores : 8)))
 SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-long test-setup fuzz coverage lint lock sbom audit mutants format bench matrix clean
+.PHONY: help setup demo test test-fast test-long test-setup fuzz coverage lint lock sbom audit mutants format bench matrix docs-site clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,7 +33,7 @@ test: test-setup ## every test, on real clusters, in containers and in a browser
 	@# Tests that wait for clusters, browsers and Spark begin first, and the others fill the cores (tests/conftest.py).
 	$(PYTEST) $(SHARED) -m "not long" --durations=30 $(PYTEST_FLAGS)
 
-test-long: test-setup ## further cases of what `make test` shows, half a minute and more each
+test-long: test-setup .venv/further ## further cases of what `make test` shows, half a minute and more each
 	$(PYTEST) -m long --durations=30 --hypothesis-profile=searching $(PYTEST_FLAGS)
 	$(PYTEST) $(SHARED) -m "hypothesis and not long and not $(subst |, and not ,$(ALONE))" --hypothesis-profile=searching $(PYTEST_FLAGS)
 
@@ -73,12 +73,17 @@ matrix: setup ## the same races on five versions from 1.0 to 6.0, one page (all 
 	$(BIN)/schemaquake fetch $(QUICK_SYSTEMS)
 	$(BIN)/schemaquake matrix --quick || [ $$? -eq 1 ]  # 1: something broke, which is what it is looking for
 
+docs-site: .venv/further ## the pages of docs/ as a site, links checked, into build/docs-site
+	.venv/further/bin/sphinx-build --fail-on-warning --keep-going --quiet --builder html --conf-dir docs/sphinx . build/docs-site
+	@echo build/docs-site/index.html
+
 clean: ## what make made; runs and the user's cache stay
 	rm -rf .venv build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-lock: .venv/installed ## the newest versions that pyproject.toml allows, into requirements.lock
+lock: .venv/installed ## the newest versions that pyproject.toml allows, into the two locks
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --generate-hashes --no-header --no-annotate --quiet --output-file requirements.lock
+	$(BIN)/uv pip compile --group pyproject.toml:further --universal --upgrade --generate-hashes --no-header --no-annotate --quiet --output-file requirements-further.lock
 
 sbom: ## the bill of materials of packages and jars, as CycloneDX, into build/sbom.json
 	@mkdir -p build
@@ -102,6 +107,10 @@ audit: .venv/installed ## the locked packages beside the advisories of pip-audit
 
 .venv/installed: pyproject.toml requirements.lock scripts/virtual-environment | .venv/python
 	@scripts/timed 'virtual environment' scripts/virtual-environment
+	@touch $@
+
+.venv/further: requirements-further.lock scripts/virtual-environment | .venv/python
+	@scripts/timed 'further tools' scripts/virtual-environment further
 	@touch $@
 
 .venv/translated: $(shell find tests -name '*.py') | .venv/installed

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -74,10 +75,26 @@ def register(app: typer.Typer) -> None:
 
 def _run(
     *,
-    workload: Annotated[str, typer.Option(help="one or more, with commas (schemaquake list workloads)")],
-    nemesis: Annotated[str, typer.Option(help="none, or one or more with commas (schemaquake list nemeses)")] = "none",
+    workload: Annotated[
+        str,
+        typer.Option(
+            help="one or more, with commas (schemaquake list workloads)",
+            autocompletion=complete_names("workloads", many=True),
+        ),
+    ],
+    nemesis: Annotated[
+        str,
+        typer.Option(
+            help="none, or one or more with commas (schemaquake list nemeses)",
+            autocompletion=complete_names("nemeses", "none", many=True),
+        ),
+    ] = "none",
     system: Annotated[
-        str | None, typer.Option(help="system to run, for example cassandra:5.0.9; a cluster file may set it, too")
+        str | None,
+        typer.Option(
+            help="system to run, for example cassandra:5.0.9; a cluster file may set it, too",
+            autocompletion=complete_systems,
+        ),
     ] = None,
     cluster: Annotated[
         str,
@@ -190,7 +207,9 @@ def _demo(
     *,
     seed: Seed = 1,
     races: Annotated[int, typer.Option(help="number of races of each kind, on each system")] = 3,
-    system: Annotated[list[str] | None, typer.Option(help="the systems to compare")] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="the systems to compare", autocompletion=complete_systems)
+    ] = None,
     runs: Runs = Path("runs"),
     engine: Engine = "auto",
     as_json: AsJson = False,
@@ -223,7 +242,13 @@ def _demo(
 def _check(
     history: Annotated[list[Path], typer.Argument(help="runs' folders, or history files")],
     *,
-    checker: Annotated[str | None, typer.Option(help="only these, with commas (schemaquake list checkers)")] = None,
+    checker: Annotated[
+        str | None,
+        typer.Option(
+            help="only these, with commas (schemaquake list checkers)",
+            autocompletion=complete_names("checkers", many=True),
+        ),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="model of the history, for example cas-register, set-full, list-append")
     ] = None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 import traceback
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 import schemaquake
+from schemaquake.harness.cli.completion import ASKED, prepare
 from schemaquake.harness.console import stderr
 from schemaquake.harness.errors import ExitCode, SchemaquakeError
 from schemaquake.harness.extras import lacking_extra
@@ -66,6 +68,9 @@ def _options(
 def main() -> None:
     """Run the command line, and turn errors into a sentence and an exit code."""
     make_safe()
+    if ASKED in os.environ:
+        application(*prepare(os.environ))(prog_name="schemaquake", complete_var=ASKED)
+        sys.exit(ExitCode.CRASHED)  # it was no question of a shell
     small_pages()
     code = _run(sys.argv[1:])
     error = flush_answers()

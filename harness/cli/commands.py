@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from schemaquake.harness.cli import completion
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -37,13 +38,20 @@ _KINDS = (
 
 
 def register(app: typer.Typer) -> None:
-    """Add `list` and `heal`."""
+    """Add `list`, `heal` and `completion`."""
     app.command("list")(_list)
     app.command("heal")(_heal)
+    completion.register(app)
 
 
 def _list(
-    kind: Annotated[str, typer.Argument(help=f"one of {', '.join(_KINDS)}")] = "workloads",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help=f"one of {', '.join(_KINDS)}",
+            autocompletion=lambda incomplete: [kind for kind in _KINDS if kind.startswith(incomplete)],
+        ),
+    ] = "workloads",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
     """List what is installed: workloads, nemeses, checkers, clusters, systems, formats, anomalies, errors, options, flaws and steps of simulated systems."""

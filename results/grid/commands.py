@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from schemaquake.harness.cli.completion import complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr, write_line
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -39,7 +40,9 @@ def register(app: typer.Typer) -> None:
 
 def _grid(
     *,
-    system: Annotated[list[str] | None, typer.Option(help="system to race on; repeat for more")] = None,
+    system: Annotated[
+        list[str] | None, typer.Option(help="system to race on; repeat for more", autocompletion=complete_systems)
+    ] = None,
     cells: Annotated[
         str, typer.Option(help="names of cells, with commas; * stands for any letters, as in drop-type/*")
     ] = "*",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode, PlanError
@@ -39,8 +40,16 @@ def register(app: typer.Typer) -> None:
 
 def _matrix(
     *,
-    system: Annotated[list[str] | None, typer.Option(help="system to test (a column); repeat for more")] = None,
-    workload: Annotated[list[str] | None, typer.Option(help="workload to run (a row); repeat, or use commas")] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="system to test (a column); repeat for more", autocompletion=complete_systems),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="workload to run (a row); repeat, or use commas", autocompletion=complete_names("workloads", many=True)
+        ),
+    ] = None,
     nemesis: Annotated[
         list[str] | None, typer.Option(help="none, or names with commas; repeat for more combinations")
     ] = None,

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from schemaquake.harness.cli.completion import complete_names, complete_systems
 from schemaquake.harness.cli.json_output import print_json
 from schemaquake.harness.console import configure_logging, stderr
 from schemaquake.harness.errors import ExitCode
@@ -26,9 +27,23 @@ def register(app: typer.Typer) -> None:
 def _simulate(
     *,
     seed: Annotated[int, typer.Option(help="seed of everything: operations, faults, links, clocks, disks")] = 1,
-    system: Annotated[list[str] | None, typer.Option(help="the simulated systems to compare")] = None,
-    workload: Annotated[str, typer.Option(help="one or more, with commas (schemaquake list workloads)")] = "racing-ddl",
-    nemesis: Annotated[str, typer.Option(help="none, or one or more with commas (schemaquake list nemeses)")] = "none",
+    system: Annotated[
+        list[str] | None, typer.Option(help="the simulated systems to compare", autocompletion=complete_systems)
+    ] = None,
+    workload: Annotated[
+        str,
+        typer.Option(
+            help="one or more, with commas (schemaquake list workloads)",
+            autocompletion=complete_names("workloads", many=True),
+        ),
+    ] = "racing-ddl",
+    nemesis: Annotated[
+        str,
+        typer.Option(
+            help="none, or one or more with commas (schemaquake list nemeses)",
+            autocompletion=complete_names("nemeses", "none", many=True),
+        ),
+    ] = "none",
     nodes: Annotated[int, typer.Option(help="number of nodes")] = 3,
     time_limit: Annotated[
         float, typer.Option(help="seconds of virtual time, for faults and for workloads without an end")

@@ -105,7 +105,19 @@ def test_help_is_an_answer(schemaquake, argv):
 
 COMMANDS = [
     *("bundle", "verify", "corpus"),
-    *("crash-table", "doctor", "explore", "fetch", "grid", "rediscovered", "image", "list", "heal", "matrix"),
+    *(
+        "crash-table",
+        "doctor",
+        "explore",
+        "fetch",
+        "grid",
+        "rediscovered",
+        "image",
+        "list",
+        "heal",
+        "completion",
+        "matrix",
+    ),
     "model-against-server",
     *("quorums", "placements"),
     *("demo", "run", "check", "report", "recover", "findings", "shrink", "simulate", "publish", "serve", "swarm"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from bundles import RUN, judged_run
 from corpora import table_of, with_tables
+from object_store import object_store
 from site_runs import held
 from standalone_cluster import standalone_cluster
 
@@ -111,3 +112,32 @@ def test_a_writer_that_is_killed_leaves_what_the_next_one_ends(runs, expected, t
     document = ended(begun(str(runs), "--to", str(tables), "--batch", "25", submitted="--master local[2]"))
     assert document["runs"] < RUNS
     assert tables_in(tables) == expected
+
+
+# ── an object store ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_object_store_has_the_same_tables_and_a_writer_that_dies_there_leaves_them_whole(runs, expected, tmp_path):
+    with object_store(tmp_path) as store:
+        store.put_folder(
+            runs, "nightly/runs", only=("summary.json", "plan.json", "history.parquet", "operations.parquet")
+        )
+        arguments = ("s3a://nightly/runs", "--to", "s3a://tables/corpus", "--batch", "35", "--master", "local[2]")
+        process = begun(*arguments, submitted=store.spark_options)
+        until(
+            lambda: process.poll() is not None or store.names("tables/corpus/_commits/"),
+            deadline_s=LIMIT_S,
+            what="a commit",
+        )
+        assert process.poll() is None, "it was over before it could die"
+        process.kill()
+        process.communicate()
+        document = ended(begun(*arguments, submitted=store.spark_options))
+        assert (document["runs"], document["unread"]) == (RUNS - 35, [])
+        asked = ended(begun(*arguments, "--compact", "--query", "rates", submitted=store.spark_options))
+        assert asked["batches"] == []
+        assert asked["compacted"] is not None
+        assert all(0 <= row["low"] <= row["high"] <= 1 for row in asked["rows"])
+        assert sum(row["broken"] for row in asked["rows"]) > 0
+        store.get_folder("tables/corpus/", tmp_path / "copy")
+    assert tables_in(tmp_path / "copy") == expected
