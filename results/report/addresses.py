@@ -21,6 +21,8 @@ class Addresses:
 
     run: Callable[[str], str | None]
     finding: Callable[[str], str | None] = _no_page
+    index: str | None = None
+    """The page from which all others are reached; None if there is none."""
 
 
 def _beside(run: str) -> str:

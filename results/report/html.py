@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import orjson
@@ -63,6 +63,9 @@ from schemaquake.results.wording import (
     verdict_word,
 )
 
+if TYPE_CHECKING:
+    from schemaquake.results.report.addresses import Addresses
+
 __all__ = [
     "CheckerView",
     "FindingView",
@@ -85,11 +88,15 @@ LOG_ENTRIES_READ: Final = 10_000
 _STYLES: Final = {"valid": "ok", "unknown": "info", "invalid": "fail"}
 
 
-def render_report_html(material: Material) -> str:
-    """Render the whole page, below 1.5 MB for an ordinary run."""
+def render_report_html(material: Material, addresses: Addresses | None = None) -> str:
+    """Render the whole page, below 1.5 MB for an ordinary run. With `addresses` it leads back to the pages of a site."""
     page = _page(material)
     return render(
-        "report.html.j2", page=page, chart_json=safe_json(page.charts) if page.charts else "", charts=bool(page.charts)
+        "report.html.j2",
+        page=page,
+        addresses=addresses,
+        chart_json=safe_json(page.charts) if page.charts else "",
+        charts=bool(page.charts),
     )
 
 

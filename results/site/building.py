@@ -97,7 +97,7 @@ def publish(paths: Iterable[Path], site: Path, *, curation: Curation = NOTHING_C
     collected = collect(folders, site, site / CACHE, version=_version(), bundles=bundles, corpora=corpora)
     systems = sorted({record.row.system for record in collected.records}, key=_order_of)
     findings = follow_findings((record.judged for record in collected.records), systems, curation)
-    examples = examples_of(findings, collected, site, site / CACHE)
+    examples = examples_of(findings, collected, site, site / CACHE, version=_version())
     written, kept = 0, {f"runs/{record.row.page}.html" for record in collected.records}
     pages_of_runs = {record.row.page for record in collected.records}
     ids = {name for one in findings for name in {one.id, *one.ids}}
@@ -123,7 +123,11 @@ def _version() -> str:
     """Return what pages depend on beside the runs: the version, the templates, the catalogue of known findings."""
     digest = blake2b(digest_size=16)
     here = Path(__file__).parent
-    for path in sorted([*here.glob("templates/*"), *here.glob("*.py"), *here.parent.glob("findings/*")]):
+    for path in sorted(
+        path
+        for pattern in ("site/templates/*", "site/*.py", "findings/*", "report/templates/*", "report/*.py")
+        for path in here.parent.glob(pattern)
+    ):
         if path.is_file():
             digest.update(path.name.encode() + path.read_bytes())
     return f"{schemaquake.__version__} {digest.hexdigest()}"
@@ -164,6 +168,7 @@ def _pages(
     versions = [_version_view(system, rows, findings) for system in systems]
     yield "assets/site.css", styles()
     yield "assets/site.js", script()
+    yield "assets/served.js", b"// Empty: this folder is not served by `schemaquake serve`.\n"
     yield "assets/icon.svg", icon()
     for one in findings:
         yield from _finding_pages(one, views[one.id], by_run, examples.get(one.id))

@@ -1,13 +1,14 @@
-"""Examples: for each finding the plainest run that is at hand with its records: its ticket, and a copy of its report.
+"""Examples: for each finding the plainest run that is at hand with its records: its ticket, and its report.
 
-Plainest: with the fewest findings, then the fewest races. What was made of a run is remembered, as it costs seconds.
+Plainest: with the fewest findings, then the fewest races. A report is drawn anew: one in a run's folder may be of an older version, or a
+stranger's. What was made of a run is remembered, as it costs seconds.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,18 +16,29 @@ import orjson
 
 from schemaquake.harness.errors import HistoryError, PlanError
 from schemaquake.results.findings.lifecycle import FollowedFinding
+from schemaquake.results.report.addresses import Addresses
 from schemaquake.results.report.findings import report_findings
 from schemaquake.results.report.from_store import material_of
+from schemaquake.results.report.html import render_report_html
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.ticket import render_ticket
 from schemaquake.results.site.collecting import Collected, write_if_changed
 from schemaquake.results.site.records import file_name
+from schemaquake.results.site.run_page import render_run_page
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.summarise import read_summary
 
 __all__ = ["Example", "examples_of"]
 
+log = logging.getLogger(__name__)
+
 _CACHE: Final = "examples.json"
-_SECTIONS: Final = '<nav class="wide" aria-label="Sections">'
+_IN_A_SITE: Final = Addresses(
+    run=lambda run: f"../runs/{file_name(run)}.html",
+    finding=lambda finding: f"../findings/{finding}.html",
+    index="../index.html",
+)
+_ERRORS: Final = (HistoryError, PlanError, OSError, ValueError, KeyError, TypeError)
 _TRIED_MOST: Final = 3
 """Runs whose records are read until one of them can be."""
 
@@ -38,21 +50,25 @@ class Example:
     run: str
     page: str
     state: str
-    """State of the run's verdict when the ticket was made."""
+    """State of the run's verdict, and the version, when the ticket was made."""
     ticket: str
     anchor: str
     report: str | None
-    """Name of the copied report; None if the run has none."""
+    """Name of the report; None if it could not be drawn."""
 
 
 def examples_of(
-    findings: Sequence[FollowedFinding], collected: Collected, site: Path, cache: Path
+    findings: Sequence[FollowedFinding], collected: Collected, site: Path, cache: Path, *, version: str
 ) -> dict[str, Example]:
-    """Return the example of each finding for which a run can be read. Copies reports to `site/reports`."""
+    """Return the example of each finding for which a run can be read. Draws reports into `site/reports`.
+
+    `version` changes when reports would.
+    """
     known = _read_cache(cache / _CACHE)
     rows = {record.row.run: record.row for record in collected.records}
     materials: dict[str, Material | None] = {}
     found: dict[str, Example] = {}
+    drawn: dict[str, str | None] = {}
     for one in findings:
         seen = {
             each.run: each.finding
@@ -63,9 +79,13 @@ def examples_of(
             seen, key=lambda run: (len(rows[run].findings), rows[run].races, rows[run].started or "", run)
         )
         for run in plainest[:_TRIED_MOST]:
-            state = _state(collected.folders[run])
+            state = f"{version} {_state(collected.folders[run])}"
             remembered = known.get(one.id)
-            if remembered is not None and (remembered.run, remembered.state) == (run, state):
+            if (
+                remembered is not None
+                and (remembered.run, remembered.state) == (run, state)
+                and _is_there(remembered, site)
+            ):
                 found[one.id] = remembered
                 break
             if run not in materials:
@@ -74,17 +94,31 @@ def examples_of(
             assert finding is not None
             example = _example(materials[run], finding.id, run, state)
             if example is not None:
-                found[one.id] = example
+                if run not in drawn:
+                    drawn[run] = _draw(materials[run], site)
+                found[one.id] = replace(example, report=drawn[run])
                 break
-    made = {name: _with_report(example, collected.folders[example.run], site) for name, example in found.items()}
-    write_if_changed(cache / _CACHE, orjson.dumps({name: asdict(example) for name, example in sorted(made.items())}))
-    return made
+    _link_reports(found.values(), known.values(), collected, site)
+    write_if_changed(cache / _CACHE, orjson.dumps({name: asdict(example) for name, example in sorted(found.items())}))
+    return found
+
+
+def _link_reports(now: Iterable[Example], before: Iterable[Example], collected: Collected, site: Path) -> None:
+    """Put the way to its report on the page of each run that has one, and take it from those that no longer have."""
+    rows = {record.row.run: record.row for record in collected.records}
+    with_report = {example.run for example in now if example.report is not None}
+    for run in {*with_report, *(example.run for example in before)} & {*collected.folders}:
+        try:
+            page = render_run_page(read_summary(Store(collected.folders[run])), rows[run], report=run in with_report)
+        except _ERRORS:
+            continue
+        write_if_changed(site / "runs" / f"{rows[run].page}.html", page.encode())
 
 
 def _material(folder: Path) -> Material | None:
     try:
         return material_of(Store(folder))
-    except (HistoryError, PlanError, OSError, ValueError, KeyError, TypeError):
+    except _ERRORS:
         return None  # a summary can be at hand without the records
 
 
@@ -98,22 +132,24 @@ def _example(material: Material | None, name: str, run: str, state: str) -> Exam
     return Example(run=run, page=file_name(run), state=state, ticket=ticket, anchor=name, report=None)
 
 
-def _with_report(example: Example, folder: Path, site: Path) -> Example:
-    report = folder / "report.html"
-    if not report.is_file() or report.is_symlink():
-        return Example(**asdict(example) | {"report": None})
-    target = site / "reports" / f"{example.page}.html"
+def _draw(material: Material | None, site: Path) -> str | None:
+    """Draw the report of a run, and return the name of its page."""
+    if material is None:
+        return None
+    page = file_name(material.run)
+    try:
+        text = render_report_html(material, _IN_A_SITE)
+    except _ERRORS:
+        log.warning("a report could not be drawn", extra={"run": material.run}, exc_info=True)
+        return None
+    target = site / "reports" / f"{page}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists() or target.stat().st_mtime_ns != report.stat().st_mtime_ns:
-        text = report.read_text("utf-8", "surrogateescape")
-        target.write_text(text.replace(_SECTIONS, _SECTIONS + _back(example), 1), "utf-8", "surrogateescape")
-        shutil.copystat(report, target)
-    return Example(**asdict(example) | {"report": example.page})
+    write_if_changed(target, text.encode("utf-8", "surrogateescape"))
+    return page
 
 
-def _back(example: Example) -> str:
-    """Return the way from a report back to the site; both names are file names of ours."""
-    return f'<a href="../runs/{example.page}.html">Run</a> <a href="../index.html">All findings</a>'
+def _is_there(example: Example, site: Path) -> bool:
+    return example.report is None or (site / "reports" / f"{example.report}.html").is_file()
 
 
 def _state(folder: Path) -> str:

@@ -15,7 +15,7 @@ from schemaquake.results.report.findings import references_of
 from schemaquake.results.report.html import code_spans
 from schemaquake.results.wording import VERDICT_MARK, counted, length_of_time, system_name, verdict_name
 
-__all__ = ["POLICY", "STYLES", "icon", "render", "script", "shard", "styles"]
+__all__ = ["POLICY", "STYLES", "icon", "render", "script", "served_script", "shard", "styles"]
 
 _HERE: Final = Path(__file__).parent / "templates"
 _REPORT: Final = Path(__file__).parents[1] / "report" / "templates"
@@ -76,6 +76,12 @@ def styles() -> bytes:
 def script() -> bytes:
     """Return the site's script."""
     return (_HERE / "site.js").read_bytes()
+
+
+@cache
+def served_script() -> bytes:
+    """Return the script that a server answers for `assets/served.js`, which is empty in a folder."""
+    return (_HERE / "served.js").read_bytes()
 
 
 @cache

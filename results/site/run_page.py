@@ -16,14 +16,15 @@ _RACES_SHOWN = 200
 _REASONS_SHOWN = 20
 
 
-def render_run_page(summary: RunSummary, row: RunRow) -> str:
-    """Render the page of a run, which lies in `runs/`."""
+def render_run_page(summary: RunSummary, row: RunRow, *, report: bool = False) -> str:
+    """Render the page of a run, which lies in `runs/`. With `report` it leads to the run's report in `reports/`."""
     return render(
         "run.html.j2",
         depth=1,
         here="runs",
         run=summary,
         row=row,
+        report=report,
         version_page=system_file_name(summary.system),
         facts=_facts(summary),
         findings=[

@@ -36,7 +36,7 @@ from schemaquake.results.site.building import publish
 from schemaquake.results.site.collecting import find_runs
 from schemaquake.results.site.following import RunFollower
 from schemaquake.results.site.records import file_name
-from schemaquake.results.site.rendering import POLICY, render, script, styles
+from schemaquake.results.site.rendering import POLICY, render, script, served_script, styles
 
 __all__ = ["SiteServer", "open_server"]
 
@@ -182,6 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._page(page)
         elif segments[0] == "files" and len(segments) > 2:
             self._file(_run_file(self._site, segments[1], "/".join(segments[2:])), sandboxed=True)
+        elif segments == ["assets", "served.js"]:
+            self._send(HTTPStatus.OK, served_script(), "text/javascript; charset=utf-8")
         elif segments[0] == "assets" and not (self._site.site / "index.html").exists():
             self._send(HTTPStatus.OK, *_asset(segments))
         elif segments == ["index.html"] and not (self._site.site / "index.html").exists():

@@ -21,6 +21,11 @@ from schemaquake.harness.wait import until
 SERVER = Path(__file__).resolve().parents[2] / ".venv" / "further" / "bin" / "moto_server"
 SDK = {"3.4": "2.29.52", "3.5": "2.35.4"}
 """Hadoop's version → that of the parts of the SDK of which its client for S3 is built."""
+HEADERS = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=anyone/20260101/us-east-1/s3/aws4_request",
+    "Content-Type": "application/octet-stream",
+}
+"""Somebody, whose signature is not checked; a body of another type is read as a form."""
 START_LIMIT_S = 240
 
 
@@ -81,7 +86,7 @@ class ObjectStore:
 
     def _ask(self, method: str, name: str, body: bytes | None = None, query: str = "") -> bytes:
         address = f"http://127.0.0.1:{self.port}/{quote(name)}{'?' if query else ''}{query}"
-        with urlopen(Request(address, data=body, method=method), timeout=60) as answer:
+        with urlopen(Request(address, data=body, method=method, headers=HEADERS), timeout=60) as answer:
             return bytes(answer.read())
 
 

@@ -62,6 +62,8 @@ def test_pages_are_those_of_the_site(server):
         assert (status, body) == (200, (server.site / name).read_bytes())
         assert headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in headers["content-security-policy"]
+    assert b"live.html" in ask(server, "/assets/served.js")[2]
+    assert b"live.html" not in (server.site / "assets" / "served.js").read_bytes()
     assert ask(server, "/")[2] == ask(server, "/index.html")[2]
     status, headers, body = ask(server, "/index.html", "HEAD")
     assert (status, body, int(headers["content-length"])) == (200, b"", (server.site / "index.html").stat().st_size)
