@@ -42,7 +42,9 @@ def register(app: typer.Typer) -> None:
 
 def _completion(shell: Annotated[Shell, typer.Argument(help="the shell in which the script is read")]) -> None:
     """Print a script that completes commands, options and names: eval "$(schemaquake completion bash)"."""
-    from typer.completion import get_completion_script  # noqa: PLC0415 - every other command would wait for it
+    from typer.completion import (  # noqa: PLC0415 - every other command would wait for it
+        get_completion_script,  # type: ignore[attr-defined]
+    )
 
     write_line(get_completion_script(prog_name=_PROGRAM, complete_var=ASKED, shell=shell.value))
 
@@ -52,7 +54,7 @@ def prepare(environment: MutableMapping[str, str]) -> list[str]:
 
     Bash divides words at colons, and replaces only what stands behind: `cassandra:5` comes as three.
     """
-    from typer.completion import completion_init  # noqa: PLC0415 - as above
+    from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415 - as above
 
     completion_init()
     if "COMP_WORDS" in environment:
@@ -72,7 +74,7 @@ def _without_colon(environment: MutableMapping[str, str]) -> None:
         else:
             joined.append(word)
     before, colon, joined[-1] = joined[-1].rpartition(":")
-    environment |= {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(len(joined) - 1), _BEFORE: before + colon}
+    environment.update({"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(len(joined) - 1), _BEFORE: before + colon})
 
 
 def complete_names(kind: str, *further: str, many: bool = False) -> Callable[[str], Sequence[str]]:
