@@ -51,6 +51,7 @@ def overviews_of(
             f"../runs/{page}.html" if (page := file_name(run.rpartition("/")[2])) in pages_of_runs else None
         ),
         finding=lambda name: f"../findings/{name}.html" if name in findings else None,
+        index="../index.html",
     )
     for folder, kind in _folders(paths):
         name = file_name(folder.name)
