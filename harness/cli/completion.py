@@ -42,9 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def _completion(shell: Annotated[Shell, typer.Argument(help="the shell in which the script is read")]) -> None:
     """Print a script that completes commands, options and names: eval "$(schemaquake completion bash)"."""
-    from typer.completion import (  # noqa: PLC0415 - every other command would wait for it
-        get_completion_script,  # type: ignore[attr-defined]
-    )
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # noqa: PLC0415 - others would wait
 
     write_line(get_completion_script(prog_name=_PROGRAM, complete_var=ASKED, shell=shell.value))
 
