@@ -17,7 +17,7 @@ ALONE := cluster|spark|browser
 WORKERS := $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 3 ? 3 * cores : 8)))
 SHARED := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-fast test-long test-setup fuzz coverage lint lock sbom audit mutants format bench matrix docs-site clean
+.PHONY: help setup demo test test-fast test-long test-setup fuzz coverage lint lock sbom audit mutants format bench matrix docs-site site clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ matrix: setup ## the same races on five versions from 1.0 to 6.0, one page (all 
 docs-site: .venv/further ## the pages of docs/ as a site, links checked, into build/docs-site
 	.venv/further/bin/sphinx-build --fail-on-warning --keep-going --quiet --builder html --conf-dir docs/sphinx . build/docs-site
 	@echo build/docs-site/index.html
+
+site: .venv/installed ## the project's own site, from the runs in docs/site/recorded.zip, into build/site
+	$(BIN)/python docs/publish_site.py build/site
 
 clean: ## what make made; runs and the user's cache stay
 	rm -rf .venv build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -6,6 +6,7 @@ summary, of each grid its progress, and of the runs named whole what a bundle ha
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import zipfile
@@ -26,7 +27,7 @@ RECORDED = Path(__file__).parent / "site" / "recorded.zip"
 _OF_A_RUN = ("plan.json", "summary.json")
 _OF_A_GRID = ("grid.json", "progress.jsonl")
 _EVER = (1980, 1, 1, 0, 0, 0)
-_PLACES = (b"/work/", b"/tmp/", b"/home/", b"/root/")
+_PLACE = re.compile(rb"/(?:work|tmp|home|root|Users)/[^\\s\"\\\\]*")
 
 
 def build(to: Path, recorded: Path = RECORDED) -> Published:
@@ -54,9 +55,11 @@ def record(folders: Sequence[Path], whole: Sequence[Path], to: Path = RECORDED) 
         if f"runs/{run.name}/plan.json" not in contents and _is_real(run):
             contents |= {f"runs/{run.name}/{name}": (run / name).read_bytes() for name in _OF_A_RUN}
     for grid in _grids(folders):
-        contents |= {f"grids/{grid.name}/{name}": (grid / name).read_bytes() for name in _OF_A_GRID}
+        contents |= {
+            f"grids/{grid.name}/{name}": _PLACE.sub(b"runs", (grid / name).read_bytes()) for name in _OF_A_GRID
+        }
     for name, content in contents.items():
-        if name.endswith((".json", ".jsonl")) and any(place in content for place in _PLACES):
+        if name.endswith((".json", ".jsonl")) and _PLACE.search(content):
             raise HistoryError(f"{name} has a path of this machine")
     to.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
