@@ -21,6 +21,7 @@ from schemaquake.results.bundle.manifest import MANIFEST, SUMS
 from schemaquake.results.site.building import Published, publish
 from schemaquake.results.site.collecting import find_runs
 from schemaquake.results.store.store import Store
+from schemaquake.results.summary.run_summary import SUMMARY_SCHEMA
 from schemaquake.results.tables.pipeline import analyse
 
 RECORDED = Path(__file__).parent / "site" / "recorded.zip"
@@ -76,11 +77,13 @@ def _bundled(run: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_real(run: Path) -> bool:
-    """Return True for a completed run on real servers."""
+    """Return True for a completed run on real servers whose summary can be read without its records."""
     if not (run / "summary.json").is_file():
         return False
     summary = orjson.loads((run / "summary.json").read_bytes())
-    return summary["cluster"] != "simulated" and summary["completed"] is True
+    return (
+        summary.get("schema") == SUMMARY_SCHEMA and summary["cluster"] != "simulated" and summary["completed"] is True
+    )
 
 
 def _grids(folders: Iterable[Path]) -> list[Path]:

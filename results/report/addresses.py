@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
-from schemaquake.results.report.html import relative_address
+__all__ = ["BESIDE_THE_RUNS", "Addresses", "relative_address"]
 
-__all__ = ["BESIDE_THE_RUNS", "Addresses"]
+
+def relative_address(path: str) -> str:
+    """Convert a path beside the page to an address that cannot be read as a scheme, a query or another host."""
+    return "./" + quote(path.lstrip("/"))
 
 
 def _no_page(_name: str) -> str | None:

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -28,6 +27,7 @@ from schemaquake.harness.model.verdict import Anomaly, Verdict
 from schemaquake.results.findings.description import describe_cause, describe_rate
 from schemaquake.results.findings.finding import Finding
 from schemaquake.results.mode import mode_of
+from schemaquake.results.report.addresses import Addresses, relative_address
 from schemaquake.results.report.charts import chart_data
 from schemaquake.results.report.cycle_picture import CyclePicture, cycle_picture
 from schemaquake.results.report.findings import (
@@ -62,9 +62,6 @@ from schemaquake.results.wording import (
     verdict_name,
     verdict_word,
 )
-
-if TYPE_CHECKING:
-    from schemaquake.results.report.addresses import Addresses
 
 __all__ = [
     "CheckerView",
@@ -159,11 +156,6 @@ def code_spans(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if number % 2 else Markup.escape(part)
         for number, part in enumerate(parts)
     )
-
-
-def relative_address(path: str) -> str:
-    """Convert a path beside the page to an address that cannot be read as a scheme, a query or another host."""
-    return "./" + quote(path.lstrip("/"))
 
 
 @cache

@@ -21,7 +21,8 @@ from schemaquake.harness.history.pairing import OPERATIONS
 from schemaquake.harness.model.records import LOGS
 from schemaquake.harness.model.verdict import Doubt, Verdict, make_stats
 from schemaquake.results.report import html
-from schemaquake.results.report.html import code_spans, relative_address, render_report_html, safe_json
+from schemaquake.results.report.addresses import relative_address
+from schemaquake.results.report.html import code_spans, render_report_html, safe_json
 from schemaquake.results.report.material import Material
 from schemaquake.results.report.scene import OPERATIONS_DRAWN
 
