@@ -107,7 +107,7 @@ def _find_starts(evidence: Evidence) -> Iterator[str]:
     for start in notes.starts:
         if start.served:
             served[start.node] = min(start.time, served.get(start.node, start.time))
-        if start.phase not in {"boot", "fault", "restart"}:
+        if start.phase not in {"boot", "fault", "restart", "operation"}:
             yield f"a note of a start of {start.node} does not say in which phase it was"
     answers = {schema.node: schema.time for schema in reversed(evidence.shown.schemas)}
     for node, time in sorted(answers.items()):

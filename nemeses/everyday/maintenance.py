@@ -58,7 +58,6 @@ class Everyday:
 
     name = "everyday"
     needs = frozenset({"topology"})
-    options = standard.TopologyOptions()
 
     kinds: tuple[str, ...] = option(
         tuple(_VERBS), f"the kinds that the seed draws from: {', '.join(_VERBS)}", parse=names

@@ -7,6 +7,7 @@ import pytest
 from histories import judged
 
 from schemaquake.checkers.evidence.evidence import Evidence
+from schemaquake.checkers.run import course
 from schemaquake.checkers.run.availability import Availability
 from schemaquake.checkers.schema.defaults import Defaults
 from schemaquake.checkers.topology.upgrades import UpgradesChecker
@@ -233,3 +234,8 @@ def test_a_node_knows_as_little_behind_an_operation_that_took_it_down_as_after_a
     assert notes(*stage(1, "n1", 100, 200, outcome="info")).down(250_000_000) == {"n1"}
     assert notes(*stage(1, "n1", 100, 200, stage="finish")).starts == []
     assert notes(*stage(1, "n1", 100, 200, outcome=None)).starts == []
+
+
+def test_an_upgraded_node_is_a_start_that_a_whole_run_may_have():
+    records = judged(sorted(NODES, key=_time))
+    assert list(course._find_starts(Evidence.of(records))) == []
