@@ -86,8 +86,11 @@ class ShownParts:
         self._kinds = {
             index.get("kind")
             for schema in schemas
-            for table in schema.tables.values()
-            for index in table.indexes.values()
+            for (keyspace, _), table in schema.tables.items()
+            for name, index in table.indexes.items()
+            if not any(
+                "using" in one.value for one in parts.all_values(Part(SchemaObject("index", keyspace, name), "whole"))
+            )
         }
         self._usual: dict[str, set[str]] = {}
         for schema in schemas:

@@ -139,6 +139,8 @@ class _Judge:
         if not self._is_of_history(sight.subject):
             yield from self._judge_untouched(sight)
             return
+        if self._is_torn_view(sight):
+            return
         is_new = sight.subject not in known.shown
         existence = list(self._judge_existence(sight, known))
         yield from existence
@@ -164,6 +166,14 @@ class _Judge:
             yield Doubt("unread", text, (sight.subject.key,))
         elif not existence and sight.definition is not _ON_ITS_TABLE and self._parts.is_known(sight.subject):
             yield from self._judge_parts(sight, known, is_new=is_new)
+
+    def _is_torn_view(self, sight: Sight) -> bool:
+        """Tell if a table is only the columns of a view whose own row was not read, in the middle of its CREATE or DROP."""
+        subject, definition = sight.subject, sight.definition
+        if subject.kind != "table" or sight.place.side != "disk" or not sight.corrected or not definition:
+            return False
+        creates = self._case.changes.creates(SchemaObject("view", subject.keyspace, subject.name))
+        return not definition.get("options") and any(one.invoked <= sight.ends for one in creates)
 
     def _judge_untouched(self, sight: Sight) -> Iterator[_Odd]:
         """Judge a keyspace that is older than the history, and that no change of it names: it is always as in the final readings."""

@@ -258,6 +258,39 @@ def test_a_view_has_the_columns_of_the_table_that_it_is_of(shown: str, odd: Sequ
     assert sorted(one.evidence["part"] for one in anomalies) == sorted(odd)
 
 
+VIEW = (
+    '@20 p1 n2 invoke create-view k.w {"base": "t", "primary_key": ["c", "a"]}',
+    "@25 p1 n2 ok",
+    "@26 p1 n2 invoke drop-view k.w",
+    "@32 p1 n2 ok",
+)
+COLUMNS_OF_VIEW = '@30 running n2 table k.w id=- c:int* a:int+ {"options": {}}'
+
+
+def test_the_columns_of_a_view_may_be_read_without_its_row_as_it_comes_or_goes() -> None:
+    reading, gone = "@30 running n2 keyspace k", "@40 running n2 table k.w gone"
+    assert found(VIEW, [reading, COLUMNS_OF_VIEW, gone]) == []
+    for planted in (
+        found(VIEW, [reading, COLUMNS_OF_VIEW]),  # nothing corrects it
+        found((), [reading, COLUMNS_OF_VIEW, gone]),  # and there never was such a view
+        found(VIEW, [reading, f"@30 running n2 {table(*WHOLE).replace('k.t', 'k.w')}", gone]),  # a whole table
+    ):
+        assert {(one.type, one.objects) for one in planted} == {("unexplained-sighting", ("k.w",))}
+
+
+SAI = ('@10 p1 n2 invoke create-index k.j t c {"using": "sai"}', "@12 p1 n2 ok")
+
+
+def test_an_index_of_the_server_s_own_kind_is_not_compared_with_those_that_were_asked_for() -> None:
+    row = "@30 running n2 " + table(*WHOLE, indexes={"i": {"kind": "COMPOSITES", "target": "c"}})
+    final = FINAL[2] + ' {"options": {"comment": "x"}, "indexes": {"j": {"kind": "CUSTOM", "target": "c"}}}'
+    shown = [*FINAL[:2], final, "@30 running n2 keyspace k", row]
+    records = judged([*SETUP, *SAI, *INDEX, "@40 p1 n2 invoke drop-index k.i", "@45 p1 n2 ok"], shown)
+    assert Sightings().check(records, limit_s=5).anomalies == ()
+    plain = [*SETUP, *INDEX, "@50 p2 n2 invoke create-index k.j t c", "@55 p2 n2 ok"]
+    assert [one.evidence["part"] for one in Sightings().check(judged(plain, shown), limit_s=5).anomalies] == ["kind"]
+
+
 OTHER = "settled n1,n2,n3 keyspace l"
 OLD_ELSEWHERE = '{"replication": {"class": "SimpleStrategy", "replication_factor": "1"}}'
 
