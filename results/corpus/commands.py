@@ -31,6 +31,9 @@ def _corpus(
         str, typer.Option(help="the folder of the tables, on any file system; what is there is not read again")
     ],
     master: Annotated[str | None, typer.Option(help="Spark's master; default: every core of this machine")] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="judge runs on this machine that have no summary, first")
+    ] = False,
     batch: Annotated[int, typer.Option(help="runs that are committed together", min=1)] = 10_000,
     compact: Annotated[bool, typer.Option("--compact", help="write all rows into few files")] = False,
     vacuum: Annotated[
@@ -58,6 +61,8 @@ def _corpus(
     if not runs and query is None and not compact and vacuum is None:
         raise PlanError("name the runs, or ask something: --query, --compact, --vacuum")
     document: dict[str, Any] = {"tables": to}
+    if judge:
+        document |= _judge(runs or [])
     with spark_session(master) as session:
         corpus = Corpus(session, address_of(to))
         if runs:
@@ -70,6 +75,21 @@ def _corpus(
     elif query is not None:
         _print(document["rows"])
     raise typer.Exit(ExitCode.VALID)
+
+
+def _judge(runs: list[str]) -> dict[str, Any]:
+    """Judge the runs that nobody judged, and say which could not be."""
+    from schemaquake.results.corpus.judging import judge_runs  # noqa: PLC0415 - as above
+
+    console = stderr()
+    judged, failed = 0, []
+    for folder, reason in judge_runs(runs):
+        judged += reason is None
+        if reason is not None:
+            failed.append({"place": str(folder), "reason": reason})
+            console.print(f"not judged: {folder}: {reason}", markup=False, style="yellow")
+    console.print(f"{judged:,} runs judged", markup=False)
+    return {"judged": judged, "not_judged": failed}
 
 
 def _add(corpus: Any, runs: list[str], batch: int) -> dict[str, Any]:

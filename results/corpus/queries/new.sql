@@ -3,7 +3,8 @@ WITH latest AS (
   SELECT COALESCE(:since, CAST(CAST(MAX(started) AS TIMESTAMP) - INTERVAL 30 DAYS AS STRING)) AS since FROM runs
 ), first AS (
   SELECT f.cause, MIN(f.finding) AS finding, MIN(f.title) AS title, MIN(r.started) AS first_seen,
-         MIN_BY(r.name, r.started) AS run, MIN_BY(r.system, r.started) AS system, COUNT(DISTINCT r.run) AS runs
+         MIN_BY(r.name, CONCAT(r.started, ' ', r.name)) AS run,
+         MIN_BY(r.system, CONCAT(r.started, ' ', r.name)) AS system, COUNT(DISTINCT r.run) AS runs
   FROM findings f JOIN runs r ON r.run = f.run GROUP BY f.cause
 )
 SELECT f.finding, f.title, f.system, f.first_seen, f.run, f.runs FROM first f CROSS JOIN latest l
