@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 project = "Schemaquake"
@@ -27,13 +28,24 @@ suppress_warnings = [
 
 PAGES = {
     "Begin": ["tutorial", "workloads", "nemeses", "checkers", "results", "deployed", "safety", "containers", "ci"],
-    "Findings": ["bugs", "anomalies", "findings", "matrix", "grid", "grids", "eras", "scylladb", "topology"],
+    "Findings": [
+        "bugs",
+        "anomalies",
+        "findings",
+        "matrix",
+        "grid",
+        "grids",
+        "eras",
+        "scylladb",
+        "topology",
+        "upgrades",
+    ],
     "Many runs": ["publish", "corpus", "engines"],
     "Without servers": ["simulation", "model-against-server"],
     "How it judges": ["soundness", "searches", "outcomes", "data-workloads"],
     "Extend it": ["whats-here", "decisions", "write-a-workload", "write-a-nemesis", "write-a-checker"],
 }
-"""Caption → pages, in the order of the list beside every page."""
+"""Caption → pages, in the order of the list beside every page; those that are not named here come last."""
 
 
 # Code of the repository, which is no part of the site.
@@ -45,7 +57,9 @@ def prepare(_app: Any, name: str, source: list[str]) -> None:
     source[0] = _CODE.sub(r"\1", source[0])
     if name == root_doc:
         listed = [*((caption, [f"docs/{page}" for page in pages]) for caption, pages in PAGES.items())]
-        listed.append(("Changes", ["CHANGELOG"]))
+        named = {page for pages in PAGES.values() for page in pages}
+        others = sorted(path.stem for path in Path(__file__).parents[1].glob("*.md") if path.stem not in named)
+        listed.append(("More", [*(f"docs/{page}" for page in others), "CHANGELOG"]))
         source[0] += "".join(
             f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
             for caption, pages in listed

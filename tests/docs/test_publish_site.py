@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 import zipfile
 from pathlib import Path
@@ -61,3 +62,15 @@ def test_runs_are_recorded_without_places_and_become_a_site(script, tmp_path):
     (other / "summary.json").write_bytes(dump_sealed(summary | {"cluster": "local", "error": "no /home/somebody/x"}))
     with pytest.raises(HistoryError, match=r"other/summary\.json has a path"):
         script.record([tmp_path / "runs"], [run], tmp_path / "three.zip")
+
+
+def test_every_page_is_in_the_list_of_the_docs_site():
+    names = runpy.run_path(str(_SCRIPT.parent / "sphinx" / "conf.py"))
+    listed = [page for pages in names["PAGES"].values() for page in pages]
+    written = {path.stem for path in _SCRIPT.parent.glob("*.md")}
+    assert {*listed} <= written
+    source = ["[code](../results/site) and [page](corpus.md) and [main](../README.md)"]
+    names["prepare"](None, "docs/publish", source)
+    assert source == ["code and [page](corpus.md) and [main](../README.md)"]
+    names["prepare"](None, names["root_doc"], source)
+    assert all(source[0].count(f"docs/{page}\n") == 1 for page in written)

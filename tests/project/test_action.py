@@ -55,3 +55,15 @@ def test_a_text_that_looks_like_a_command_is_an_argument(tmp_path):
 def test_no_input_is_written_into_a_script():
     for line in (ROOT / "action.yml").read_text().splitlines():
         assert "inputs." not in line or re.fullmatch(r"\s+[A-Z]+: \$\{\{ inputs\.[a-z]+ \}\}", line), line
+
+
+def test_the_container_s_scripts_are_in_what_is_copied():
+    text = (ROOT / "Containerfile").read_text()
+    ignored = (ROOT / "Containerfile.dockerignore").read_text().split()
+    ran = re.findall(r"\bscripts/[a-z-]+", text)
+    assert {"scripts/system-packages", "scripts/virtual-environment", "scripts/compiled"} <= set(ran)
+    for name in (*ran, "pyproject.toml", "requirements.lock", "scripts/python", "schemaquake", "README.md"):
+        assert (ROOT / name).exists(), name
+        assert name.partition("/")[0] not in ignored, name
+    assert all(os.access(ROOT / name, os.X_OK) for name in ran)
+    assert 'ENTRYPOINT ["schemaquake"]' in text

@@ -42,15 +42,19 @@ def test_a_package_that_no_extra_brings_is_somebody_elses_error() -> None:
     assert lacking_extra(ModuleNotFoundError("No module named 'nonesuch'", name="nonesuch")) is None
 
 
-def test_the_lock_satisfies_every_range_and_hashes_every_file() -> None:
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-further.lock"])
+def test_the_lock_satisfies_every_range_and_hashes_every_file(lock: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
     entries = re.findall(
         r"^([A-Za-z0-9._-]+)==(\S+)(?: ; [^\\\n]+)?((?:\s*\\\n\s+--hash=sha256:[0-9a-f]{64})*)", text, re.MULTILINE
     )
     locked = {canonicalize_name(name): version for name, version, _ in entries}
     assert all(hashes for _, _, hashes in entries)
-    asked = [*DOCUMENT["project"]["dependencies"], *DOCUMENT["dependency-groups"]["dev"]]
+    groups = DOCUMENT["dependency-groups"]
+    asked = [*DOCUMENT["project"]["dependencies"], *groups["dev"]]
     asked += [text for extra, texts in OPTIONAL.items() if extra != "all" for text in texts]
+    if lock == "requirements-further.lock":
+        asked = groups["further"]
     for requirement in map(Requirement, asked):
         version = locked[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), f"{requirement} is locked to {version}: make lock"
