@@ -19,7 +19,7 @@ from schemaquake.harness.errors import HistoryError
 from schemaquake.results.bundle.bundling import bundle_run
 from schemaquake.results.bundle.manifest import MANIFEST, SUMS
 from schemaquake.results.site.building import Published, publish
-from schemaquake.results.site.collecting import find_runs
+from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.run_summary import SUMMARY_SCHEMA
 from schemaquake.results.tables.pipeline import analyse

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from schemaquake.harness.errors import SchemaquakeError
 from schemaquake.results.runs.execution import conclude
-from schemaquake.results.site.collecting import find_runs
+from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.summary.summarise import FILE_NAME
 
 __all__ = ["judge_runs"]

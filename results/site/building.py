@@ -24,12 +24,13 @@ from schemaquake.results.findings.finding import Rate
 from schemaquake.results.findings.lifecycle import FollowedFinding, follow_findings
 from schemaquake.results.findings.tracking import Observation
 from schemaquake.results.site.analysis import render_analysis
-from schemaquake.results.site.collecting import Collected, collect, find_bundles, find_runs, write_if_changed
+from schemaquake.results.site.collecting import Collected, collect, find_bundles, write_if_changed
 from schemaquake.results.site.examples import Example, examples_of
 from schemaquake.results.site.feed import FeedEntry, render_badge, render_feed
 from schemaquake.results.site.overviews import Overview, overviews_of
 from schemaquake.results.site.records import RunRow, file_name, system_file_name
 from schemaquake.results.site.rendering import icon, render, script, shard, styles
+from schemaquake.results.store.run_folders import find_runs
 from schemaquake.results.wording import counted, system_name, verdict_name
 
 __all__ = ["Published", "publish"]

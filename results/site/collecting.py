@@ -27,7 +27,7 @@ from schemaquake.results.site.run_page import render_run_page
 from schemaquake.results.store.store import Store
 from schemaquake.results.summary.summarise import FILE_NAME, read_summary
 
-__all__ = ["Collected", "Source", "collect", "find_bundles", "find_runs"]
+__all__ = ["Collected", "Source", "collect", "find_bundles"]
 
 CACHE: Final = "records.jsonl"
 _BUNDLES: Final = "bundles"
@@ -65,34 +65,6 @@ class Collected:
     unread: Sequence[tuple[str, str]]
     """Folders that have no readable verdict, each with the reason."""
     made: frozenset[str]
-
-
-def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """List the runs' folders at and below some paths, each once. Links such as `latest` name a run that is there anyway.
-
-    Raises PlanError if a path is not there.
-    """
-    found: dict[Path, None] = {}
-    for path in paths:
-        if not path.exists():
-            raise PlanError(f"{path} is not there: name runs' folders, or folders of runs")
-        found |= dict.fromkeys(_runs_below(path))
-    return list(found)
-
-
-def _runs_below(path: Path) -> Iterator[Path]:
-    if (path / "plan.json").is_file():
-        yield path.resolve()
-        return
-    for folder, names, _ in os.walk(path):
-        names.sort()
-        for name in list(names):
-            below = Path(folder) / name
-            if below.is_symlink():
-                names.remove(name)
-            elif (below / "plan.json").is_file():
-                names.remove(name)
-                yield below.resolve()
 
 
 def find_bundles(paths: Iterable[Path]) -> list[Path]:

@@ -33,10 +33,10 @@ from schemaquake.harness.run_process import still_running
 from schemaquake.harness.wait import pause_for
 from schemaquake.results.findings.curation import Curation
 from schemaquake.results.site.building import publish
-from schemaquake.results.site.collecting import find_runs
 from schemaquake.results.site.following import RunFollower
 from schemaquake.results.site.records import file_name
 from schemaquake.results.site.rendering import POLICY, render, script, served_script, styles
+from schemaquake.results.store.run_folders import find_runs
 
 __all__ = ["SiteServer", "open_server"]
 
