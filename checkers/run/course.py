@@ -28,13 +28,16 @@ _AFTER_RESTART: Final = ("restart", "settle-restarted", "final-restarted")
 _SETTLED: Final = frozenset({"setup", "settled", "restarted"})
 """The phases that a note of settling may name."""
 _RESTARTS: Final = frozenset({"rolling", "together", "none"})
+_REPEATED: Final = ("insert", "delete-row", "read-rows", "truncate")
+"""Operations on rows whose answers repeat the question, with rows and outcomes beside it."""
 _UNREADABLE: Final = "unreadable: "
 
 
 def find_gaps(evidence: Evidence) -> Iterator[Doubt]:
     """Yield a doubt for each note that is missing, damaged, or contradicts what else was recorded."""
     if evidence.notes.phases:
-        finders = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles, _find_foreign_keyspaces)
+        course = (_find_lost_events, _find_plan, _find_phases, _find_starts, _find_settles)
+        finders = (*course, _find_foreign_keyspaces, _find_strange_answers)
         for text in (text for find in finders for text in find(evidence)):
             yield Doubt("incomplete-run", text)
 
@@ -123,6 +126,16 @@ def _find_foreign_keyspaces(evidence: Evidence) -> Iterator[str]:
     for keyspace in sorted(changed - made):
         if not changes.texts(keyspace):
             yield f"keyspace {keyspace} was changed, and no operation can have created it"
+
+
+def _find_strange_answers(evidence: Evidence) -> Iterator[str]:
+    """Yield the answers that do not repeat what was asked, as every client of ours lets them: they are of something else."""
+    for operation in (*evidence.changes.all, *evidence.operations(_REPEATED)):
+        asked, answer = operation.argument, operation.value
+        if operation.type == "ok" and isinstance(asked, dict) and isinstance(answer, dict):
+            strange = sorted(name for name, value in asked.items() if answer.get(name) != value)
+            if strange:
+                yield f"the answer of op {operation.index} differs from its question in {listing(strange)}"
 
 
 def _find_settles(evidence: Evidence) -> Iterator[str]:

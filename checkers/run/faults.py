@@ -76,6 +76,8 @@ class _FaultNotes:
             if _had_no_effect(note):
                 yield f"{note['nemesis']} (fault {note['id']}) had no visible effect"
         yield from self._contradictions()
+        if any("ids" in note and note.get("count") != len(note["ids"] or ()) for note in self.of("faults-planned")):
+            yield "the note of the planned faults lists other than as many as it counts"
         for number in sorted((begun - ended).keys()):
             yield f"fault {number} was begun and never ended"
         for number in sorted((ended - begun).keys()):

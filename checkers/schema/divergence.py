@@ -379,9 +379,11 @@ def _forgotten(case: Evidence) -> Findings:
 def _remembered_kinds(schemas: Sequence[NodeSchema]) -> frozenset[str]:
     """Return the kinds of objects that this system shows of its memory.
 
-    A node that describes its keyspaces in statements leaves nothing out. Of the others a kind that no node shows is one that
-    the system does not show, and nothing follows from its absence.
+    A node whose memory is read as statements leaves nothing out, whether its reading says so or shows a keyspace in one.
+    Of the others a kind that no node shows is one that the system does not show, and nothing follows from its absence.
     """
+    if any(schema.shows_memory == "statements" and not schema.memory_error for schema in schemas):
+        return _KINDS
     if any(live.statement is not None for s in schemas for (kind, _, _), live in s.live.items() if kind == "keyspace"):
         return _KINDS
     return frozenset(kind for schema in schemas for kind, _, _ in (*schema.live, *schema.refusals))

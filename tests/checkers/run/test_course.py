@@ -211,3 +211,20 @@ def test_times_that_go_back_are_in_doubt() -> None:
     (text,) = edited(lambda rows: rows[7].update(time=rows[6]["time"] - 1))
     assert "number 6 and number 7" in text
     assert edited(lambda rows: rows[7].update(time=rows[6]["time"])) == []
+
+
+QUESTION = '"row": {"a": 1}, "consistency": "ONE"'
+
+
+@pytest.mark.parametrize("answer", ['"row": {"a": 2}', '"consistency": "ALL"', '"row": null'])
+def test_an_answer_of_another_question_is_in_doubt(answer: str) -> None:
+    create = ["@21 p0 n1 invoke create-keyspace k", "@22 p0 n1 ok"]
+    ask = f"@23 p1 n1 invoke insert k.t {{{QUESTION}}}"
+    told = [*course()[:10], *create, ask, f"@24 p1 n1 ok {{{QUESTION}}}", *course()[10:]]
+    assert [text for text in gaps(sorted(told, key=at)) if "answer" in text] == []
+    told[13] = f"@24 p1 n1 ok {{{answer}}}"
+    assert len([text for text in gaps(sorted(told, key=at)) if "differs from its question" in text]) == 1
+
+
+def at(line: str) -> int:
+    return int(line[1:].partition(" ")[0])

@@ -134,3 +134,9 @@ def test_an_end_that_does_not_say_whether_there_was_an_effect_leaves_the_run_unk
     for effect in ({}, {"nodes": {}}, {"observed": None}):
         assert judged(SEEN[0], ("fault-ends", note(effect=effect))).valid == "unknown"
     assert judged(SEEN[0], ("fault-ends", note(effect={"healed": None}))).valid is True
+
+
+def test_a_plan_that_lists_other_than_as_many_faults_as_it_counts_leaves_the_run_unknown():
+    assert judged(("faults-planned", {"count": 1, "ids": [0]}), *SEEN).valid is True
+    assert judged(("faults-planned", {"count": 2, "ids": [0]}), *SEEN).valid == "unknown"
+    assert judged(("faults-planned", {"count": 0, "ids": [0]}), *SEEN).valid == "unknown"

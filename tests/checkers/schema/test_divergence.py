@@ -462,3 +462,11 @@ def test_a_change_may_come_between_the_readings_of_memory_and_of_disk() -> None:
     )
     assert verdict(rows, asked("add-column k.t d:int")).valid == "unknown"
     assert types(rows, asked("add-column k.t e:int")) == ["hidden-divergence", "memory-disk-divergence"]
+
+
+def test_the_only_keyspace_of_all_memories_may_not_be_missing_where_they_are_read_as_statements() -> None:
+    statements = 'settled n1,n2 version vv {"memory": "statements"}'
+    table = "settled n1,n2 live k.t CREATE TABLE k.t (a int PRIMARY KEY, c int)"
+    *disk, keyspace = MEMORY
+    assert types([statements, *disk, table]) == ["memory-disk-divergence"]
+    assert types([statements, *disk, table, keyspace]) == []
