@@ -41,7 +41,8 @@ def publish(folders: Sequence[GridFolder], runs: Sequence[Path] = ()) -> None:
         tries=max(one.tries for one in plans),
         command="\n".join(dict.fromkeys(_anywhere(one) for one in plans)),
     )
-    done = distinct([*earlier, *(one for folder in folders for one in folder.done())])
+    # Batches of the folders first: they may have been judged again since they were published.
+    done = distinct([*(one for folder in folders for one in folder.done()), *earlier])
     cells = [cell for cell in tally(plan, done, _able(plan, done)) if cell.tried or cell.doubtful]
     state = GridState(
         plan=plan,
